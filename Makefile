@@ -1,0 +1,47 @@
+# `make demo` and `make test` need only python3 with venv and pip; they build .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: help demo test check format bench crash clean
+
+help:
+	@echo "make demo    save, find and fit a few memories to a token budget"
+	@echo "make test    the whole test suite"
+	@echo "make check   format, lint, types, layers"
+	@echo "make format  let ruff rewrite what it can"
+	@echo "make bench   the benchmarks, as ratios in one run"
+	@echo "make clean   remove .venv and caches"
+
+$(VENV)/runtime: requirements/runtime.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -r requirements/runtime.txt
+	$(PIP) install --quiet --no-deps --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/runtime requirements/dev.txt
+	$(PIP) install --quiet -r requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/runtime
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/dev
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

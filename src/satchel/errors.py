@@ -1,0 +1,75 @@
+"""What can go wrong, and when to catch it.
+
+SatchelError
+├── InputError               the caller gave something that cannot be used
+│   ├── BudgetError          a token budget that is negative, fractional or not a number
+│   ├── UnknownIdError       no memory has this id or prefix
+│   └── AmbiguousIdError     several memories share this prefix
+└── StoreError               the store could not do what was asked
+    ├── StoreFormatError     the file is not a Satchel store, or is damaged
+    ├── StoreVersionError    the file was made by a newer Satchel
+    ├── StoreReadOnlyError   a write on a store that can only be read
+    ├── StoreFullError       the disk has no room; nothing was written
+    └── StoreBusyError       other processes held the store for longer than the timeout
+"""
+
+__all__ = [
+    "AmbiguousIdError",
+    "BudgetError",
+    "InputError",
+    "SatchelError",
+    "StoreBusyError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "StoreVersionError",
+    "UnknownIdError",
+]
+
+
+class SatchelError(Exception):
+    """Catch this for everything Satchel raises on purpose."""
+
+
+class InputError(SatchelError, ValueError):
+    """Catch this to report bad input; nothing was changed."""
+
+
+class BudgetError(InputError):
+    """Catch this when a token budget comes from a user or a model."""
+
+
+class UnknownIdError(InputError, KeyError):
+    """Catch this when an id may be stale."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+class AmbiguousIdError(InputError):
+    """Catch this to ask for a longer prefix."""
+
+
+class StoreError(SatchelError):
+    """Catch this to report a failing store; an acknowledged write is still there."""
+
+
+class StoreFormatError(StoreError):
+    """Catch this to offer a restore; the file was not touched."""
+
+
+class StoreVersionError(StoreError):
+    """Catch this to ask for an upgrade of Satchel; the file was not touched."""
+
+
+class StoreReadOnlyError(StoreError):
+    """Catch this where a store may be mounted read-only; reading goes on working."""
+
+
+class StoreFullError(StoreError):
+    """Catch this to ask for disk space; the write that failed left nothing behind."""
+
+
+class StoreBusyError(StoreError):
+    """Catch this to try again later; the write that failed left nothing behind."""
