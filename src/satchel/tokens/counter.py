@@ -1,0 +1,37 @@
+"""What every counter of tokens offers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+__all__ = ["Counter"]
+
+
+class Counter(ABC):
+    """Turns text into a number of tokens; cheap to make, safe to share between threads."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The canonical name, by which `satchel.tokens.counter` finds this counter."""
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """Whether `count` is the model's own number rather than a bound or a guess."""
+
+    @abstractmethod
+    def count(self, text: str) -> int:
+        """The number a budget is held against: exact, or an upper bound."""
+
+    def estimate(self, text: str) -> int:
+        """The best guess; the same as `count` unless a counter knows better."""
+        return self.count(text)
+
+    def count_many(self, texts: Iterable[str]) -> list[int]:
+        """One count for each text, in order."""
+        return [self.count(text) for text in texts]
+
+    def __repr__(self) -> str:
+        return f"<satchel counter {self.name}>"

@@ -1,0 +1,15 @@
+import subprocess
+import sys
+
+
+def test_importing_the_package_loads_neither_a_vocabulary_nor_anything_heavy():
+    program = (
+        "import sys, satchel.tokens\n"
+        "satchel.tokens.counter('gpt-4o'), satchel.tokens.counter('claude')\n"
+        "heavy = {'splintr', 'numpy', 'msgspec', 'dataclasses', 'difflib'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.strip() == "[]"
