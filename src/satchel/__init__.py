@@ -1,0 +1,94 @@
+"""Memory for LLM agents that fits the token budget you give it.
+
+bag = satchel.open("notes.db")
+bag.add("We rotate JWTs every hour.", kind="decision", tags=["auth"])
+bag.search("token rotation", token_budget=800).text
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from satchel.aio import AsyncSatchel, aopen
+    from satchel.bag import Satchel, open, restore
+    from satchel.errors import (
+        AmbiguousIdError,
+        BudgetError,
+        InputError,
+        SatchelError,
+        StoreBusyError,
+        StoreError,
+        StoreFormatError,
+        StoreFullError,
+        StoreReadOnlyError,
+        StoreVersionError,
+        UnknownIdError,
+    )
+    from satchel.memory import Change, Draft, Hit, Memory, Relation, Scope
+    from satchel.results import Hits, Timeline
+    from satchel.store import Check, Stats
+    from satchel.tokens import Counter, count_tokens, counter, estimate_tokens
+    from satchel.transfer import Imported, Problem
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AmbiguousIdError",
+    "AsyncSatchel",
+    "BudgetError",
+    "Change",
+    "Check",
+    "Counter",
+    "Draft",
+    "Hit",
+    "Hits",
+    "Imported",
+    "InputError",
+    "Memory",
+    "Problem",
+    "Relation",
+    "Satchel",
+    "SatchelError",
+    "Scope",
+    "Stats",
+    "StoreBusyError",
+    "StoreError",
+    "StoreFormatError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "StoreVersionError",
+    "Timeline",
+    "UnknownIdError",
+    "__version__",
+    "aopen",
+    "count_tokens",
+    "counter",
+    "estimate_tokens",
+    "open",
+    "restore",
+]
+
+# Imported when first used: `satchel --version` needs none of it.
+_HOMES = {
+    "aio": ("AsyncSatchel", "aopen"),
+    "bag": ("Satchel", "open", "restore"),
+    "memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
+    "results": ("Hits", "Timeline"),
+    "store": ("Check", "Stats"),
+    "tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
+    "transfer": ("Imported", "Problem"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name, "errors" if name.endswith("Error") and name in __all__ else None)
+    if home is None:
+        raise AttributeError(f"module 'satchel' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"satchel.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

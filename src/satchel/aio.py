@@ -1,0 +1,74 @@
+"""The async twin of `Satchel`: the same methods, each run in a thread."""
+
+import asyncio
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from satchel.bag import Satchel
+from satchel.bag import open as open_bag
+from satchel.tokens import DEFAULT_COUNTER, Counter
+
+__all__ = ["AsyncSatchel", "aopen"]
+
+Result = TypeVar("Result")
+
+# A transaction belongs to one thread: do it inside `run`.
+_NOT_AWAITED = frozenset({"scoped", "transaction"})
+
+
+async def aopen(
+    location: str | os.PathLike[str], *, counter: str | Counter = DEFAULT_COUNTER, create: bool = True
+) -> "AsyncSatchel":
+    """Open a store as `satchel.open` does, without blocking the event loop."""
+    return AsyncSatchel(await asyncio.to_thread(open_bag, location, counter=counter, create=create))
+
+
+class AsyncSatchel:
+    """Awaits what `Satchel` does; `export` gives a list. An async context manager."""
+
+    def __init__(self, bag: Satchel) -> None:
+        self.bag = bag
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.bag.close)
+
+    def scoped(self, **scope: str | None) -> "AsyncSatchel":
+        """A view: reads and writes stay inside it."""
+        return AsyncSatchel(self.bag.scoped(**scope))
+
+    async def run(self, work: Callable[[Satchel], Result]) -> Result:
+        """Several calls in one thread, such as those of one transaction."""
+        return await asyncio.to_thread(work, self.bag)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def twin(self: AsyncSatchel, *args: Any, **options: Any) -> Any:
+        def call() -> Any:
+            result = method(self.bag, *args, **options)
+            return list(result) if isinstance(result, Iterator) else result
+
+        return await asyncio.to_thread(call)
+
+    return twin
+
+
+for _name, _method in inspect.getmembers(Satchel, inspect.isfunction):
+    if not _name.startswith("_") and _name not in _NOT_AWAITED:
+        setattr(AsyncSatchel, _name, _awaited(_method))

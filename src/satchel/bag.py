@@ -1,0 +1,363 @@
+"""`Satchel`: the one object that joins the layers, and what users import."""
+
+import builtins
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, Unpack
+
+import msgspec
+
+from satchel.errors import InputError, UnknownIdError
+from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
+from satchel.intake import new_candidate, redacted_changes
+from satchel.limits import check_budget, check_limit
+from satchel.memory import (
+    CHANGEABLE,
+    Change,
+    ChangedFields,
+    Draft,
+    Hit,
+    Memory,
+    PlacedFields,
+    Relation,
+    Scope,
+)
+from satchel.pack import fit
+from satchel.recall import recall
+from satchel.render import DETAILS, Detail, entry, entry_json, join_entries, join_json
+from satchel.results import Hits, Timeline
+from satchel.store import Check, Filter, Stats, Store, open_store, restore_store
+from satchel.tokens import DEFAULT_COUNTER, Counter
+from satchel.tokens import counter as find_counter
+from satchel.transfer import Imported, export_lines, import_lines
+
+__all__ = ["Satchel", "open", "restore"]
+
+Choice = str | Sequence[str] | None
+
+
+def open(
+    location: str | os.PathLike[str],
+    *,
+    counter: str | Counter = DEFAULT_COUNTER,
+    create: bool = True,
+) -> "Satchel":
+    """Open the store at a location: a file, which is made if need be, or ":memory:"."""
+    counting = find_counter(counter)
+    return Satchel(open_store(os.fspath(location), create=create), counter=counting)
+
+
+def restore(
+    backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
+) -> Path | None:
+    """Put a backup in a store's place; with `replace` the old one is kept at the path returned."""
+    return restore_store(Path(backup), os.fspath(location), replace=replace)
+
+
+class Satchel:
+    """Memories in one scope of one store. Safe to share between threads; a context manager."""
+
+    def __init__(self, store: Store, *, counter: Counter, scope: Scope | None = None) -> None:
+        self._store = store
+        self.counter = counter
+        self.scope = scope or Scope()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Satchel {self._store.location} {self.scope}>"
+
+    def close(self) -> None:
+        """Write what is pending and let go of the store; views of it close with it."""
+        self._store.close()
+
+    def scoped(
+        self,
+        *,
+        org: str | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+    ) -> "Satchel":
+        """A view: reads and writes stay inside it. Fields set before stay set."""
+        given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
+        scope = msgspec.structs.replace(
+            self.scope, **{name: value for name, value in given.items() if value is not None}
+        )
+        return Satchel(self._store, counter=self.counter, scope=scope)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All that this thread does inside is stored together, or not at all if an error leaves it."""
+        with self._store.transaction():
+            yield self
+
+    def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
+        """Remember a text. The fields are those of `Draft`; the same `ref` or `topic_key` updates."""
+        return self.add_many([_draft(text, dict(fields))])[0]
+
+    def add_many(self, drafts: Iterable[Draft]) -> list[Memory]:
+        """Remember several texts in one transaction."""
+        now = utc_now()
+        candidates = [new_candidate(draft, self.scope, now=now) for draft in drafts]
+        return self._store.add(candidates) if candidates else []
+
+    def get(self, identifier: str) -> Memory:
+        """One memory by its id or a unique prefix of it; this counts as a use."""
+        memory = self._find(identifier)
+        self._store.touch([memory.id], utc_now())
+        return self._find(memory.id)
+
+    def recent(
+        self,
+        *,
+        limit: int = 20,
+        kind: Choice = None,
+        tier: Choice = None,
+        tags: Choice = None,
+        status: Choice = None,
+    ) -> list[Memory]:
+        """The newest memories, by the time they speak of; only current ones unless a status is given."""
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status)
+        return self._store.select(where, limit=check_limit(limit))
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        token_budget: int | None = None,
+        kind: Choice = None,
+        tier: Choice = None,
+        tags: Choice = None,
+        status: Choice = None,
+        detail: Detail = "full",
+        format: Literal["text", "json"] = "text",
+    ) -> Hits:
+        """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`."""
+        budget = check_budget(token_budget)
+        _one_of("detail", detail, DETAILS)
+        _one_of("format", format, ("text", "json"))
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status)
+        found = recall(self._store, _query(query), where, limit=check_limit(limit))
+        hits = self._fitted(found, budget=budget, detail=detail, format=format)
+        self._store.touch([hit.memory.id for hit in hits], utc_now())
+        return hits
+
+    def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
+        """Change fields of a memory; None clears one that may be empty."""
+        if unknown := changes.keys() - set(CHANGEABLE):
+            raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
+        if not changes:
+            raise InputError("nothing to change was given")
+        if cleared := [name for name in _NEVER_EMPTY if name in changes and changes.get(name) is None]:
+            raise InputError(f"{cleared[0]} cannot be empty")
+        fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
+        if "tags" in fields and fields["tags"] is None:
+            fields["tags"] = ()
+        if fields.get("status") == "active":
+            fields.setdefault("invalid_at", None)
+            fields["superseded_by"] = None
+        known = self._store.resolve(self.scope, identifier)
+        return self._store.change(self.scope, known, fields, action="update")
+
+    def forget(
+        self,
+        identifiers: str | Sequence[str] = (),
+        *,
+        purge: bool = False,
+        kind: Choice = None,
+        tier: Choice = None,
+        tags: Choice = None,
+    ) -> int:
+        """End memories, by id or by what they are; with `purge` remove every trace. How many."""
+        wanted = [identifiers] if isinstance(identifiers, str) else list(identifiers)
+        ids = tuple(dict.fromkeys(self._store.resolve(self.scope, each) for each in wanted))
+        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids, any_status=purge or bool(ids))
+        if not (ids or kind or tier or tags or self.scope != Scope()):
+            raise InputError("say what to forget: ids, a scope, a kind, a tier or tags")
+        return self._store.purge(where) if purge else self._store.forget(where, utc_now())
+
+    def relate(
+        self, source: str, target: str, kind: RelationKind = "related", *, strength: float = 1.0
+    ) -> Relation:
+        """Link two memories; `supersedes` also ends the target."""
+        relation = Relation(
+            source=self._store.resolve(self.scope, source),
+            target=self._store.resolve(self.scope, target),
+            kind=kind,
+            strength=strength,
+            created_at=utc_now(),
+        )
+        self._store.relate(self.scope, relation)
+        return relation
+
+    def relations(self, identifier: str) -> list[Relation]:
+        """The relations that start or end at a memory."""
+        return self._store.relations(self.scope, [self._store.resolve(self.scope, identifier)])
+
+    def timeline(self, identifier: str, *, before: int = 5, after: int = 5) -> Timeline:
+        """What came just before and after a memory, in its session or else in its scope."""
+        earlier = check_limit(before, name="before", least=0)
+        later = check_limit(after, name="after", least=0)
+        focus = self._find(identifier)
+        where = msgspec.structs.replace(self._filter(), scope=focus.scope)
+        around = self._store.around(focus, where, before=earlier, after=later)
+        return Timeline(
+            before=tuple(each for each in around if (each.at, each.id) < (focus.at, focus.id)),
+            focus=focus,
+            after=tuple(each for each in around if (each.at, each.id) > (focus.at, focus.id)),
+        )
+
+    def history(self, identifier: str) -> list[Change]:
+        """Every change of a memory, oldest first; by its full id even after it was purged."""
+        try:
+            known = self._store.resolve(self.scope, identifier)
+        except UnknownIdError:
+            found = self._store.history(self.scope, identifier)
+            if not found:
+                raise
+            return found
+        return self._store.history(self.scope, known)
+
+    def stats(self) -> Stats:
+        """Counts of what this view holds, whatever its status."""
+        return self._store.stats(self._filter(any_status=True), utc_now())
+
+    def short_ids(self, memories: Sequence[Memory]) -> list[str]:
+        """The shortest prefix that names each of these memories."""
+        return self._store.short_ids([memory.id for memory in memories])
+
+    def export(
+        self,
+        *,
+        kind: Choice = None,
+        tier: Choice = None,
+        tags: Choice = None,
+        status: Choice = None,
+    ) -> Iterator[bytes]:
+        """JSON lines with every memory, its history and relations, whatever its status."""
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, any_status=not status)
+        return export_lines(self._store.records(where), self._store.all_relations(where))
+
+    def import_(
+        self,
+        source: str | os.PathLike[str] | Iterable[bytes],
+        *,
+        strict: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        """Bring in JSON lines from a file or an iterable; importing the same again changes nothing."""
+        if isinstance(source, str | os.PathLike):
+            try:
+                with builtins.open(source, "rb") as lines:
+                    return self.import_(lines, strict=strict, progress=progress)
+            except OSError as error:
+                raise InputError(f"cannot read {os.fspath(source)}: {error.strerror}") from error
+        return import_lines(self._store, self.scope, source, strict=strict, progress=progress)
+
+    def backup(self, target: str | os.PathLike[str]) -> int:
+        """Copy the store to a new file while others write; the number of bytes."""
+        return self._store.backup(Path(target))
+
+    def checks(self) -> list[Check]:
+        """What is well with the store and what is not."""
+        return self._store.checks()
+
+    def repair(self) -> list[str]:
+        """Mend what can be mended without losing anything; what was done."""
+        return self._store.repair()
+
+    def _find(self, identifier: str) -> Memory:
+        known = self._store.resolve(self.scope, identifier)
+        where = Filter(scope=self.scope, ids=(known,), statuses=())
+        found = self._store.select(where, limit=1)
+        if not found:
+            raise UnknownIdError(f"no memory has the id {identifier!r} here")
+        return found[0]
+
+    def _filter(
+        self,
+        *,
+        kind: Choice = None,
+        tier: Choice = None,
+        tags: Choice = None,
+        status: Choice = None,
+        ids: tuple[str, ...] = (),
+        any_status: bool = False,
+    ) -> Filter:
+        statuses = _choices("status", status, STATUSES)
+        return Filter(
+            scope=self.scope,
+            kinds=_choices("kind", kind, KINDS),
+            tiers=_choices("tier", tier, TIERS),
+            tags=tuple([tags] if isinstance(tags, str) else tags or ()),
+            statuses=() if any_status else statuses or ("active",),
+            valid_at=None if any_status or statuses else utc_now(),
+            ids=ids,
+        )
+
+    def _fitted(self, found: Sequence[Hit], *, budget: int | None, detail: Detail, format: str) -> Hits:
+        if format == "json":
+            parts = [entry_json(hit.memory, detail=detail, score=hit.score) for hit in found]
+        else:
+            names = self.short_ids([hit.memory for hit in found])
+            parts = [
+                entry(hit.memory, short_id=name, detail=detail)
+                for hit, name in zip(found, names, strict=True)
+            ]
+
+        def assemble(kept: Sequence[int]) -> str:
+            chosen = [parts[index] for index in kept]
+            if format == "json":
+                return join_json("hits", chosen, omitted=len(parts) - len(kept))
+            return join_entries(chosen)
+
+        fitted = fit(parts, budget=budget, count=self.counter.count, assemble=assemble)
+        return Hits(
+            [found[index] for index in fitted.kept],
+            text=fitted.text,
+            counter=self.counter,
+            omitted=len(found) - len(fitted.kept),
+            smallest_budget=fitted.smallest_budget,
+        )
+
+
+_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
+
+
+def _draft(text: str, fields: dict[str, Any]) -> Draft:
+    if unknown := fields.keys() - set(Draft.__struct_fields__):
+        raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
+    return Draft(text, **fields)
+
+
+def _query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(f"query must be a string, not {type(query).__name__}")
+    return query
+
+
+def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
+    chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for each in chosen:
+        _one_of(name, each, known)
+    return chosen
+
+
+def _one_of(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"unknown {name} {value!r}; known: {', '.join(known)}")

@@ -1,0 +1,93 @@
+"""From a draft to what may be stored: inside its scope, without secrets, its tokens counted."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from satchel.errors import InputError
+from satchel.fields import utc_now
+from satchel.ids import new_id
+from satchel.memory import SCOPE_FIELDS, Draft, Memory, Scope
+from satchel.redact import redact
+from satchel.store import Candidate, Record
+from satchel.tokens import count_tokens
+
+__all__ = ["inside", "new_candidate", "redacted_changes", "redacted_record"]
+
+_FREE_TEXT = ("title", "source", "speaker", "ref", "topic_key")
+_MASK = re.compile(r"\[masked:[\w-]+\]")
+
+
+def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> Candidate:
+    """The memory a draft becomes in a view, and the fields the draft set."""
+    moment = now or utc_now()
+    given = redacted_changes(draft.given())
+    memory = Memory(
+        id=new_id(),
+        scope=_scope(view, draft),
+        created_at=moment,
+        updated_at=moment,
+        **({"at": moment} | given),
+    )
+    return Candidate(memory, frozenset(given))
+
+
+def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
+    """Checked field values with secrets masked; a new text brings its cost and what was masked."""
+    clean = dict(changes)
+    masked: list[str] = []
+    for name in ("text", *_FREE_TEXT):
+        if value := clean.get(name):
+            clean[name], labels = redact(value)
+            masked += labels
+    if tags := clean.get("tags"):
+        found = [redact(tag) for tag in tags]
+        clean["tags"] = tuple(each.text for each in found)
+        masked += [label for each in found for label in each.masked]
+    if "text" in clean:
+        if masked and not _MASK.sub("", clean["text"]).strip():
+            raise InputError("the whole text is private or secret; there is nothing to remember")
+        clean["tokens"] = count_tokens(clean["text"])
+        clean["masked"] = tuple(masked)
+    return clean
+
+
+def redacted_record(record: Record) -> Record:
+    """A record from elsewhere, treated as if it had been added here."""
+    memory = record.memory
+    fields = ("text", "tags", *_FREE_TEXT)
+    clean = redacted_changes({name: getattr(memory, name) for name in fields})
+    clean["masked"] = clean["masked"] or memory.masked
+    history = tuple(
+        msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history
+    )
+    return Record(memory=msgspec.structs.replace(memory, **clean), history=history)
+
+
+def inside(view: Scope, scope: Scope) -> None:
+    """Refuse a scope that lies outside a view."""
+    for name in SCOPE_FIELDS:
+        wanted, found = getattr(view, name), getattr(scope, name)
+        if wanted is not None and wanted != found:
+            raise InputError(f"{name} {found!r} is outside this view, which is {name} {wanted!r}")
+
+
+def _scope(view: Scope, draft: Draft) -> Scope:
+    given = {name: value for name in SCOPE_FIELDS if (value := getattr(draft, name))}
+    if not given:
+        return view
+    scope = msgspec.structs.replace(view, **given)
+    inside(view, scope)
+    return scope
+
+
+def _redacted_values(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value).text
+    if isinstance(value, list):
+        return [_redacted_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _redacted_values(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,76 @@
+"""Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it can
+neither look like another entry nor send commands to a terminal."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from satchel.memory import Memory, compact
+
+__all__ = ["DETAILS", "Detail", "entry", "entry_json", "join_entries", "join_json"]
+
+Detail = Literal["summary", "standard", "full"]
+DETAILS: tuple[str, ...] = get_args(Detail)
+
+SNIPPET = 300
+INDENT = "    "
+
+_LISTED = ("title", "scope", "status", "tags", "speaker", "importance", "confidence", "at")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def entry(memory: Memory, *, short_id: str, detail: Detail) -> str:
+    """A heading line, and below it as much of the text as the detail asks for."""
+    facts = [f"{memory.at:%Y-%m-%d}"]
+    facts += [memory.scope.project] if memory.scope.project else []
+    facts += [memory.status] if memory.status != "active" else []
+    facts += [f"#{tag}" for tag in memory.tags]
+    title = memory.headline() if detail == "summary" else memory.title
+    heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
+    lines = [clean(" ".join(heading)).replace("\n", " ")]
+    if detail != "summary":
+        lines += [f"{INDENT}{line}".rstrip() for line in clean(body(memory, detail)).split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def join_entries(entries: Sequence[str]) -> str:
+    return "\n".join(entries)
+
+
+def entry_json(memory: Memory, *, detail: Detail, score: float | None = None) -> str:
+    """One memory as a JSON object on a line of its own, without what only its keeper needs."""
+    fields = compact(memory)
+    chosen: dict[str, Any] = {"id": memory.id}
+    if score is not None:
+        chosen["score"] = round(score, 6)
+    chosen["kind"], chosen["tier"] = memory.kind, memory.tier
+    if detail == "summary":
+        return _json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
+    chosen |= {name: fields[name] for name in _LISTED if name in fields}
+    return _json(chosen | {"text": body(memory, detail)})
+
+
+def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
+    tail = "".join(f",{_json(name)}:{_json(value)}" for name, value in facts.items())
+    return f"{{{_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
+
+
+def body(memory: Memory, detail: Detail) -> str:
+    """The text, whole or cut at a word after at most 300 characters."""
+    if detail == "full" or len(memory.text) <= SNIPPET:
+        return memory.text
+    cut = memory.text[:SNIPPET]
+    words = re.match(r"(?s).*\S(?=\s)", cut)
+    kept = words.group() if words and len(words.group()) > SNIPPET // 2 else cut
+    return kept.rstrip() + "…"
+
+
+def clean(text: str) -> str:
+    """Without control characters; line ends as plain newlines."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,60 @@
+"""What `Satchel` answers with."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+import msgspec
+
+from satchel.memory import Hit, Memory
+from satchel.tokens import Counter
+
+__all__ = ["Hits", "Timeline"]
+
+
+class Hits(Sequence[Hit]):
+    """Ranked hits within a budget, with the text they make and what it costs."""
+
+    def __init__(
+        self,
+        hits: Sequence[Hit],
+        *,
+        text: str,
+        counter: Counter,
+        omitted: int,
+        smallest_budget: int | None,
+    ) -> None:
+        self._hits = tuple(hits)
+        self._counter = counter
+        self.text = text
+        self.omitted = omitted
+        self.smallest_budget = smallest_budget
+
+    @cached_property
+    def token_count(self) -> int:
+        """What `text` costs; counted when first asked for, since a vocabulary takes time to load."""
+        return self._counter.count(self.text)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
+        return self._hits[index]
+
+    def __len__(self) -> int:
+        return len(self._hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self._hits)
+
+    def __repr__(self) -> str:
+        return f"<Hits: {len(self)} kept, {self.omitted} omitted>"
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory and what came before and after it, oldest first."""
+
+    before: tuple[Memory, ...]
+    focus: Memory
+    after: tuple[Memory, ...]

@@ -1,0 +1,35 @@
+"""Where memories are kept: the contract of a store, and the stores that fulfil it."""
+
+from pathlib import Path
+
+from satchel.errors import InputError
+from satchel.store.contract import Candidate, Check, Filter, Record, Stats, Store
+
+__all__ = [
+    "Candidate",
+    "Check",
+    "Filter",
+    "Record",
+    "Stats",
+    "Store",
+    "open_store",
+    "restore_store",
+]
+
+
+def open_store(location: str, *, create: bool = True) -> Store:
+    """The store at a location: a file, or ":memory:"."""
+    if "://" in location:
+        # Without the rest of the address: it may hold a password.
+        scheme = location.partition("://")[0]
+        raise InputError(f"stores at {scheme}:// are not known; give a file or ':memory:'")
+    from satchel.store.sqlite import SqliteStore
+
+    return SqliteStore(location, create=create)
+
+
+def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
+    """Put a backup in place of the store at a location; where the old one was kept, if any."""
+    from satchel.store.sqlite import restore
+
+    return restore(backup, location, replace=replace)

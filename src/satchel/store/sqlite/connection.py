@@ -1,0 +1,145 @@
+"""One connection to a store's file: opened safely, its driver's errors in our words."""
+
+import contextlib
+import os
+import random
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from satchel.errors import (
+    StoreBusyError,
+    StoreError,
+    StoreFormatError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+
+__all__ = [
+    "BUSY_SECONDS",
+    "connect",
+    "create_file",
+    "reading_errors",
+    "use_wal",
+    "write_transaction",
+]
+
+BUSY_SECONDS = 60.0
+# Applied to every connection, in this order, after the busy handler is in place.
+PRAGMAS = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -32768",
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file that only its owner can read, unless there is one."""
+    with reading_errors(str(path)), contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
+
+
+def connect(location: str, *, readonly: bool = False) -> apsw.Connection:
+    """A connection with Satchel's settings; it neither makes a file nor changes one."""
+    access = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
+    with reading_errors(location):
+        connection = apsw.Connection(location, flags=access | apsw.SQLITE_OPEN_NOMUTEX)
+        connection.set_busy_handler(_Patience().wait)
+        for pragma in PRAGMAS:
+            connection.execute(pragma)
+    return connection
+
+
+def use_wal(connection: apsw.Connection) -> None:
+    """Switch a file to write-ahead logging; the busy handler is not asked here, so it is retried."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+@contextlib.contextmanager
+def write_transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Committed whole or rolled back; inside another one it is a part that can fail alone."""
+    nested = connection.in_transaction
+    # Holding the write lock from the start, a transaction never fails half-way for want of it.
+    connection.execute("SAVEPOINT part" if nested else "BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("RELEASE part" if nested else "COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part; RELEASE part" if nested else "ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def reading_errors(location: str) -> Iterator[None]:
+    """Turn what the driver or the system raises into a `StoreError` that says what to do."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise StoreBusyError(
+            f"{location} was locked by other processes for {BUSY_SECONDS:.0f} s; try again"
+        ) from error
+    except apsw.ReadOnlyError as error:
+        raise StoreReadOnlyError(
+            f"{location} can only be read; make the file and its folder writable to store memories"
+        ) from error
+    except apsw.FullError as error:
+        raise StoreFullError(
+            f"no room left for {location}: nothing was written; free some disk space and try again"
+        ) from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise StoreFormatError(
+            f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
+            "restore a backup, or give another file"
+        ) from error
+    except apsw.CantOpenError as error:
+        raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
+    except (apsw.Error, OSError) as error:
+        raise StoreError(f"{location}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).partition(": ")[2] or str(error) or type(error).__name__
+
+
+def _why_not(location: str) -> str:
+    path = Path(location)
+    if path.is_dir():
+        return "it is a folder, not a file"
+    if not path.parent.is_dir():
+        return f"the folder {path.parent} does not exist"
+    if not path.exists():
+        return "there is no such file"
+    return "no permission to read it, or to write beside it"
+
+
+class _Patience:
+    """Waits for a lock in short, random naps, so that many writers get their turn."""
+
+    def __init__(self) -> None:
+        self.since = 0.0
+
+    def wait(self, attempts: int) -> bool:
+        now = time.monotonic()
+        if attempts == 0:
+            self.since = now
+        if now - self.since > BUSY_SECONDS:
+            return False
+        time.sleep(random.uniform(0.0002, 0.004))
+        return True

@@ -1,0 +1,69 @@
+"""The connections of one store, handed to whichever thread asks."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import apsw
+
+from satchel.errors import StoreError
+
+__all__ = ["Pool"]
+
+# A forked child must neither use nor close its parent's connections: closing would drop locks.
+_abandoned: list[apsw.Connection] = []
+
+
+class Pool:
+    """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], *, limit: int) -> None:
+        self._connect = connect
+        self._limit = limit
+        self._idle: list[apsw.Connection] = []
+        self._busy = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        self._pid = os.getpid()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[apsw.Connection]:
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            self._give_back(connection)
+
+    def close(self) -> None:
+        """Close every connection, after those in use have come back."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: self._busy == 0)
+            while self._idle:
+                self._idle.pop().close()
+
+    def _take(self) -> apsw.Connection:
+        with self._changed:
+            if self._pid != os.getpid():
+                _abandoned.extend(self._idle)
+                self._idle, self._busy, self._pid = [], 0, os.getpid()
+            self._changed.wait_for(lambda: self._closed or self._idle or self._busy < self._limit)
+            if self._closed:
+                raise StoreError("this store is closed; open it again")
+            self._busy += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect()
+        except BaseException:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify()
+            raise
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._idle.append(connection)
+            self._changed.notify_all()

@@ -1,0 +1,160 @@
+"""Reading memories: by id, by time, page by page."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from satchel.errors import AmbiguousIdError, UnknownIdError
+from satchel.ids import normalise_prefix, unique_prefix
+from satchel.memory import Change, Memory, Relation, Scope
+from satchel.store.contract import Filter, Record, Stats
+from satchel.store.sqlite.rows import (
+    from_micros,
+    memory_from_row,
+    micros,
+    read_change,
+    read_relation,
+)
+from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
+
+__all__ = [
+    "around",
+    "history",
+    "memory_in_scope",
+    "records",
+    "relation_pages",
+    "relations",
+    "resolve",
+    "select",
+    "select_ids",
+    "short_ids",
+    "stats",
+]
+
+PAGE = 500
+
+Reader = Callable[[], AbstractContextManager[apsw.Connection]]
+
+
+def resolve(db: apsw.Connection, scope: Scope, prefix: str) -> str:
+    start = normalise_prefix(prefix)
+    condition, values = scope_sql(scope, UNINDEXED)
+    rows = db.execute(
+        statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)
+    ).fetchall()
+    if not rows:
+        raise UnknownIdError(f"no memory has the id {prefix!r} here")
+    if len(rows) > 1:
+        some = ", ".join(str(row[0]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
+        raise AmbiguousIdError(f"several memories have ids that start with {prefix!r}: {some}")
+    return str(rows[0][0])
+
+
+def short_ids(db: apsw.Connection, ids: Sequence[str]) -> list[str]:
+    sql = statement("id_neighbours")
+    return [unique_prefix(each, *db.execute(sql, (each,)).get) for each in ids]
+
+
+def memory_in_scope(db: apsw.Connection, scope: Scope, identifier: str) -> Memory:
+    condition, values = scope_sql(scope, UNINDEXED)
+    row = db.execute(statement("memory_in_scope", where=condition), (identifier, *values)).fetchone()
+    if row is None:
+        raise UnknownIdError(f"no memory has the id {identifier!r} here")
+    return memory_from_row(row)
+
+
+def select(db: apsw.Connection, where: Filter, *, limit: int, order: str) -> list[Memory]:
+    condition, values = filter_sql(where)
+    name = "oldest" if order == "oldest" else "newest"
+    rows = db.execute(statement(name, where=condition), (*values, limit))
+    found = [memory_from_row(row) for row in rows]
+    if order == "given":
+        place = {identifier: index for index, identifier in enumerate(where.ids)}
+        found.sort(key=lambda memory: place[memory.id])
+    return found
+
+
+def select_ids(db: apsw.Connection, where: Filter) -> list[str]:
+    condition, values = filter_sql(where)
+    return [row[0] for row in db.execute(statement("matching_ids", where=condition), values)]
+
+
+def around(db: apsw.Connection, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
+    condition, values = filter_sql(where)
+    place = (micros(memory.at), memory.id)
+    earlier = db.execute(statement("before", where=condition), (*values, *place, before))
+    found = [memory_from_row(row) for row in earlier]
+    found.reverse()
+    later = db.execute(statement("after", where=condition), (*values, *place, after))
+    found.extend(memory_from_row(row) for row in later)
+    return found
+
+
+def relations(db: apsw.Connection, scope: Scope, ids: Sequence[str]) -> list[Relation]:
+    sql = statement("relations_of")
+    rows = {row: None for each in ids for row in db.execute(sql, (scope.org, each, each))}
+    return [read_relation(row) for row in rows]
+
+
+def history(db: apsw.Connection, org: str, identifier: str) -> list[Change]:
+    return [read_change(row) for row in db.execute(statement("history_of"), (org, identifier))]
+
+
+def stats(db: apsw.Connection, where: Filter, moment: datetime) -> Stats:
+    condition, values = filter_sql(where)
+    now = micros(moment)
+    count, tokens, oldest, newest, current = db.execute(
+        statement("totals", where=condition), (now, now, *values)
+    ).get
+
+    def by(column: str) -> dict[str, int]:
+        rows: list[Any] = db.execute(statement("count_by", column=column, where=condition), values).fetchall()
+        return dict(rows)
+
+    return Stats(
+        memories=count,
+        current=current,
+        tokens=tokens,
+        relations=db.execute(statement("count_relations", where=condition), values).get,
+        by_kind=by("kind"),
+        by_tier=by("tier"),
+        by_status=by("status"),
+        by_project=by("project"),
+        oldest=None if oldest is None else from_micros(oldest),
+        newest=None if newest is None else from_micros(newest),
+    )
+
+
+def records(reader: Reader, where: Filter) -> Iterator[Record]:
+    """Pages by id, each its own short transaction, so that no log grows while someone exports."""
+    condition, values = filter_sql(where, UNINDEXED)
+    sql = statement("page_by_id", where=condition)
+    last = ""
+    while True:
+        with reader() as db, db:
+            page = [memory_from_row(row) for row in db.execute(sql, (*values, last, PAGE))]
+            found = [
+                Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id)))
+                for memory in page
+            ]
+        yield from found
+        if len(page) < PAGE:
+            return
+        last = page[-1].id
+
+
+def relation_pages(reader: Reader, where: Filter) -> Iterator[Relation]:
+    condition, values = filter_sql(where, UNINDEXED)
+    sql = statement("relations_between", where=condition, where_target=filter_sql(where, alias="o")[0])
+    last: tuple[Any, ...] = ("", "", "")
+    while True:
+        with reader() as db:
+            page = db.execute(sql, (*values, *last, *values, PAGE)).fetchall()
+        yield from map(read_relation, page)
+        if len(page) < PAGE:
+            return
+        last = page[-1][:3]

@@ -1,0 +1,119 @@
+-- Named statements. {columns} are the columns a memory is read from, {where} is a filter on m.
+-- CROSS JOIN keeps the order of a join: SQLite must not start from the filter and scan a project.
+
+-- name: insert_memory
+INSERT INTO memory ({names}) VALUES ({marks})
+
+-- name: update_memory
+UPDATE memory SET {assignments} WHERE id = ?
+
+-- name: insert_history
+INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
+
+-- name: memory_by_ref
+SELECT {columns} FROM memory m
+WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.session = ? AND m.ref = ?
+
+-- name: memory_by_topic
+SELECT {columns} FROM memory m
+WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.topic_key = ?
+
+-- name: memory_by_id
+SELECT {columns} FROM memory m WHERE m.id = ?
+
+-- name: memory_in_scope
+SELECT {columns} FROM memory m WHERE m.id = ? AND {where}
+
+-- name: newest
+SELECT {columns} FROM memory m
+WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: oldest
+SELECT {columns} FROM memory m
+WHERE {where} ORDER BY m.at, m.id LIMIT ?
+
+-- name: before
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: after
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
+
+-- name: page_by_id
+SELECT {columns} FROM memory m
+WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: ids_with_prefix
+SELECT m.id FROM memory m WHERE m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
+
+-- name: id_neighbours
+SELECT (SELECT max(b.id) FROM memory b WHERE b.id < ?1), (SELECT min(a.id) FROM memory a WHERE a.id > ?1)
+
+-- name: matching_ids
+SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
+
+-- The best of all matches, and only then the filter: exact as long as enough of them pass it.
+-- name: search_best
+SELECT m.seq, f.score, m.at, m.id FROM (
+    SELECT rowid AS seq, bm25(memory_fts, {weights}) AS score FROM memory_fts
+    WHERE memory_fts MATCH ? ORDER BY score LIMIT ?
+) f CROSS JOIN memory m ON m.seq = f.seq
+WHERE {where} ORDER BY f.score, m.at DESC, m.id
+
+-- name: search_filtered
+SELECT m.seq, bm25(memory_fts, {weights}) AS score, m.at, m.id
+FROM memory_fts CROSS JOIN memory m ON m.seq = memory_fts.rowid
+WHERE memory_fts MATCH ? AND {where} ORDER BY score, m.at DESC, m.id LIMIT ?
+
+-- name: memory_by_seq
+SELECT {columns} FROM memory m WHERE m.seq = ?
+
+-- name: upsert_relation
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, target, kind) DO UPDATE
+SET strength = excluded.strength, created_at = excluded.created_at
+
+-- name: relation_exists
+SELECT strength, created_at FROM relation WHERE source = ? AND target = ? AND kind = ?
+
+-- name: relations_of
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
+
+-- name: relations_between
+SELECT r.source, r.target, r.kind, r.strength, r.created_at
+FROM relation r JOIN memory m ON m.id = r.source
+WHERE {where} AND (r.source, r.target, r.kind) > (?, ?, ?)
+    AND EXISTS (SELECT 1 FROM memory o WHERE o.id = r.target AND {where_target})
+ORDER BY r.source, r.target, r.kind LIMIT ?
+
+-- name: history_of
+SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
+
+-- name: clear_history
+DELETE FROM history WHERE org = ? AND memory = ?
+
+-- name: delete_memory
+DELETE FROM memory WHERE id = ?
+
+-- name: add_usage
+INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+ON CONFLICT (seq) DO UPDATE
+SET count = count + excluded.count, last_at = max(last_at, excluded.last_at)
+
+-- name: set_usage
+INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+ON CONFLICT (seq) DO UPDATE SET count = excluded.count, last_at = excluded.last_at
+
+-- name: totals
+SELECT count(*), coalesce(sum(m.tokens), 0), min(m.at), max(m.at),
+    coalesce(sum(m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
+        AND (m.invalid_at IS NULL OR m.invalid_at > ?)), 0)
+FROM memory m WHERE {where}
+
+-- name: count_by
+SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
+
+-- name: count_relations
+SELECT count(*) FROM relation r JOIN memory m ON m.id = r.source WHERE {where}

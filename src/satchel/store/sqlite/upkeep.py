@@ -1,0 +1,144 @@
+"""The health of a store's file: what `doctor` looks at, and what it can mend."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from satchel.store.contract import Check
+from satchel.store.sqlite.connection import write_transaction
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
+
+__all__ = ["checks", "repair"]
+
+# SQLite 3.7.0 to 3.51.2 can lose acknowledged commits when several processes write (WAL reset).
+SAFE_SQLITE = (3, 51, 3)
+LARGE_WAL = 256 * 1024 * 1024
+OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
+
+State = Literal["ok", "warning", "failed"]
+
+
+def checks(db: apsw.Connection, location: str) -> list[Check]:
+    found = [_sqlite_version(), _schema(db, location)]
+    if location != ":memory:":
+        found += [_permissions(Path(location)), _journal(db), _wal_size(Path(location))]
+    return [*found, _integrity(db), _foreign_keys(db), _index(db), _tags(db)]
+
+
+def repair(db: apsw.Connection, location: str) -> list[str]:
+    """Mends what derives from the memories; the memories themselves are never rewritten."""
+    done = []
+    if _index(db).state == "failed":
+        with write_transaction(db):
+            db.execute("INSERT INTO memory_fts (memory_fts) VALUES ('rebuild')")
+        done.append("rebuilt the search index")
+    if _tags(db).state == "failed":
+        with write_transaction(db):
+            db.execute("DELETE FROM memory_tag")
+            db.execute(
+                "INSERT OR IGNORE INTO memory_tag (tag, seq) "
+                "SELECT j.value, m.seq FROM memory m, json_each(m.tags) j"
+            )
+        done.append("rebuilt the tag index")
+    if location != ":memory:":
+        if _permissions(Path(location)).state != "ok":
+            for path in _files(Path(location)):
+                path.chmod(OWNER_ONLY)
+            done.append("made the file readable by its owner only")
+        if _wal_size(Path(location)).state != "ok":
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            done.append("wrote the log back into the file")
+    return done
+
+
+def _check(name: str, problem: str | None, good: str, *, bad: State = "failed") -> Check:
+    return Check(name=name, state=bad if problem else "ok", detail=problem or good)
+
+
+def _sqlite_version() -> Check:
+    version = apsw.sqlite_lib_version()
+    safe = tuple(int(part) for part in version.split(".")) >= SAFE_SQLITE
+    problem = f"{version} can lose commits of several writers; upgrade apsw to 3.51.3 or newer"
+    return _check("sqlite version", None if safe else problem, version)
+
+
+def _schema(db: apsw.Connection, location: str) -> Check:
+    version = recognise(db, location)
+    problem = None if version == SCHEMA_VERSION else f"{version}, {SCHEMA_VERSION} is needed"
+    return _check("schema version", problem, str(version))
+
+
+def _permissions(location: Path) -> Check:
+    if os.name != "posix":
+        return _check("file permissions", None, "not checked on this system")
+    open_to_others = {
+        path.name: stat.filemode(path.stat().st_mode)
+        for path in _files(location)
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    }
+    listed = ", ".join(f"{name} is {mode}" for name, mode in open_to_others.items())
+    problem = f"{listed}: others can read it; `chmod 600`, or `satchel doctor --fix`"
+    return _check("file permissions", problem if listed else None, "0600", bad="warning")
+
+
+def _journal(db: apsw.Connection) -> Check:
+    mode = db.pragma("journal_mode")
+    problem = None if mode == "wal" else f"{mode}: readers and writers block each other"
+    return _check("journal mode", problem, "wal", bad="warning")
+
+
+def _wal_size(location: Path) -> Check:
+    wal = Path(f"{location}-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    problem = None
+    if size > LARGE_WAL:
+        problem = f"{size:,} bytes: some process keeps a read open; close it, then --fix"
+    return _check("wal size", problem, f"{size:,} bytes", bad="warning")
+
+
+def _integrity(db: apsw.Connection) -> Check:
+    try:
+        found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
+    except apsw.CorruptError as error:
+        found = [str(error)]
+    problem = None if found == ["ok"] else "; ".join(found) + ": restore a backup"
+    return _check("integrity", problem, "ok")
+
+
+def _foreign_keys(db: apsw.Connection) -> Check:
+    broken = db.execute("PRAGMA foreign_key_check").fetchall()
+    problem = f"{len(broken)} rows point at memories that are gone" if broken else None
+    return _check("references", problem, "ok")
+
+
+def _index(db: apsw.Connection) -> Check:
+    """FTS5 compares its index with every text when it is asked with a rank of 1."""
+    total = db.execute("SELECT count(*) FROM memory").get
+    try:
+        with write_transaction(db):
+            db.execute("INSERT INTO memory_fts (memory_fts, rank) VALUES ('integrity-check', 1)")
+        problem = None
+    except apsw.CorruptError:
+        problem = "does not match the memories; `satchel doctor --fix` rebuilds it"
+    except apsw.ReadOnlyError:
+        return _check("search index", "not checked: the store can only be read", "", bad="warning")
+    return _check("search index", problem, f"in step with {total:,} memories")
+
+
+def _tags(db: apsw.Connection) -> Check:
+    stored = "SELECT lower(j.value), m.seq FROM memory m, json_each(m.tags) j"
+    indexed = "SELECT lower(tag), seq FROM memory_tag"
+    differing = db.execute(
+        f"SELECT count(*) FROM (SELECT * FROM ({stored} EXCEPT {indexed}) "
+        f"UNION ALL SELECT * FROM ({indexed} EXCEPT {stored}))"
+    ).get
+    problem = f"{differing} tags differ; `satchel doctor --fix` rebuilds it" if differing else None
+    return _check("tag index", problem, "in step")
+
+
+def _files(location: Path) -> list[Path]:
+    paths = [location, Path(f"{location}-wal"), Path(f"{location}-shm")]
+    return [path for path in paths if path.exists()]

@@ -1,0 +1,49 @@
+"""A filter as SQL: conditions on an alias of `memory`, and their values in order."""
+
+from typing import Any
+
+from satchel.memory import Scope
+from satchel.store.contract import Filter
+from satchel.store.sqlite.rows import micros
+
+__all__ = ["UNINDEXED", "filter_sql", "scope_sql"]
+
+
+# With this alias a filter is only tested, and never chosen as the way in instead of the id.
+UNINDEXED = "+m"
+
+
+def scope_sql(scope: Scope, alias: str = "m") -> tuple[str, list[Any]]:
+    """Inside a scope: `org` always, the other fields where they are set."""
+    conditions, values = [f"{alias}.org = ?"], [scope.org]
+    for name in ("project", "user", "agent", "session"):
+        if value := getattr(scope, name):
+            conditions.append(f"{alias}.{name} = ?")
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
+def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
+    condition, values = scope_sql(where.scope, alias)
+    conditions = [condition]
+    for column, choices in (
+        ("id", where.ids),
+        ("status", where.statuses),
+        ("kind", where.kinds),
+        ("tier", where.tiers),
+    ):
+        if choices:
+            conditions.append(f"{alias}.{column} IN ({', '.join('?' * len(choices))})")
+            values.extend(choices)
+    if where.valid_at is not None:
+        moment = micros(where.valid_at)
+        conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
+        conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
+        values.extend((moment, moment))
+    if where.pinned is not None:
+        conditions.append(f"{alias}.pinned = ?")
+        values.append(int(where.pinned))
+    for tag in where.tags:
+        conditions.append(f"EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)")
+        values.append(tag)
+    return " AND ".join(conditions), values

@@ -1,0 +1,228 @@
+"""Changing memories: each function runs inside a write transaction that its caller holds."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import apsw
+import msgspec
+
+from satchel.errors import InputError
+from satchel.fields import utc_now
+from satchel.memory import Memory, Relation, Scope
+from satchel.store.contract import Candidate, Filter, Record
+from satchel.store.sqlite.reading import history, memory_in_scope, select_ids
+from satchel.store.sqlite.rows import (
+    column_values,
+    memory_from_row,
+    memory_row,
+    micros,
+    scope_columns,
+    write_changes,
+)
+from satchel.store.sqlite.statements import statement
+
+__all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate", "use"]
+
+# Fields that follow from others or from use: a difference in them alone is no change.
+_DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
+
+
+def add(db: apsw.Connection, candidates: Sequence[Candidate]) -> list[Memory]:
+    return [_add_one(db, candidate) for candidate in candidates]
+
+
+def put(db: apsw.Connection, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+    return [_put_one(db, record) for record in records]
+
+
+def change(
+    db: apsw.Connection, scope: Scope, identifier: str, changes: Mapping[str, Any], *, action: str
+) -> Memory:
+    memory = memory_in_scope(db, scope, identifier)
+    return _revise(db, memory, msgspec.structs.replace(memory, **changes), action=action)
+
+
+def forget(db: apsw.Connection, where: Filter, moment: datetime) -> int:
+    ids = select_ids(db, where)
+    for identifier in ids:
+        change(db, where.scope, identifier, {"invalid_at": moment}, action="forget")
+    return len(ids)
+
+
+def purge(db: apsw.Connection, where: Filter) -> int:
+    """Everything goes, the history's texts too; one line stays that says it was purged."""
+    ids = select_ids(db, where)
+    org, now = where.scope.org, micros(utc_now())
+    for identifier in ids:
+        db.execute(statement("clear_history"), (org, identifier))
+        db.execute(statement("delete_memory"), (identifier,))
+        db.execute(statement("insert_history"), (org, identifier, now, "purge", "{}"))
+    return len(ids)
+
+
+def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> None:
+    source = memory_in_scope(db, scope, relation.source)
+    target = memory_in_scope(db, scope, relation.target)
+    if source.id == target.id:
+        raise InputError(f"a memory cannot be related to itself: {source.id}")
+    _write_relation(db, scope.org, relation)
+    entry = {"kind": relation.kind, "source": source.id, "target": target.id}
+    for memory in (source, target):
+        _record(db, memory, relation.created_at, "relate", {"relation": [None, entry]})
+    if relation.kind == "supersedes" and target.status != "superseded":
+        ended = msgspec.structs.replace(
+            target,
+            status="superseded",
+            superseded_by=source.id,
+            invalid_at=target.invalid_at or relation.created_at,
+        )
+        _revise(db, target, ended, action="supersede")
+
+
+def put_relations(db: apsw.Connection, scope: Scope, relations: Sequence[Relation]) -> None:
+    """Relations as another store had them: nothing follows from them a second time."""
+    for relation in relations:
+        for end in (relation.source, relation.target):
+            if (
+                db.execute("SELECT 1 FROM memory WHERE id = ? AND org = ?", (end, scope.org)).fetchone()
+                is None
+            ):
+                raise InputError(f"a relation names the memory {end}, which is not here")
+        _write_relation(db, scope.org, relation)
+
+
+def use(db: apsw.Connection, uses: Mapping[str, tuple[int, datetime]]) -> None:
+    """Add to the count of uses of each memory that is still there."""
+    db.executemany(
+        statement("add_usage"),
+        [(identifier, count, micros(last)) for identifier, (count, last) in uses.items()],
+    )
+
+
+def _add_one(db: apsw.Connection, candidate: Candidate) -> Memory:
+    memory = candidate.memory
+    existing = _same_memory(db, memory)
+    if existing is None:
+        _insert(db, memory)
+        _record(db, memory, memory.created_at, "add", {})
+        return memory
+    given = {name: getattr(memory, name) for name in candidate.given}
+    revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
+    return _revise(db, existing, revised, action="update")
+
+
+def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
+    """To say something again is to say that it holds, even if it was ended meanwhile."""
+    fields: dict[str, Any] = {}
+    if existing.status in ("archived", "superseded"):
+        fields |= {"status": "active", "superseded_by": None}
+    if existing.invalid_at is not None and existing.invalid_at <= now:
+        fields["invalid_at"] = None
+    return fields
+
+
+def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
+    scope = scope_columns(memory.scope)
+    found: list[Memory] = []
+    if memory.ref is not None:
+        row = db.execute(statement("memory_by_ref"), (*scope, memory.ref)).fetchone()
+        found += [memory_from_row(row)] if row else []
+    if memory.topic_key is not None:
+        row = db.execute(statement("memory_by_topic"), (*scope[:4], memory.topic_key)).fetchone()
+        found += [memory_from_row(row)] if row else []
+    if len({each.id for each in found}) > 1:
+        raise InputError(
+            f"ref {memory.ref!r} and topic {memory.topic_key!r} belong to two different memories: "
+            f"{found[0].id} and {found[1].id}"
+        )
+    return found[0] if found else None
+
+
+def _put_one(db: apsw.Connection, record: Record) -> Literal["added", "updated", "kept"]:
+    memory = record.memory
+    row = db.execute(statement("memory_by_id"), (memory.id,)).fetchone()
+    existing = memory_from_row(row) if row else None
+    if existing is not None:
+        if existing.scope.org != memory.scope.org:
+            raise InputError(f"the id {memory.id} belongs to another org here")
+        if existing.updated_at >= memory.updated_at:
+            if existing.updated_at == memory.updated_at:
+                _complete_history(db, record)
+            return "kept"
+    clash = _same_memory(db, memory)
+    if clash is not None and clash.id != memory.id:
+        raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
+    if existing is None:
+        _insert(db, memory)
+    else:
+        _write_row(db, memory)
+    _replace_history(db, record)
+    if memory.accessed_at is not None:
+        db.execute(statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
+    return "added" if existing is None else "updated"
+
+
+def _complete_history(db: apsw.Connection, record: Record) -> None:
+    """A relation adds to the history of a memory without changing the memory itself."""
+    memory = record.memory
+    if len(record.history) > len(history(db, memory.scope.org, memory.id)):
+        _replace_history(db, record)
+
+
+def _replace_history(db: apsw.Connection, record: Record) -> None:
+    memory = record.memory
+    db.execute(statement("clear_history"), (memory.scope.org, memory.id))
+    for entry in record.history:
+        _record(db, memory, entry.at, entry.action, entry.changes)
+
+
+def _revise(db: apsw.Connection, old: Memory, new: Memory, *, action: str) -> Memory:
+    """Write what differs, with the next revision and a line of history; nothing if nothing does."""
+    changes = {
+        name: [before, after]
+        for name in Memory.__struct_fields__
+        if name not in _DERIVED and (before := getattr(old, name)) != (after := getattr(new, name))
+    }
+    if not changes:
+        return old
+    now = max(utc_now(), old.updated_at)
+    new = msgspec.structs.replace(new, updated_at=now, revision=old.revision + 1)
+    clash = _same_memory(db, new) if {"ref", "topic_key"} & changes.keys() else None
+    if clash is not None and clash.id != new.id:
+        raise InputError(f"that ref or topic is taken by another memory: {clash.id}")
+    _write_row(db, new)
+    _record(db, new, now, action, changes)
+    return new
+
+
+def _insert(db: apsw.Connection, memory: Memory) -> None:
+    db.execute(statement("insert_memory"), memory_row(memory))
+
+
+def _write_row(db: apsw.Connection, memory: Memory) -> None:
+    values = column_values(memory)
+    identifier = values.pop("id")
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    db.execute(statement("update_memory", assignments=assignments), (*values.values(), identifier))
+
+
+def _write_relation(db: apsw.Connection, org: str, relation: Relation) -> None:
+    db.execute(
+        statement("upsert_relation"),
+        (
+            org,
+            relation.source,
+            relation.target,
+            relation.kind,
+            relation.strength,
+            micros(relation.created_at),
+        ),
+    )
+
+
+def _record(db: apsw.Connection, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:
+    db.execute(
+        statement("insert_history"),
+        (memory.scope.org, memory.id, micros(at), action, write_changes(changes)),
+    )

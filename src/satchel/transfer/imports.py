@@ -1,0 +1,142 @@
+"""Bringing lines into a store: in batches, each bad line reported with its number."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from satchel.errors import InputError
+from satchel.intake import inside, new_candidate, redacted_record
+from satchel.memory import Draft, Memory, Relation, Scope
+from satchel.store import Candidate, Record, Store
+from satchel.transfer.lines import parse_line
+
+__all__ = ["Imported", "Problem", "import_lines"]
+
+BATCH = 500
+
+Outcome = Literal["added", "updated", "kept", "relation"]
+Item = Record | Relation | Candidate
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A line that could not be imported, and why."""
+
+    line: int
+    message: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did."""
+
+    added: int = 0
+    updated: int = 0
+    kept: int = 0
+    relations: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+def import_lines(
+    store: Store,
+    scope: Scope,
+    lines: Iterable[bytes],
+    *,
+    strict: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Imported:
+    """Store what the lines hold; strict means that one bad line leaves the store as it was."""
+    run = _Run(store, scope, strict=strict)
+    if strict:
+        with store.transaction():
+            run.take(lines, progress)
+    else:
+        run.take(lines, progress)
+    return run.result()
+
+
+class _Numbered(NamedTuple):
+    number: int
+    item: Item
+
+
+class _Run:
+    def __init__(self, store: Store, scope: Scope, *, strict: bool) -> None:
+        self.store = store
+        self.scope = scope
+        self.strict = strict
+        self.counts: dict[Outcome, int] = {"added": 0, "updated": 0, "kept": 0, "relation": 0}
+        self.problems: list[Problem] = []
+
+    def take(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> None:
+        numbered = enumerate(lines, start=1)
+        while batch := list(itertools.islice(numbered, BATCH)):
+            parsed = [each for number, line in batch if (each := self._parse(number, line))]
+            with self.store.transaction():
+                for _, group in itertools.groupby(parsed, key=lambda each: type(each.item)):
+                    self._store(list(group))
+            if progress is not None:
+                progress(sum(len(line) for _, line in batch))
+
+    def result(self) -> Imported:
+        return Imported(
+            added=self.counts["added"],
+            updated=self.counts["updated"],
+            kept=self.counts["kept"],
+            relations=self.counts["relation"],
+            problems=tuple(sorted(self.problems, key=lambda problem: problem.line)),
+        )
+
+    def _parse(self, number: int, line: bytes) -> _Numbered | None:
+        """What can be done before the store is locked: scopes checked, secrets out, tokens counted."""
+        try:
+            item = parse_line(line)
+            if isinstance(item, Record):
+                inside(self.scope, item.memory.scope)
+                return _Numbered(number, redacted_record(item))
+            if isinstance(item, Draft):
+                return _Numbered(number, new_candidate(item, self.scope))
+            return _Numbered(number, item) if item is not None else None
+        except InputError as error:
+            self._problem(number, error)
+            return None
+
+    def _store(self, group: list[_Numbered]) -> None:
+        """All at once; where one is bad, halves of it, until the bad one stands alone."""
+        try:
+            outcomes = self._stored([each.item for each in group])
+        except InputError as error:
+            if len(group) == 1:
+                self._problem(group[0].number, error)
+                return
+            middle = len(group) // 2
+            self._store(group[:middle])
+            self._store(group[middle:])
+        else:
+            for outcome in outcomes:
+                self.counts[outcome] += 1
+
+    def _stored(self, items: Sequence[Item]) -> Sequence[Outcome]:
+        """What became of items that are all of one type; all of them, or none and an error."""
+        match items[0]:
+            case Record():
+                return self.store.put([each for each in items if isinstance(each, Record)])
+            case Relation():
+                relations = [each for each in items if isinstance(each, Relation)]
+                self.store.put_relations(self.scope, relations)
+                return ["relation"] * len(relations)
+            case Candidate():
+                candidates = [each for each in items if isinstance(each, Candidate)]
+                stored = self.store.add(candidates)
+                return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
+
+    def _problem(self, number: int, error: InputError) -> None:
+        if self.strict:
+            raise InputError(f"line {number}: {error}; nothing was imported") from error
+        self.problems.append(Problem(number, str(error)))
+
+
+def _outcome(candidate: Candidate, stored: Memory) -> Outcome:
+    if stored.id == candidate.memory.id:
+        return "added"
+    return "updated" if stored.updated_at >= candidate.memory.created_at else "kept"

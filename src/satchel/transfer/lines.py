@@ -1,0 +1,95 @@
+"""Memories as JSON lines that travel between stores.
+
+The first line says what it is; then a line for each memory with its history, then a line for each
+relation. A line that only has a `text` and other fields of a draft is taken too.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from satchel.errors import InputError
+from satchel.fields import checked
+from satchel.ids import check_id
+from satchel.limits import check_weight
+from satchel.memory import CHANGEABLE, Draft, Relation, compact
+from satchel.store import Record
+
+__all__ = ["FORMAT_VERSION", "Line", "export_lines", "parse_line"]
+
+FORMAT_VERSION = 1
+
+Line = Record | Relation | Draft | None
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:
+    yield _encode({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
+    for record in records:
+        history = [compact(entry) for entry in record.history]
+        yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
+    for relation in relations:
+        yield _encode({"relation": compact(relation)}) + b"\n"
+
+
+def parse_line(line: bytes) -> Line:
+    """What a line holds, checked; None for the first line and for empty ones."""
+    if not line.strip():
+        return None
+    try:
+        value = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"a JSON object is needed, not {type(value).__name__}")
+    if "satchel" in value:
+        _check_version(value.get("version"))
+        return None
+    try:
+        if "memory" in value:
+            return _record(msgspec.convert(value, Record))
+        if "relation" in value:
+            return _relation(msgspec.convert(value["relation"], Relation))
+        if "text" in value:
+            return _draft(value)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error)) from None
+    raise InputError("neither a memory, a relation nor a draft: there is no `text`")
+
+
+def _check_version(version: object) -> None:
+    if version != FORMAT_VERSION:
+        raise InputError(f"format version {version!r} is not known here; upgrade Satchel")
+
+
+def _record(record: Record) -> Record:
+    memory = record.memory
+    fields = {name: checked(name, getattr(memory, name)) for name in CHANGEABLE}
+    fields["id"] = check_id(memory.id)
+    if memory.revision < 1 or memory.access_count < 0:
+        raise InputError("revision and access_count cannot be negative")
+    return Record(memory=msgspec.structs.replace(memory, **fields), history=record.history)
+
+
+def _relation(relation: Relation) -> Relation:
+    return msgspec.structs.replace(
+        relation,
+        source=check_id(relation.source),
+        target=check_id(relation.target),
+        strength=check_weight(relation.strength, name="strength"),
+    )
+
+
+def _draft(value: dict[str, Any]) -> Draft:
+    unknown = value.keys() - set(Draft.__struct_fields__)
+    if unknown:
+        raise InputError(f"unknown field {min(unknown)!r}")
+    if value.get("ref") is None and value.get("topic_key") is None:
+        # The same line imported again finds what it made.
+        content = msgspec.json.encode(value, order="sorted")
+        value["ref"] = "import:" + hashlib.sha256(content).hexdigest()[:32]
+    return Draft(**value)

@@ -1,0 +1,57 @@
+"""What several suites share: stores of each sort, and the real command in a real process."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+import satchel
+
+settings.register_profile("satchel", deadline=None, derandomize=True)
+settings.load_profile("satchel")
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "notes.db"
+
+
+@pytest.fixture
+def bag(path: Path) -> Iterator[satchel.Satchel]:
+    with satchel.open(path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Run `satchel ARGS…` as a user would, on a store in the test's own folder."""
+
+    def run(
+        *arguments: str | Path, stdin: bytes | str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        content = stdin if isinstance(stdin, bytes) else stdin.encode()
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("satchel")), *map(str, arguments)],
+            input=content,
+            capture_output=True,
+            timeout=60,
+            cwd=tmp_path,
+            env=clean_environment(tmp_path) | environment,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    return run
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """Nothing of the machine's own store, and a default location inside the test's folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SATCHEL")}
+    return kept | {"SATCHEL_DB": str(folder / "notes.db"), "HOME": str(folder), "XDG_DATA_HOME": str(folder)}

@@ -1,0 +1,46 @@
+"""An acknowledged write survives SIGKILL."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import satchel
+
+NURSERY = Path(__file__).with_name("nursery.py")
+KILLS = 200
+STAGES = 4
+
+
+def test_every_acknowledged_write_is_there_after_200_kills(path: Path, tmp_path: Path):
+    satchel.open(path).close()
+    said: dict[str, int] = {}
+    for stage in range(STAGES):
+        folder = tmp_path / f"said{stage}"
+        folder.mkdir()
+        numbers = map(str, (KILLS // STAGES, 4, 20261116 + stage))
+        done = subprocess.run(
+            [sys.executable, str(NURSERY), str(path), str(folder), *numbers], capture_output=True, timeout=120
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        for file in folder.iterdir():
+            said |= acknowledged(file.read_bytes())
+        assert_all_there(path, said)
+    assert len(said) > KILLS
+
+
+def acknowledged(output: bytes) -> dict[str, int]:
+    """The ids that were said in full, each with the last revision that was said."""
+    complete = output[: output.rfind(b"\n") + 1].decode().split("\n")[:-1]
+    return {line.split()[0]: int(line.split()[1]) for line in complete}
+
+
+def assert_all_there(path: Path, said: dict[str, int]) -> None:
+    with satchel.open(path) as bag:
+        stored = {memory.id: memory for memory in bag.recent(limit=10_000)}
+        lost = {each for each, revision in said.items() if stored[each].revision < revision}
+        assert not lost
+        assert [check for check in bag.checks() if check.state != "ok"] == []
+        # What was stored is also found, and its history is whole.
+        for memory in list(stored.values())[:20]:
+            assert len(bag.history(memory.id)) == memory.revision
+            assert memory.id in {hit.memory.id for hit in bag.search(memory.text, limit=50)}

@@ -1,0 +1,64 @@
+"""What people import is complete, documented and light."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+import types
+
+import satchel
+from satchel import errors, memory
+
+HEAVY = ("apsw", "msgspec", "numpy", "rich", "splintr", "platformdirs", "satchel.bag")
+
+
+def test_every_exported_name_is_there_and_the_list_is_in_order():
+    assert satchel.__all__ == sorted(satchel.__all__)
+    for name in satchel.__all__:
+        assert getattr(satchel, name) is not None
+    assert dir(satchel) == satchel.__all__
+
+
+def test_every_error_is_exported_and_says_when_to_catch_it():
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        assert getattr(satchel, name) is kind
+        assert issubclass(kind, satchel.SatchelError)
+        assert kind.__doc__
+        assert kind.__doc__.startswith("Catch this")
+        assert name in (errors.__doc__ or "")
+
+
+def test_every_public_method_says_what_it_does():
+    for name, method in inspect.getmembers(satchel.Satchel, inspect.isfunction):
+        if not name.startswith("_"):
+            assert method.__doc__, name
+
+
+def test_no_name_is_exported_by_a_module_that_lacks_it():
+    for home in ("bag", "memory", "fields", "tokens", "store", "pack", "render", "recall", "transfer"):
+        module = importlib.import_module(f"satchel.{home}")
+        assert isinstance(module, types.ModuleType)
+        for name in module.__all__:
+            assert hasattr(module, name), f"{home}.{name}"
+
+
+def test_the_keyword_fields_are_those_of_a_draft():
+    placed = set(memory.PlacedFields.__annotations__)
+    assert placed | {"text"} == set(memory.Draft.__struct_fields__)
+    assert set(memory.ChangedFields.__annotations__) == set(memory.CHANGEABLE)
+
+
+def test_the_version_loads_nothing_heavy():
+    script = (
+        "import sys; sys.argv = ['satchel', '--version']\n"
+        "from satchel.cli import run\nassert run() == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("\n")[:2] == [f"satchel {satchel.__version__}", "[]"], done.stderr
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    assert not hasattr(satchel, "nothing")
+    assert not hasattr(satchel, "MadeUpError")
