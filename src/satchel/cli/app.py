@@ -1,0 +1,50 @@
+"""The commands by name; a command's module is imported only when it is called."""
+
+import importlib
+
+import click
+
+from satchel import __version__
+
+__all__ = ["app"]
+
+COMMANDS = {
+    "add": "satchel.cli.remember",
+    "get": "satchel.cli.look",
+    "list": "satchel.cli.look",
+    "search": "satchel.cli.look",
+    "update": "satchel.cli.remember",
+    "forget": "satchel.cli.remember",
+    "relate": "satchel.cli.remember",
+    "timeline": "satchel.cli.look",
+    "history": "satchel.cli.look",
+    "stats": "satchel.cli.look",
+    "export": "satchel.cli.move",
+    "import": "satchel.cli.move",
+    "backup": "satchel.cli.move",
+    "restore": "satchel.cli.move",
+    "doctor": "satchel.cli.care",
+    "tokens": "satchel.cli.count",
+    "completion": "satchel.cli.care",
+}
+
+
+class LazyCommands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="satchel %(version)s")
+@click.option("--db", metavar="FILE", help="The store; SATCHEL_DB or the user's data folder else.")
+@click.pass_context
+def app(ctx: click.Context, db: str | None) -> None:
+    """Memory for LLM agents that fits the token budget you give it."""
+    ctx.obj = db

@@ -1,0 +1,51 @@
+"""The command that counts: tokens."""
+
+from pathlib import Path
+
+import click
+
+from satchel.cli.output import print_json, print_rows
+from satchel.cli.reading import decode, read_file, read_stdin
+from satchel.errors import InputError
+from satchel.tokens import DEFAULT_COUNTER, known_counters
+from satchel.tokens import counter as find_counter
+
+__all__ = ["tokens_command"]
+
+
+@click.command("tokens")
+@click.argument("files", metavar="FILE…", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--counter", metavar="NAME", help="A vocabulary or a model name.")
+@click.option("--all", "every", is_flag=True, help="With every counter there is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as_json: bool) -> None:
+    """Count the tokens of FILEs, or of standard input."""
+    if counter and every:
+        raise InputError("give --counter or --all, not both")
+    names = known_counters() if every else (counter or DEFAULT_COUNTER,)
+    counters = [find_counter(name) for name in names]
+    texts = {str(file): _read(file) for file in files or (Path("-"),)}
+    counted = [
+        {
+            "file": file,
+            "counter": each.name,
+            "tokens": each.count(text),
+            "estimate": each.estimate(text),
+            "exact": each.exact,
+        }
+        for file, text in texts.items()
+        for each in counters
+    ]
+    if as_json:
+        print_json(counted)
+        return
+    rows = [(f"{row['tokens']:,}", str(row["counter"]), str(row["file"])) for row in counted]
+    if len(texts) > 1:
+        for each in counters:
+            total = sum(each.count(text) for text in texts.values())
+            rows.append((f"{total:,}", each.name, "total"))
+    print_rows(rows, right=0)
+
+
+def _read(file: Path) -> str:
+    return read_stdin() if str(file) == "-" else decode(read_file(file), str(file))

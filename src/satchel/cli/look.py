@@ -1,0 +1,227 @@
+"""Commands that read memories: get, list, search, timeline, history, stats."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from satchel.bag import Satchel
+from satchel.cli.options import (
+    BUDGET,
+    COUNT,
+    LIMIT,
+    detail_option,
+    filter_options,
+    json_option,
+    open_store_for,
+    scope_options,
+    store_options,
+)
+from satchel.cli.output import note, print_json, print_listing, print_rows, print_text
+from satchel.memory import Change, Memory, compact
+from satchel.render import Detail, entry, entry_json, join_entries, join_json
+from satchel.results import Hits
+
+__all__ = [
+    "get_command",
+    "history_command",
+    "list_command",
+    "search_command",
+    "stats_command",
+    "timeline_command",
+]
+
+
+@click.command("get")
+@click.argument("identifier", metavar="ID")
+@scope_options
+@store_options
+@json_option
+def get_command(identifier: str, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Show one memory whole, with its relations."""
+    with open_store_for(db, scope) as bag:
+        memory = bag.get(identifier)
+        relations = bag.relations(memory.id)
+        if as_json:
+            print_json(compact(memory) | {"relations": relations})
+            return
+        print_listing(entry(memory, short_id=memory.id, detail="full"))
+        for relation in relations:
+            other = relation.target if relation.source == memory.id else relation.source
+            arrow = "→" if relation.source == memory.id else "←"
+            print_text(f"    {arrow} {relation.kind} {other} ({relation.strength:g})\n")
+
+
+@click.command("list")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many.")
+@filter_options
+@scope_options
+@detail_option("summary")
+@store_options
+@json_option
+def list_command(
+    limit: int,
+    chosen: dict[str, Any],
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show the newest memories."""
+    with open_store_for(db, scope) as bag:
+        memories = bag.recent(limit=limit, **chosen)
+        if as_json:
+            objects = [entry_json(memory, detail=detail) for memory in memories]
+            print_text(join_json("memories", objects))
+        elif memories:
+            print_listing(_entries(bag, memories, detail))
+        else:
+            note("no memories here")
+
+
+@click.command("search")
+@click.argument("query")
+@click.option("--limit", type=LIMIT, default=10, show_default=True, help="At most this many.")
+@click.option("--token-budget", type=BUDGET, help="At most this many tokens in what is printed.")
+@click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
+@filter_options
+@scope_options
+@detail_option("standard")
+@store_options
+@json_option
+def search_command(
+    query: str,
+    limit: int,
+    token_budget: int | None,
+    counter: str | None,
+    chosen: dict[str, Any],
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Find memories by any of the words of QUERY, best first."""
+    with open_store_for(db, scope, counter=counter) as bag:
+        hits = bag.search(
+            query,
+            limit=limit,
+            token_budget=token_budget,
+            detail=detail,
+            format="json" if as_json else "text",
+            **chosen,
+        )
+        if as_json:
+            print_text(hits.text)
+        else:
+            print_listing(hits.text)
+        if remark := _remark(hits, token_budget):
+            note(remark)
+
+
+@click.command("timeline")
+@click.argument("identifier", metavar="ID")
+@click.option("--before", type=COUNT, default=5, show_default=True, help="How many before it.")
+@click.option("--after", type=COUNT, default=5, show_default=True, help="How many after it.")
+@scope_options
+@detail_option("standard")
+@store_options
+@json_option
+def timeline_command(
+    identifier: str,
+    before: int,
+    after: int,
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show what came before and after the memory ID."""
+    with open_store_for(db, scope) as bag:
+        line = bag.timeline(identifier, before=before, after=after)
+        if as_json:
+            parts = {"before": line.before, "focus": [line.focus], "after": line.after}
+            print_json({name: [compact(each) for each in some] for name, some in parts.items()})
+            return
+        blocks = [
+            _entries(bag, line.before, detail),
+            "▶ " + _entries(bag, [line.focus], "full"),
+            _entries(bag, line.after, detail),
+        ]
+        print_listing(join_entries([block for block in blocks if block]))
+
+
+@click.command("history")
+@click.argument("identifier", metavar="ID")
+@scope_options
+@store_options
+@json_option
+def history_command(identifier: str, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Show every change of the memory ID, oldest first."""
+    with open_store_for(db, scope) as bag:
+        changes = bag.history(identifier)
+    if as_json:
+        print_json({"history": changes})
+    else:
+        print_listing("".join(map(_change_lines, changes)))
+
+
+@click.command("stats")
+@scope_options
+@store_options
+@json_option
+def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Count the memories by kind, tier, status and project."""
+    with open_store_for(db, scope) as bag:
+        stats = bag.stats()
+    if as_json:
+        print_json(stats)
+        return
+    rows = [
+        ("memories", f"{stats.memories:,}"),
+        ("current", f"{stats.current:,}"),
+        ("tokens", f"{stats.tokens:,}"),
+        ("relations", f"{stats.relations:,}"),
+    ]
+    for name in ("kind", "tier", "status", "project"):
+        counts: dict[str, int] = getattr(stats, f"by_{name}")
+        rows += [(f"{name} {value or '(none)'}", f"{count:,}") for value, count in counts.items()]
+    if stats.oldest and stats.newest:
+        rows += [("oldest", f"{stats.oldest:%Y-%m-%d}"), ("newest", f"{stats.newest:%Y-%m-%d}")]
+    print_rows(rows, right=1)
+
+
+def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
+    names = bag.short_ids(memories)
+    entries = [
+        entry(memory, short_id=name, detail=detail) for memory, name in zip(memories, names, strict=True)
+    ]
+    return "".join(entries) if detail == "summary" else join_entries(entries)
+
+
+def _remark(hits: Hits, budget: int | None) -> str | None:
+    """What the output leaves unsaid: nothing matched, nothing fitted, or something was left out."""
+    if not hits and not hits.omitted:
+        return "nothing matched"
+    if budget is None:
+        return None
+    if not hits:
+        return (
+            f"nothing fitted into {budget:,} tokens: {hits.omitted} matched, "
+            f"the smallest needs a budget of {hits.smallest_budget:,}"
+        )
+    left_out = f"; {hits.omitted} more did not fit" if hits.omitted else ""
+    return f"{hits.token_count:,} of {budget:,} tokens{left_out}"
+
+
+def _change_lines(change: Change) -> str:
+    lines = [f"{change.at:%Y-%m-%d %H:%M:%S} {change.action}"]
+    for name, (old, new) in change.changes.items():
+        lines.append(f"    {name}: {_short(old)} → {_short(new)}")
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:99] + "…"

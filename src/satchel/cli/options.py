@@ -1,0 +1,136 @@
+"""Options that several commands share, and opening the store they name."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from satchel.bag import Satchel
+from satchel.bag import open as open_bag
+from satchel.fields import KINDS, STATUSES, TIERS
+from satchel.limits import check_budget, check_limit
+from satchel.memory import SCOPE_FIELDS
+from satchel.render import DETAILS
+from satchel.tokens import DEFAULT_COUNTER
+
+__all__ = [
+    "BUDGET",
+    "COUNT",
+    "LIMIT",
+    "default_location",
+    "detail_option",
+    "filter_options",
+    "json_option",
+    "location",
+    "open_store_for",
+    "scope_options",
+    "store_options",
+]
+
+Command = Callable[..., Any]
+
+
+class _Budget(click.ParamType[int | None]):
+    name = "tokens"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return check_budget(value)
+
+
+class _Limit(click.ParamType[int]):
+    name = "number"
+
+    def __init__(self, *, least: int) -> None:
+        self.least = least
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        label = param.name if param is not None and param.name else "limit"
+        return check_limit(value, name=label, least=self.least)
+
+
+BUDGET = _Budget()
+LIMIT = _Limit(least=1)
+COUNT = _Limit(least=0)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def detail_option(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--detail",
+        type=click.Choice(DETAILS),
+        default=default,
+        show_default=True,
+        help="Titles, snippets of 300 characters, or whole texts.",
+    )
+
+
+def store_options(command: Command) -> Command:
+    """--db, after the command's name too."""
+    return click.option("--db", metavar="FILE", help="The store to use.")(command)
+
+
+def scope_options(command: Command) -> Command:
+    """--project and the other fields of a scope, handed over as one dictionary `scope`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        scope = {name: options.pop(name) for name in SCOPE_FIELDS}
+        return command(*args, scope=scope, **options)
+
+    for name in reversed(SCOPE_FIELDS):
+        wrapped = click.option(f"--{name}", metavar="NAME", help=f"Inside this {name} only.")(wrapped)
+    return wrapped
+
+
+def filter_options(command: Command) -> Command:
+    """--kind, --tier, --tag and --status, handed over as one dictionary `chosen`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        chosen = {
+            "kind": options.pop("kind") or None,
+            "tier": options.pop("tier") or None,
+            "tags": options.pop("tag") or None,
+            "status": options.pop("status") or None,
+        }
+        return command(*args, chosen=chosen, **options)
+
+    for name, choices, text in (
+        ("status", STATUSES, "Of this status; current ones only if none is given."),
+        ("tier", TIERS, "Of this tier."),
+        ("kind", KINDS, "Of this kind."),
+    ):
+        option = click.option(f"--{name}", type=click.Choice(choices), multiple=True, help=text)
+        wrapped = option(wrapped)
+    return click.option("--tag", multiple=True, metavar="TAG", help="With this tag.")(wrapped)
+
+
+def location(db: str | None) -> str:
+    """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
+    given: str | None = db or click.get_current_context().find_root().obj
+    return given or os.environ.get("SATCHEL_DB") or str(default_location())
+
+
+def default_location() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("satchel", appauthor=False) / "satchel.db"
+
+
+def open_store_for(
+    db: str | None,
+    scope: dict[str, str | None] | None = None,
+    *,
+    create: bool = False,
+    counter: str | None = None,
+) -> Satchel:
+    """The store a command works on, inside the scope its options name."""
+    place = location(db)
+    if create and place == str(default_location()):
+        default_location().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    counting = counter or DEFAULT_COUNTER
+    return open_bag(place, create=create, counter=counting).scoped(**(scope or {}))

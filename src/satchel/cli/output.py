@@ -1,0 +1,65 @@
+"""Printing: exact bytes into a pipe, a little colour on a terminal, remarks on stderr."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+__all__ = ["note", "print_json", "print_listing", "print_rows", "print_text", "progress_bar"]
+
+
+def print_text(text: str) -> None:
+    """Write a text as it is, in UTF-8 whatever the locale says."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.flush()
+
+
+def print_json(value: object) -> None:
+    print_text(msgspec.json.encode(value).decode() + "\n")
+
+
+def note(text: str) -> None:
+    """A remark for the person, apart from the output."""
+    sys.stderr.write(text + "\n")
+
+
+def print_listing(text: str) -> None:
+    """Entries whose headings stand at the margin; those are set off on a terminal."""
+    if not sys.stdout.isatty():
+        print_text(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in text.splitlines():
+        console.print(Text(line, style="" if line.startswith(" ") else "bold cyan"))
+
+
+def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
+    """Columns under each other, one of them to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column == right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    print_text("\n".join(lines) + "\n")
+
+
+@contextlib.contextmanager
+def progress_bar(total: int | None, label: str) -> Iterator[Callable[[int], None]]:
+    """A function that takes progress in bytes; a bar is drawn on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda amount: progress.update(task, advance=amount)

@@ -1,0 +1,168 @@
+"""Commands that change memories: add, update, forget, relate."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from satchel.cli.options import json_option, open_store_for, scope_options, store_options
+from satchel.cli.output import note, print_json, print_text
+from satchel.cli.reading import decode, read_file, read_stdin
+from satchel.errors import InputError
+from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
+from satchel.memory import Memory, compact
+
+__all__ = ["add_command", "forget_command", "relate_command", "update_command"]
+
+
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The fields of a memory that can be set."""
+    options = (
+        click.option("--title", help="A short title."),
+        click.option("--kind", type=click.Choice(KINDS), help="What it is."),
+        click.option("--tier", type=click.Choice(TIERS), help="How lasting it is."),
+        click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; repeatable."),
+        click.option("--importance", type=float, metavar="0…1", help="How much it matters."),
+        click.option("--confidence", type=float, metavar="0…1", help="How sure it is."),
+        click.option("--status", type=click.Choice(STATUSES), help="Its state."),
+        click.option("--pinned/--not-pinned", default=None, help="Always among the first."),
+        click.option("--at", metavar="TIME", help="When it happened, as ISO 8601."),
+        click.option("--valid-from", metavar="TIME", help="True from this time on."),
+        click.option("--invalid-at", metavar="TIME", help="No longer true from this time on."),
+        click.option("--speaker", metavar="NAME", help="Who said it."),
+        click.option("--source", metavar="TEXT", help="Where it comes from."),
+        click.option("--ref", metavar="TEXT", help="Your own id for it; the same again updates."),
+        click.option("--topic", "topic_key", metavar="KEY", help="The same topic again updates."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("add")
+@click.argument("text", required=False)
+@click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
+@field_options
+@scope_options
+@store_options
+@json_option
+def add_command(
+    text: str | None,
+    file: Path | None,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Remember TEXT; `-` reads it from standard input."""
+    content = _content(text, file)
+    with open_store_for(db, scope, create=True) as bag:
+        memory = bag.add(content, **_given(fields))
+        if as_json:
+            print_json(compact(memory))
+        else:
+            print_text(f"{memory.id}\n")
+            note(_said(memory))
+
+
+@click.command("update")
+@click.argument("identifier", metavar="ID")
+@click.option("--text", help="The new text; `-` reads it from standard input.")
+@field_options
+@scope_options
+@store_options
+@json_option
+def update_command(
+    identifier: str,
+    text: str | None,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Change fields of the memory ID."""
+    changes = _given(fields) | ({"text": _content(text, None)} if text is not None else {})
+    with open_store_for(db, scope) as bag:
+        memory = bag.update(identifier, **changes)
+        if as_json:
+            print_json(compact(memory))
+        else:
+            print_text(f"{memory.id}\n")
+            note(_said(memory))
+
+
+@click.command("forget")
+@click.argument("identifiers", metavar="ID…", nargs=-1)
+@click.option("--purge", is_flag=True, help="Remove for good, with history and index.")
+@click.option("--kind", type=click.Choice(KINDS), multiple=True, help="All of this kind.")
+@click.option("--tier", type=click.Choice(TIERS), multiple=True, help="All of this tier.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="All with this tag.")
+@click.option("--yes", is_flag=True, help="Do not ask before many memories are purged.")
+@scope_options
+@store_options
+def forget_command(
+    identifiers: tuple[str, ...],
+    purge: bool,
+    kind: tuple[str, ...],
+    tier: tuple[str, ...],
+    tags: tuple[str, ...],
+    yes: bool,
+    scope: dict[str, str | None],
+    db: str | None,
+) -> None:
+    """End memories: they are no longer found, but stay in the store until they are purged."""
+    if purge and not identifiers and not yes:
+        if not sys.stdin.isatty():
+            raise InputError("purging by scope, kind or tag cannot be undone; add --yes")
+        click.confirm("Remove everything that matches, for good?", abort=True, err=True)
+    with open_store_for(db, scope) as bag:
+        count = bag.forget(identifiers, purge=purge, kind=kind or None, tier=tier or None, tags=tags or None)
+    what = "memory" if count == 1 else "memories"
+    print_text(f"{'purged' if purge else 'forgot'} {count} {what}\n")
+
+
+@click.command("relate")
+@click.argument("source", metavar="ID")
+@click.argument("target", metavar="OTHER_ID")
+@click.option("--kind", type=click.Choice(RELATIONS), default="related", show_default=True)
+@click.option("--strength", type=float, default=1.0, show_default=True, metavar="0…1")
+@scope_options
+@store_options
+@json_option
+def relate_command(
+    source: str,
+    target: str,
+    kind: Any,
+    strength: float,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Link the memory ID to OTHER_ID: "ID fixes OTHER_ID"."""
+    with open_store_for(db, scope) as bag:
+        relation = bag.relate(source, target, kind, strength=strength)
+    if as_json:
+        print_json(relation)
+    else:
+        print_text(f"{relation.source} {relation.kind} {relation.target}\n")
+
+
+def _content(text: str | None, file: Path | None) -> str:
+    if (text is None) == (file is None):
+        raise InputError("give a text, `-` for standard input, or --file, and only one of them")
+    if file is not None:
+        return decode(read_file(file), str(file))
+    assert text is not None
+    return read_stdin() if text == "-" else text
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value != ()}
+
+
+def _said(memory: Memory) -> str:
+    done = "saved" if memory.revision == 1 else f"updated to revision {memory.revision}"
+    masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
+    return f"{done}, {memory.tokens:,} tokens{masked}"
