@@ -1,0 +1,168 @@
+"""Many processes writing one file: what is lost, and how fast next to bare APSW in the same run.
+
+python -m bench.writers [--processes 8] [--writes 250] [--rounds 3] [--openers 16] [--openings 20]
+"""
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import TypeAlias
+
+import apsw
+
+import satchel
+from bench.table import print_table
+from satchel.intake import new_candidate
+from satchel.memory import Draft, Scope
+from satchel.store.sqlite.connection import PRAGMAS, connect
+from satchel.store.sqlite.rows import memory_row, micros
+from satchel.store.sqlite.statements import statement
+
+TEXT = "process {who} saw that key {number} was rotated and the cache of sessions was warm again"
+
+Results: TypeAlias = "Queue[tuple[float, float, int]]"
+Worker = Callable[[str, int, int, Barrier, Results], None]
+
+
+def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    bag = satchel.open(path)
+    bag.counter.count("loads the vocabulary")
+    barrier.wait()
+    errors = 0
+    started = time.time()
+    for number in range(writes):
+        try:
+            bag.add(TEXT.format(who=who, number=number))
+        except satchel.SatchelError:
+            errors += 1
+    results.put((started, time.time(), errors))
+    bag.close()
+
+
+def bare(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    """The same rows into the same schema with the same pragmas, made beforehand; nothing else."""
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(60_000)
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    insert_all(connection, who, writes, barrier, results)
+
+
+def bare_with_our_naps(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    """The same, waiting for the lock as Satchel does."""
+    insert_all(connect(path), who, writes, barrier, results)
+
+
+def insert_all(db: apsw.Connection, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    memories = [
+        new_candidate(Draft(TEXT.format(who=who, number=number)), Scope()).memory for number in range(writes)
+    ]
+    rows = [(memory_row(memory), ("default", memory.id, micros(memory.at), "add", "{}")) for memory in memories]
+    insert, record = statement("insert_memory"), statement("insert_history")
+    barrier.wait()
+    errors = 0
+    started = time.time()
+    for row, entry in rows:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(insert, row)
+            db.execute(record, entry)
+            db.execute("COMMIT")
+        except apsw.Error:
+            errors += 1
+    results.put((started, time.time(), errors))
+    db.close()
+
+
+def measure(worker: Worker, path: str, processes: int, writes: int) -> tuple[float, int]:
+    """Writes a second over all processes, from the first start to the last end; and errors."""
+    barrier = multiprocessing.Barrier(processes)
+    results: Results = multiprocessing.Queue()
+    crew = [
+        multiprocessing.Process(target=worker, args=(path, who, writes, barrier, results))
+        for who in range(processes)
+    ]
+    for process in crew:
+        process.start()
+    told = [results.get(timeout=600) for _ in crew]
+    for process in crew:
+        process.join()
+    seconds = max(end for _, end, _ in told) - min(start for start, _, _ in told)
+    return processes * writes / seconds, sum(errors for _, _, errors in told)
+
+
+def open_at_once(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+    barrier.wait()
+    errors = 0
+    started = time.time()
+    try:
+        with satchel.open(path) as bag:
+            for number in range(writes):
+                bag.add(TEXT.format(who=who, number=number))
+    except satchel.SatchelError as error:
+        print(error, file=sys.stderr)
+        errors = 1
+    results.put((started, time.time(), errors))
+
+
+def stored(path: str) -> tuple[int, bool]:
+    with satchel.open(path) as bag:
+        return bag.stats().memories, all(check.state == "ok" for check in bag.checks())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--writes", type=int, default=250)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--openers", type=int, default=16)
+    parser.add_argument("--openings", type=int, default=20)
+    options = parser.parse_args()
+    total = options.processes * options.writes
+    rows: list[Sequence[str]] = [
+        ("round", "satchel/s", "bare/s", "ratio", "bare, our naps/s", "ratio", "errors", "rows", "doctor")
+    ]
+    ratios: list[float] = []
+    lost = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            rates = []
+            for reference in (bare, bare_with_our_naps):
+                plain = str(Path(folder, f"{reference.__name__}{number}.db"))
+                satchel.open(plain).close()
+                rates.append(measure(reference, plain, options.processes, options.writes)[0])
+            path = str(Path(folder, f"ours{number}.db"))
+            rate, errors = measure(ours, path, options.processes, options.writes)
+            found, healthy = stored(path)
+            lost += total - found + errors + (not healthy)
+            ratios.append(rate / rates[0])
+            rows.append(
+                (
+                    str(number + 1),
+                    f"{rate:.0f}",
+                    *(cell for other in rates for cell in (f"{other:.0f}", f"{rate / other:.2f}")),
+                    str(errors),
+                    f"{found} of {total}",
+                    "clean" if healthy else "NOT CLEAN",
+                )
+            )
+        print_table(f"{options.processes} processes x {options.writes} adds on one new file", rows)
+        print(f"  median ratio {statistics.median(ratios):.2f} (aim: at least 0.60)")
+        bad = 0
+        for number in range(options.openings):
+            path = str(Path(folder, f"open{number}.db"))
+            _, errors = measure(open_at_once, path, options.openers, 2)
+            bad += errors + (stored(path) != (2 * options.openers, True))
+        print(f"  {options.openers} processes opening a new file at once, {options.openings} times: {bad} bad")
+    return 1 if lost or bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
