@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test check format bench crash clean
+.PHONY: help demo test check format docs bench clean
 
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
 	@echo "make test    the whole test suite"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
+	@echo "make docs    write the CLI reference from the commands"
 	@echo "make bench   the benchmarks, as ratios in one run"
 	@echo "make clean   remove .venv and caches"
 
@@ -39,6 +40,9 @@ check: $(VENV)/dev
 format: $(VENV)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/runtime
+	$(BIN)/python docs/cli_reference.py
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench

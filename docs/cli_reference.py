@@ -1,0 +1,37 @@
+"""Writes docs/cli.md from the commands themselves: python docs/cli_reference.py [--check]."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from satchel.cli.app import app
+
+PAGE = Path(__file__).with_name("cli.md")
+
+HEADING = """\
+# The `satchel` command
+
+Written by `make docs` from the commands; do not edit.
+
+Every command takes `--db FILE`, before or after its name. Without it `SATCHEL_DB` names the store, or else it is
+`satchel.db` in the user's data folder. What a program may read goes to standard output, remarks to standard error.
+Exit codes: 0 done, 2 bad input (nothing was changed), 1 a failure.
+"""
+
+
+def reference() -> str:
+    context = click.Context(app, info_name="satchel", max_content_width=100, terminal_width=100)
+    parts = [HEADING]
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context, terminal_width=100)
+        parts.append(f"## satchel {name}\n\n```text\n{command.get_help(inner)}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/cli.md is stale: make docs")
+    PAGE.write_text(reference(), encoding="utf-8")
