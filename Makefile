@@ -25,10 +25,15 @@ $(VENV)/dev: $(VENV)/runtime requirements/dev.txt
 	$(PIP) install --quiet -r requirements/dev.txt
 	@touch $@
 
-demo: $(VENV)/runtime
+# Bytecode beforehand: an editable install has none, and commands would compile it at each start.
+.PHONY: bytecode
+bytecode: $(VENV)/runtime
+	@$(BIN)/python -m compileall -q src
+
+demo: bytecode
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/dev
+test: $(VENV)/dev bytecode
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/dev
@@ -44,7 +49,7 @@ format: $(VENV)/dev
 docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
 
-bench: $(VENV)/dev
+bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench
 
 clean:

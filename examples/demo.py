@@ -29,9 +29,7 @@ def main() -> None:
 
         print("A project's memories, from a file, and one more:")
         satchel("import", str(SAMPLE), shown="import examples/memories.jsonl")
-        satchel(
-            "add", "Refresh tokens are now bound to the device.", "--kind", "decision", "--project", "harbor"
-        )
+        satchel("add", "Refresh tokens are now bound to the device.", "--kind", "decision", "--project", "harbor")
 
         print("\nWhat matters for a question, in at most 300 tokens:")
         found = satchel("search", QUESTION, "--project", "harbor", "--token-budget", "300")

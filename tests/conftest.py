@@ -44,9 +44,7 @@ def cli(tmp_path: Path) -> Cli:
             cwd=tmp_path,
             env=clean_environment(tmp_path) | environment,
         )
-        return subprocess.CompletedProcess(
-            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
 

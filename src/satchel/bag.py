@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
 from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
-from satchel.intake import new_candidate, redacted_changes
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
     CHANGEABLE,
@@ -32,7 +31,10 @@ from satchel.results import Hits, Timeline
 from satchel.store import Check, Filter, Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
-from satchel.transfer import Imported, export_lines, import_lines
+
+# Masking and JSON lines are imported where they are used: a search that starts cold needs neither.
+if TYPE_CHECKING:
+    from satchel.transfer import Imported
 
 __all__ = ["Satchel", "open", "restore"]
 
@@ -111,6 +113,8 @@ class Satchel:
 
     def add_many(self, drafts: Iterable[Draft]) -> list[Memory]:
         """Remember several texts in one transaction."""
+        from satchel.intake import new_candidate
+
         now = utc_now()
         candidates = [new_candidate(draft, self.scope, now=now) for draft in drafts]
         return self._store.add(candidates) if candidates else []
@@ -159,6 +163,8 @@ class Satchel:
 
     def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of a memory; None clears one that may be empty."""
+        from satchel.intake import redacted_changes
+
         if unknown := changes.keys() - set(CHANGEABLE):
             raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
         if not changes:
@@ -250,6 +256,8 @@ class Satchel:
         status: Choice = None,
     ) -> Iterator[bytes]:
         """JSON lines with every memory, its history and relations, whatever its status."""
+        from satchel.transfer import export_lines
+
         where = self._filter(kind=kind, tier=tier, tags=tags, status=status, any_status=not status)
         return export_lines(self._store.records(where), self._store.all_relations(where))
 
@@ -259,7 +267,7 @@ class Satchel:
         *,
         strict: bool = False,
         progress: Callable[[int], None] | None = None,
-    ) -> Imported:
+    ) -> "Imported":
         """Bring in JSON lines from a file or an iterable; importing the same again changes nothing."""
         if isinstance(source, str | os.PathLike):
             try:
@@ -267,6 +275,8 @@ class Satchel:
                     return self.import_(lines, strict=strict, progress=progress)
             except OSError as error:
                 raise InputError(f"cannot read {os.fspath(source)}: {error.strerror}") from error
+        from satchel.transfer import import_lines
+
         return import_lines(self._store, self.scope, source, strict=strict, progress=progress)
 
     def backup(self, target: str | os.PathLike[str]) -> int:
@@ -316,8 +326,7 @@ class Satchel:
         else:
             names = self.short_ids([hit.memory for hit in found])
             parts = [
-                entry(hit.memory, short_id=name, detail=detail)
-                for hit, name in zip(found, names, strict=True)
+                entry(hit.memory, short_id=name, detail=detail) for hit, name in zip(found, names, strict=True)
             ]
 
         def assemble(kept: Sequence[int]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
     given = redacted_changes(draft.given())
     memory = Memory(
         id=new_id(),
-        scope=_scope(view, draft),
+        scope=_placed(view, draft.org, draft.project, draft.user, draft.agent, draft.session),
         created_at=moment,
         updated_at=moment,
         **({"at": moment} | given),
@@ -74,12 +75,15 @@ def inside(view: Scope, scope: Scope) -> None:
             raise InputError(f"{name} {found!r} is outside this view, which is {name} {wanted!r}")
 
 
-def _scope(view: Scope, draft: Draft) -> Scope:
-    given = {name: value for name in SCOPE_FIELDS if (value := getattr(draft, name))}
-    if not given:
-        return view
+@lru_cache(maxsize=1024)
+def _placed(view: Scope, *names: str | None) -> Scope:
+    given = {field: name for field, name in zip(SCOPE_FIELDS, names, strict=True) if name}
     scope = msgspec.structs.replace(view, **given)
     inside(view, scope)
+    for field in SCOPE_FIELDS:
+        if masked := redact(getattr(scope, field) or "").masked:
+            # Masked, two scopes could become one.
+            raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
     return scope
 
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 import unicodedata
+from functools import cache
 
 from satchel.tokens import repair_surrogates
 
@@ -16,15 +17,25 @@ _UNSPACED = (
     "\ua000-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
     "\U0001b000-\U0001b2ff\U00020000-\U000323af"
 )
-_CHARACTER = re.compile(f"[{_UNSPACED}]")
-_TERM = re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
+_PLAIN_TERM = re.compile(r"[A-Za-z0-9]+")
+
+
+@cache
+def _character() -> re.Pattern[str]:
+    # Compiled when first needed: it takes as long as importing several modules.
+    return re.compile(f"[{_UNSPACED}]")
+
+
+@cache
+def _term() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSPACED}]+|[^\\W_{_UNSPACED}]+")
 
 
 def segment(text: str) -> str | None:
     """The text with spaces around each unspaced character, or None where it has no such character."""
-    if text.isascii() or not _CHARACTER.search(text):
+    if text.isascii() or not _character().search(text):
         return None
-    return _CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
+    return _character().sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
 def query_terms(query: str) -> tuple[str, ...]:
@@ -32,9 +43,11 @@ def query_terms(query: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     plain = query if query.isascii() else unicodedata.normalize("NFC", repair_surrogates(query))
     for chunk in plain.split():
-        for match in _TERM.finditer(chunk):
-            found.update(dict.fromkeys(_terms(match.group())))
-        if not chunk.isascii():
+        if chunk.isascii():
+            found.update(dict.fromkeys(map(str.lower, _PLAIN_TERM.findall(chunk))))
+        else:
+            for match in _term().finditer(chunk):
+                found.update(dict.fromkeys(_terms(match.group())))
             # The index may know characters as letters that this Python's Unicode does not, so the
             # chunk also goes to it as it is, to be split there.
             found[(segment(chunk) or chunk).strip().lower()] = None
@@ -42,6 +55,6 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def _terms(word: str) -> list[str]:
-    if not _CHARACTER.match(word):
+    if not _character().match(word):
         return [word.lower()]
     return [f"{first} {second}" for first, second in itertools.pairwise(word)] or [word]

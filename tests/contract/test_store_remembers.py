@@ -298,9 +298,7 @@ def test_timeline_neighbours_at_the_same_moment_are_each_shown_once(bag: Satchel
 
 
 def test_stats_count_by_kind_tier_status_and_project(bag: Satchel):
-    bag.add_many(
-        [Draft("a", kind="todo", project="p"), Draft("b", tier="working"), Draft("c", status="pending")]
-    )
+    bag.add_many([Draft("a", kind="todo", project="p"), Draft("b", tier="working"), Draft("c", status="pending")])
     stats = bag.stats()
     assert (stats.memories, stats.current, stats.tokens) == (3, 2, 3)
     assert stats.by_kind == {"observation": 2, "todo": 1}
@@ -312,3 +310,36 @@ def test_stats_count_by_kind_tier_status_and_project(bag: Satchel):
 def test_an_empty_store_has_empty_stats(bag: Satchel):
     stats = bag.stats()
     assert (stats.memories, stats.tokens, stats.by_kind, stats.oldest) == (0, 0, {}, None)
+
+
+def test_uses_are_seen_by_others_once_the_store_is_closed(path: Path):
+    with satchel.open(path) as bag:
+        memory = bag.add("apple")
+        bag.search("apple")
+        bag.search("apple")
+    with satchel.open(path) as other:
+        assert other.recent()[0].access_count == 2
+        assert other.get(memory.id).access_count == 3
+
+
+def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(path: Path, monkeypatch):
+    from satchel.store.sqlite import store
+
+    with satchel.open(path) as bag, satchel.open(path) as other:
+        bag.add("apple")
+        bag.search("apple")
+        assert other.recent()[0].access_count == 0
+        monkeypatch.setattr(store, "USES_WAIT_SECONDS", 0.0)
+        bag.search("apple")
+        assert other.recent()[0].access_count == 2
+
+
+def test_reading_does_not_wait_for_a_writer(path: Path):
+    with satchel.open(path) as bag, satchel.open(path) as writer:
+        memory = bag.add("apple")
+        with writer.transaction():
+            writer.add("pear")
+            assert len(bag.search("apple")) == 1
+            assert bag.get(memory.id).access_count == 2
+            assert len(bag.recent()) == 1
+            assert len(list(bag.export())) == 2

@@ -17,9 +17,7 @@ NOT_HERE = ("make", "git", "pip", "python -m venv", "pipx", "uv")
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -27,9 +25,7 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_every_python_snippet_runs(page: Path, tmp_path: Path):
     for snippet in blocks(page, "python"):
         done = subprocess.run(
@@ -39,9 +35,7 @@ def test_every_python_snippet_runs(page: Path, tmp_path: Path):
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name)
 def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
     commands = [
         line[2:].partition("  #")[0]

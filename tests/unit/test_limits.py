@@ -6,9 +6,7 @@ import satchel
 from satchel.limits import MAX_BUDGET, check_budget, check_limit, check_weight
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [(None, None), (0, 0), (7, 7), ("800", 800), (MAX_BUDGET,) * 2]
-)
+@pytest.mark.parametrize(("given", "expected"), [(None, None), (0, 0), (7, 7), ("800", 800), (MAX_BUDGET,) * 2])
 def test_a_whole_number_is_a_budget_and_none_means_no_cap(given, expected):
     assert check_budget(given) == expected
 

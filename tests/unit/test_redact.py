@@ -175,6 +175,7 @@ ORDINARY = [
     "max_tokens=500",
     "tokens: 1,234",
     "token: 2000",
+    "PRICE_PER_TOKEN=0.0025 MAX_TOKEN=4096",
     "token_count = len(x)",
     "password: required",
     'password: "must be at least 8 characters"',
@@ -283,9 +284,7 @@ def test_a_token_is_masked_and_the_words_around_it_stay(label: str, token: str) 
     assert redact(f"use {token} now") == Redacted(f"use [masked:{label}] now", (label,))
 
 
-@pytest.mark.parametrize(
-    "frame", ["{}", '"{}"', "({})", "x={}\n", "`{}`,", r"\n{}\n", "q%3D{}", "<{}>", "{}."]
-)
+@pytest.mark.parametrize("frame", ["{}", '"{}"', "({})", "x={}\n", "`{}`,", r"\n{}\n", "q%3D{}", "<{}>", "{}."])
 @pytest.mark.parametrize(("label", "token"), EVERY_TOKEN)
 def test_a_token_is_masked_whatever_encloses_it(frame: str, label: str, token: str) -> None:
     assert token not in redact(frame.format(token)).text
@@ -363,9 +362,7 @@ def test_a_mask_that_frees_an_edge_leaves_nothing_for_a_second_call() -> None:
     assert redact("AKIA" + UPPER[:16] + "--password hunter2").masked == ("aws-access-key", "password")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\x00", "\ud800", "\udfff" * 100, "İ" * 50, "\U0010ffff<private>\ud800"]
-)
+@pytest.mark.parametrize("text", ["", "\x00", "\ud800", "\udfff" * 100, "İ" * 50, "\U0010ffff<private>\ud800"])
 def test_strange_text_is_taken_as_it_is(text: str) -> None:
     assert redact(text).text.startswith(text.partition("<")[0])
 

@@ -26,7 +26,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         # Click hands back the code of an early exit, such as that of --help, and None otherwise.
         code = app.main(args=arguments, prog_name="satchel", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(error.format_message() + "\n")
+        return BAD_INPUT
     except click.ClickException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except InputError as error:
@@ -50,6 +54,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    line = " ".join(message.split())
-    sys.stderr.write(f"satchel: {line}\n".encode(errors="replace").decode())
+    from satchel.redact import redact
+    from satchel.tokens import repair_surrogates
+
+    line = redact(" ".join(repair_surrogates(message).split())).text
+    if sys.stderr is not None:
+        sys.stderr.write(f"satchel: {line}\n")
     return code

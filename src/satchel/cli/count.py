@@ -1,13 +1,14 @@
 """The command that counts: tokens."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from satchel.cli.output import print_json, print_rows
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
-from satchel.tokens import DEFAULT_COUNTER, known_counters
+from satchel.tokens import DEFAULT_COUNTER, known_counters, repair_surrogates
 from satchel.tokens import counter as find_counter
 
 __all__ = ["tokens_command"]
@@ -24,8 +25,8 @@ def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as
         raise InputError("give --counter or --all, not both")
     names = known_counters() if every else (counter or DEFAULT_COUNTER,)
     counters = [find_counter(name) for name in names]
-    texts = {str(file): _read(file) for file in files or (Path("-"),)}
-    counted = [
+    texts = [(repair_surrogates(str(file)), _read(file)) for file in files or (Path("-"),)]
+    counted: list[dict[str, Any]] = [
         {
             "file": file,
             "counter": each.name,
@@ -33,18 +34,27 @@ def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as
             "estimate": each.estimate(text),
             "exact": each.exact,
         }
-        for file, text in texts.items()
+        for file, text in texts
         for each in counters
     ]
     if as_json:
         print_json(counted)
         return
-    rows = [(f"{row['tokens']:,}", str(row["counter"]), str(row["file"])) for row in counted]
+    rows = [(f"{row['tokens']:,}", _label(row), str(row["file"])) for row in counted]
     if len(texts) > 1:
         for each in counters:
-            total = sum(each.count(text) for text in texts.values())
+            total = sum(row["tokens"] for row in counted if row["counter"] == each.name)
             rows.append((f"{total:,}", each.name, "total"))
     print_rows(rows, right=0)
+
+
+def _label(row: dict[str, Any]) -> str:
+    """The counter's name, and for one that does not know the number what it says instead."""
+    if row["exact"]:
+        return str(row["counter"])
+    if row["tokens"] == row["estimate"]:
+        return f"{row['counter']} (rule of thumb)"
+    return f"{row['counter']} (at most; about {row['estimate']:,})"
 
 
 def _read(file: Path) -> str:

@@ -19,8 +19,9 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_text
+from satchel.limits import MAX_LIMIT
 from satchel.memory import Change, Memory, compact
-from satchel.render import Detail, entry, entry_json, join_entries, join_json
+from satchel.render import Detail, clean, entry, entry_json, join_entries, join_json
 from satchel.results import Hits
 
 __all__ = [
@@ -47,10 +48,11 @@ def get_command(identifier: str, scope: dict[str, str | None], db: str | None, a
             print_json(compact(memory) | {"relations": relations})
             return
         print_listing(entry(memory, short_id=memory.id, detail="full"))
+        # At the margin, where no line of a text can stand.
         for relation in relations:
             other = relation.target if relation.source == memory.id else relation.source
             arrow = "→" if relation.source == memory.id else "←"
-            print_text(f"    {arrow} {relation.kind} {other} ({relation.strength:g})\n")
+            print_text(f"{arrow} {relation.kind} {other} ({relation.strength:g})\n")
 
 
 @click.command("list")
@@ -70,12 +72,15 @@ def list_command(
 ) -> None:
     """Show the newest memories."""
     with open_store_for(db, scope) as bag:
-        memories = bag.recent(limit=limit, **chosen)
+        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), **chosen)
+        memories = found[:limit]
         if as_json:
             objects = [entry_json(memory, detail=detail) for memory in memories]
             print_text(join_json("memories", objects))
         elif memories:
             print_listing(_entries(bag, memories, detail))
+            if len(found) > limit:
+                note(f"the newest {limit:,}; there are more: --limit")
         else:
             note("no memories here")
 
@@ -140,8 +145,12 @@ def timeline_command(
     with open_store_for(db, scope) as bag:
         line = bag.timeline(identifier, before=before, after=after)
         if as_json:
-            parts = {"before": line.before, "focus": [line.focus], "after": line.after}
-            print_json({name: [compact(each) for each in some] for name, some in parts.items()})
+            parts = [
+                _inner_json("before", line.before, detail),
+                _inner_json("focus", [line.focus], "full"),
+                _inner_json("after", line.after, detail),
+            ]
+            print_text("{" + ",\n".join(parts) + "}\n")
             return
         blocks = [
             _entries(bag, line.before, detail),
@@ -187,16 +196,19 @@ def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -
         counts: dict[str, int] = getattr(stats, f"by_{name}")
         rows += [(f"{name} {value or '(none)'}", f"{count:,}") for value, count in counts.items()]
     if stats.oldest and stats.newest:
-        rows += [("oldest", f"{stats.oldest:%Y-%m-%d}"), ("newest", f"{stats.newest:%Y-%m-%d}")]
+        rows += [("oldest", str(stats.oldest.date())), ("newest", str(stats.newest.date()))]
     print_rows(rows, right=1)
 
 
 def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
     names = bag.short_ids(memories)
-    entries = [
-        entry(memory, short_id=name, detail=detail) for memory, name in zip(memories, names, strict=True)
-    ]
+    entries = [entry(memory, short_id=name, detail=detail) for memory, name in zip(memories, names, strict=True)]
     return "".join(entries) if detail == "summary" else join_entries(entries)
+
+
+def _inner_json(key: str, memories: Sequence[Memory], detail: Detail) -> str:
+    """One member of a JSON object, without the braces around it."""
+    return join_json(key, [entry_json(memory, detail=detail) for memory in memories]).strip()[1:-1]
 
 
 def _remark(hits: Hits, budget: int | None) -> str | None:
@@ -215,10 +227,13 @@ def _remark(hits: Hits, budget: int | None) -> str | None:
 
 
 def _change_lines(change: Change) -> str:
-    lines = [f"{change.at:%Y-%m-%d %H:%M:%S} {change.action}"]
+    lines = [f"{change.at.replace(tzinfo=None).isoformat(' ', 'seconds')} {change.action}"]
     for name, (old, new) in change.changes.items():
-        lines.append(f"    {name}: {_short(old)} → {_short(new)}")
-    return "\n".join(lines) + "\n"
+        if name == "relation":
+            lines.append(f"    {new['source']} {new['kind']} {new['target']}")
+        else:
+            lines.append(f"    {name}: {_short(old)} → {_short(new)}")
+    return "".join(clean(line).replace("\n", " ") + "\n" for line in lines)
 
 
 def _short(value: object) -> str:

@@ -1,8 +1,8 @@
 """Commands that move memories: export, import, backup, restore."""
 
+import contextlib
 import os
-import sys
-import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,15 +12,18 @@ from satchel.bag import restore
 from satchel.cli.options import (
     filter_options,
     json_option,
-    location,
+    location_to_write,
     open_store_for,
     scope_options,
     store_options,
 )
-from satchel.cli.output import note, print_json, print_text, progress_bar
-from satchel.errors import InputError
+from satchel.cli.output import note, print_json, print_text, progress_bar, write_bytes
+from satchel.cli.reading import stdin
+from satchel.errors import InputError, SatchelError
 
 __all__ = ["backup_command", "export_command", "import_command", "restore_command"]
+
+SHOWN_PROBLEMS = 20
 
 
 @click.command("export")
@@ -34,23 +37,11 @@ def export_command(
     """Write every memory as JSON lines, with history and relations, whatever its status."""
     with open_store_for(db, scope) as bag:
         lines = bag.export(**chosen)
-        if output is None:
-            sys.stdout.buffer.writelines(lines)
-            sys.stdout.buffer.flush()
+        if output is None or str(output) == "-":
+            write_bytes(lines)
             return
-        count = 0
-        # Complete or not there at all: a half-written export would import as a smaller store.
-        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
-            try:
-                for line in lines:
-                    count += file.write(line) > 0
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(output)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        note(f"wrote {count - 1:,} memories and relations to {output}")
+        count = _write_atomically(output, lines)
+    note(f"wrote {count - 1:,} memories and relations to {output}")
 
 
 @click.command("import")
@@ -80,8 +71,10 @@ def import_command(
             f"added {done.added:,}, updated {done.updated:,}, unchanged {done.kept:,}, "
             f"relations {done.relations:,}, bad lines {len(done.problems):,}\n"
         )
-        for problem in done.problems:
+        for problem in done.problems[:SHOWN_PROBLEMS]:
             note(f"line {problem.line}: {problem.message}")
+        if (more := len(done.problems) - SHOWN_PROBLEMS) > 0:
+            note(f"… and {more:,} more bad lines; --json lists them all")
     if done.problems:
         ctx.exit(1)
 
@@ -102,17 +95,46 @@ def backup_command(target: Path, db: str | None) -> None:
 @store_options
 def restore_command(source: Path, force: bool, db: str | None) -> None:
     """Put the backup FILE in the store's place."""
-    place = location(db)
+    place = location_to_write(db)
     kept = restore(source, place, replace=force)
     print_text(f"restored {place}\n")
     if kept is not None:
         note(f"what was there is in {kept}")
 
 
-def _opened(source: Path) -> IO[bytes]:
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[IO[bytes]]:
     if str(source) == "-":
-        return sys.stdin.buffer
+        yield stdin()
+        return
     try:
-        return open(source, "rb")
+        with open(source, "rb") as file:
+            if file.peek(16).startswith(b"SQLite format 3"):
+                raise InputError(f"{source} is a store or a backup; `satchel restore` takes it")
+            yield file
     except OSError as error:
         raise InputError(f"cannot read {source}: {error.strerror}") from error
+
+
+def _write_atomically(output: Path, lines: Iterable[bytes]) -> int:
+    """Complete or not there at all: a half-written export would import as a smaller store."""
+    if output.is_dir():
+        raise InputError(f"{output} is a folder, not a file")
+    if not output.parent.is_dir():
+        raise InputError(f"the folder {output.parent} does not exist; make it first")
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    count = 0
+    try:
+        # Memories are private: the file is its owner's alone, as the store is.
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            for line in lines:
+                file.write(line)
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(output)
+    except OSError as error:
+        raise SatchelError(f"cannot write {output}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return count

@@ -10,6 +10,7 @@ import click
 
 from satchel.bag import Satchel
 from satchel.bag import open as open_bag
+from satchel.errors import InputError
 from satchel.fields import KINDS, STATUSES, TIERS
 from satchel.limits import check_budget, check_limit
 from satchel.memory import SCOPE_FIELDS
@@ -25,6 +26,7 @@ __all__ = [
     "filter_options",
     "json_option",
     "location",
+    "location_to_write",
     "open_store_for",
     "scope_options",
     "store_options",
@@ -73,7 +75,7 @@ def store_options(command: Command) -> Command:
     return click.option("--db", metavar="FILE", help="The store to use.")(command)
 
 
-def scope_options(command: Command) -> Command:
+def scope_options(command: Command, *, text: str = "Only in this {field}.") -> Command:
     """--project and the other fields of a scope, handed over as one dictionary `scope`."""
 
     @functools.wraps(command)
@@ -82,7 +84,7 @@ def scope_options(command: Command) -> Command:
         return command(*args, scope=scope, **options)
 
     for name in reversed(SCOPE_FIELDS):
-        wrapped = click.option(f"--{name}", metavar="NAME", help=f"Inside this {name} only.")(wrapped)
+        wrapped = click.option(f"--{name}", metavar="NAME", help=text.format(field=name))(wrapped)
     return wrapped
 
 
@@ -111,8 +113,19 @@ def filter_options(command: Command) -> Command:
 
 def location(db: str | None) -> str:
     """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
-    given: str | None = db or click.get_current_context().find_root().obj
+    root: str | None = click.get_current_context().find_root().obj
+    given = root if db is None else db
+    if given is not None and not given.strip():
+        raise InputError("--db is empty; name a file, or leave it out")
     return given or os.environ.get("SATCHEL_DB") or str(default_location())
+
+
+def location_to_write(db: str | None) -> str:
+    """The same; the folder of the default one is made if need be."""
+    place = location(db)
+    if place == str(default_location()):
+        default_location().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
 
 
 def default_location() -> Path:
@@ -129,8 +142,6 @@ def open_store_for(
     counter: str | None = None,
 ) -> Satchel:
     """The store a command works on, inside the scope its options name."""
-    place = location(db)
-    if create and place == str(default_location()):
-        default_location().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = location_to_write(db) if create else location(db)
     counting = counter or DEFAULT_COUNTER
     return open_bag(place, create=create, counter=counting).scoped(**(scope or {}))

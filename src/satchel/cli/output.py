@@ -2,17 +2,27 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-__all__ = ["note", "print_json", "print_listing", "print_rows", "print_text", "progress_bar"]
+from satchel.errors import SatchelError
+from satchel.render import clean
+from satchel.tokens import repair_surrogates
+
+__all__ = ["note", "print_json", "print_listing", "print_rows", "print_text", "progress_bar", "write_bytes"]
 
 
 def print_text(text: str) -> None:
     """Write a text as it is, in UTF-8 whatever the locale says."""
+    write_bytes([text.encode("utf-8", "surrogateescape")])
+
+
+def write_bytes(chunks: Iterable[bytes]) -> None:
+    if sys.stdout is None:
+        raise SatchelError("standard output is closed; there is nowhere to print to")
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.writelines(chunks)
     sys.stdout.buffer.flush()
 
 
@@ -22,12 +32,13 @@ def print_json(value: object) -> None:
 
 def note(text: str) -> None:
     """A remark for the person, apart from the output."""
-    sys.stderr.write(text + "\n")
+    if sys.stderr is not None:
+        sys.stderr.write(repair_surrogates(text) + "\n")
 
 
 def print_listing(text: str) -> None:
     """Entries whose headings stand at the margin; those are set off on a terminal."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         print_text(text)
         return
     from rich.console import Console
@@ -40,6 +51,7 @@ def print_listing(text: str) -> None:
 
 def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
     """Columns under each other, one of them to the right."""
+    rows = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -54,7 +66,7 @@ def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> No
 @contextlib.contextmanager
 def progress_bar(total: int | None, label: str) -> Iterator[Callable[[int], None]]:
     """A function that takes progress in bytes; a bar is drawn on a terminal only."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

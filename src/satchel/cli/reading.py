@@ -2,15 +2,22 @@
 
 import sys
 from pathlib import Path
+from typing import IO
 
 from satchel.errors import InputError
 
-__all__ = ["decode", "read_file", "read_stdin"]
+__all__ = ["decode", "read_file", "read_stdin", "stdin"]
 
 
 def read_stdin() -> str:
     """Standard input as text, or an error that says it is not UTF-8."""
-    return decode(sys.stdin.buffer.read(), "standard input")
+    return decode(stdin().read(), "standard input")
+
+
+def stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise InputError("standard input is closed; there is nothing to read")
+    return sys.stdin.buffer
 
 
 def read_file(file: Path) -> bytes:

@@ -1,7 +1,9 @@
 """Commands that change memories: add, update, forget, relate."""
 
+import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ from satchel.cli.output import note, print_json, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
 from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
-from satchel.memory import Memory, compact
+from satchel.intake import new_candidate
+from satchel.memory import Draft, Memory, Scope, compact
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
+
+CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
 
 
 def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +50,7 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
 @field_options
-@scope_options
+@partial(scope_options, text="It belongs to this {field}.")
 @store_options
 @json_option
 def add_command(
@@ -56,10 +61,13 @@ def add_command(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Remember TEXT; `-` reads it from standard input."""
-    content = _content(text, file)
+    """Remember TEXT; without one, or with `-`, it is read from standard input."""
+    piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
+    draft = Draft(_content("-" if piped else text, file), **_given(fields))
+    # Refused before a store is made for it.
+    new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
     with open_store_for(db, scope, create=True) as bag:
-        memory = bag.add(content, **_given(fields))
+        memory = bag.add_many([draft])[0]
         if as_json:
             print_json(compact(memory))
         else:
@@ -70,6 +78,7 @@ def add_command(
 @click.command("update")
 @click.argument("identifier", metavar="ID")
 @click.option("--text", help="The new text; `-` reads it from standard input.")
+@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Empty this field; repeatable.")
 @field_options
 @scope_options
 @store_options
@@ -77,13 +86,16 @@ def add_command(
 def update_command(
     identifier: str,
     text: str | None,
+    clear: tuple[str, ...],
     scope: dict[str, str | None],
     db: str | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
     """Change fields of the memory ID."""
-    changes = _given(fields) | ({"text": _content(text, None)} if text is not None else {})
+    changes = _given(fields) | dict.fromkeys(clear)
+    if text is not None:
+        changes["text"] = _content(text, None)
     with open_store_for(db, scope) as bag:
         memory = bag.update(identifier, **changes)
         if as_json:
@@ -126,8 +138,8 @@ def forget_command(
 @click.command("relate")
 @click.argument("source", metavar="ID")
 @click.argument("target", metavar="OTHER_ID")
-@click.option("--kind", type=click.Choice(RELATIONS), default="related", show_default=True)
-@click.option("--strength", type=float, default=1.0, show_default=True, metavar="0…1")
+@click.option("--kind", type=click.Choice(RELATIONS), default="related", show_default=True, help="How.")
+@click.option("--strength", type=float, default=1.0, show_default=True, metavar="0…1", help="How strongly.")
 @scope_options
 @store_options
 @json_option
@@ -155,7 +167,10 @@ def _content(text: str | None, file: Path | None) -> str:
     if file is not None:
         return decode(read_file(file), str(file))
     assert text is not None
-    return read_stdin() if text == "-" else text
+    if text == "-":
+        return read_stdin()
+    # What the shell handed over that is not UTF-8 arrives as lone surrogates.
+    return decode(os.fsencode(text), "the text")
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
@@ -165,4 +180,4 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 def _said(memory: Memory) -> str:
     done = "saved" if memory.revision == 1 else f"updated to revision {memory.revision}"
     masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
-    return f"{done}, {memory.tokens:,} tokens{masked}"
+    return f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}"

@@ -35,9 +35,7 @@ class _Piece(NamedTuple):
 
 _Finder = Callable[[str], Iterator[_Span]]
 
-_PRIVATE = re.compile(
-    r"<private(?:[\s/](?:[^<>\[]|\[(?!masked:))*+)?>|</private\s*>", re.ASCII | re.IGNORECASE
-)
+_PRIVATE = re.compile(r"<private(?:[\s/](?:[^<>\[]|\[(?!masked:))*+)?>|</private\s*>", re.ASCII | re.IGNORECASE)
 _MASK = re.compile(r"(\[masked:[a-z0-9-]{1,40}\])")
 
 

@@ -167,11 +167,13 @@ def _is_quoted_secret(name: _Name, text: str) -> bool:
 
 
 def _is_unquoted_secret(name: _Name, text: str, after: str) -> bool:
+    generated = name.kind in ("api-key", "token")
     if name.environment:
-        return len(text) >= 3 and not _is_constant(text) and not is_call(text)
+        long_enough = len(text) >= 8 and not text.isdigit() if generated else len(text) >= 3
+        return long_enough and not _is_constant(text) and not is_call(text)
     if is_call(text) or is_attribute(text):
         return False
-    if name.kind in ("api-key", "token"):
+    if generated:
         least = 8 if name.assigns or name.flag or name.kind == "api-key" else 16
         return len(text) >= least and is_opaque(text) and not is_name(text, numbered=True)
     if name.assigns:

@@ -9,7 +9,7 @@ import msgspec
 
 from satchel.memory import Memory, compact
 
-__all__ = ["DETAILS", "Detail", "entry", "entry_json", "join_entries", "join_json"]
+__all__ = ["DETAILS", "Detail", "clean", "entry", "entry_json", "join_entries", "join_json"]
 
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 def entry(memory: Memory, *, short_id: str, detail: Detail) -> str:
     """A heading line, and below it as much of the text as the detail asks for."""
-    facts = [f"{memory.at:%Y-%m-%d}"]
+    facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
     facts += [memory.status] if memory.status != "active" else []
     facts += [f"#{tag}" for tag in memory.tags]

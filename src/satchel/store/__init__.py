@@ -19,17 +19,23 @@ __all__ = [
 
 def open_store(location: str, *, create: bool = True) -> Store:
     """The store at a location: a file, or ":memory:"."""
-    if "://" in location:
-        # Without the rest of the address: it may hold a password.
-        scheme = location.partition("://")[0]
-        raise InputError(f"stores at {scheme}:// are not known; give a file or ':memory:'")
     from satchel.store.sqlite import SqliteStore
 
-    return SqliteStore(location, create=create)
+    return SqliteStore(_local(location), create=create)
 
 
 def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
     """Put a backup in place of the store at a location; where the old one was kept, if any."""
     from satchel.store.sqlite import restore
 
-    return restore(backup, location, replace=replace)
+    if location == ":memory:":
+        raise InputError("a backup is restored to a file, not to ':memory:'")
+    return restore(backup, _local(location), replace=replace)
+
+
+def _local(location: str) -> str:
+    if "://" in location:
+        # Without the rest of the address: it may hold a password.
+        scheme = location.partition("://")[0]
+        raise InputError(f"stores at {scheme}:// are not known; give a file or ':memory:'")
+    return location

@@ -34,7 +34,7 @@ def counter(name: str | Counter) -> Counter:
     if target is None:
         raise InputError(
             f"no counter for {name!r}: its vocabulary is none of those Satchel carries; "
-            f"choose one yourself, satchel.tokens.known_counters() lists them"
+            f"choose one yourself, `satchel tokens --all` shows them"
         )
     return _COUNTERS[target]
 
@@ -58,4 +58,4 @@ def _unknown(name: str, model: str) -> str:
     names = {*_COUNTERS, *(known for known, target in COUNTER_OF_MODEL.items() if target)}
     near = get_close_matches(model, sorted(names), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"unknown counter {name!r}; {hint}satchel.tokens.known_counters() lists them all"
+    return f"unknown counter {name!r}; {hint}`satchel tokens --all` shows them"

@@ -9,12 +9,13 @@ import msgspec
 from satchel.errors import InputError
 from satchel.intake import inside, new_candidate, redacted_record
 from satchel.memory import Draft, Memory, Relation, Scope
+from satchel.redact import redact
 from satchel.store import Candidate, Record, Store
 from satchel.transfer.lines import parse_line
 
 __all__ = ["Imported", "Problem", "import_lines"]
 
-BATCH = 500
+BATCH = 2000
 
 Outcome = Literal["added", "updated", "kept", "relation"]
 Item = Record | Relation | Candidate
@@ -131,9 +132,11 @@ class _Run:
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
     def _problem(self, number: int, error: InputError) -> None:
+        # A message may quote the line, and the line may hold a secret.
+        message = redact(str(error)).text
         if self.strict:
-            raise InputError(f"line {number}: {error}; nothing was imported") from error
-        self.problems.append(Problem(number, str(error)))
+            raise InputError(f"line {number}: {message}; nothing was imported") from error
+        self.problems.append(Problem(number, message))
 
 
 def _outcome(candidate: Candidate, stored: Memory) -> Outcome:

@@ -11,15 +11,16 @@ from typing import Any
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fields import checked
+from satchel.fields import as_time, checked
 from satchel.ids import check_id
 from satchel.limits import check_weight
-from satchel.memory import CHANGEABLE, Draft, Relation, compact
+from satchel.memory import CHANGEABLE, Change, Draft, Relation, compact
 from satchel.store import Record
 
 __all__ = ["FORMAT_VERSION", "Line", "export_lines", "parse_line"]
 
 FORMAT_VERSION = 1
+MAX_COUNT = 2**53
 
 Line = Record | Relation | Draft | None
 
@@ -42,7 +43,7 @@ def parse_line(line: bytes) -> Line:
         return None
     try:
         value = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from None
     if not isinstance(value, dict):
         raise InputError(f"a JSON object is needed, not {type(value).__name__}")
@@ -70,9 +71,20 @@ def _record(record: Record) -> Record:
     memory = record.memory
     fields = {name: checked(name, getattr(memory, name)) for name in CHANGEABLE}
     fields["id"] = check_id(memory.id)
-    if memory.revision < 1 or memory.access_count < 0:
-        raise InputError("revision and access_count cannot be negative")
-    return Record(memory=msgspec.structs.replace(memory, **fields), history=record.history)
+    for name in ("created_at", "updated_at", "accessed_at"):
+        if (moment := getattr(memory, name)) is not None:
+            fields[name] = as_time(moment, name=name)
+    for name, least in (("revision", 1), ("access_count", 0), ("tokens", 0)):
+        if not least <= getattr(memory, name) <= MAX_COUNT:
+            raise InputError(f"{name} {getattr(memory, name)} is out of range")
+    return Record(memory=msgspec.structs.replace(memory, **fields), history=tuple(map(_change, record.history)))
+
+
+def _change(change: Change) -> Change:
+    for name, pair in change.changes.items():
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise InputError(f"a change of {name!r} needs an old and a new value")
+    return msgspec.structs.replace(change, at=as_time(change.at))
 
 
 def _relation(relation: Relation) -> Relation:
@@ -81,6 +93,7 @@ def _relation(relation: Relation) -> Relation:
         source=check_id(relation.source),
         target=check_id(relation.target),
         strength=check_weight(relation.strength, name="strength"),
+        created_at=as_time(relation.created_at, name="created_at"),
     )
 
 

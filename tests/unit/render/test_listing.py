@@ -27,9 +27,7 @@ def test_an_entry_has_a_heading_and_the_text_below_it():
 
 
 def test_a_summary_is_one_line_with_a_title_made_of_the_text_if_need_be():
-    assert (
-        entry(memory("one\ntwo"), short_id="x", detail="summary") == "x [observation] one two (2026-02-10)\n"
-    )
+    assert entry(memory("one\ntwo"), short_id="x", detail="summary") == "x [observation] one two (2026-02-10)\n"
 
 
 def test_a_snippet_ends_at_a_word_within_300_characters():

@@ -9,7 +9,5 @@ def test_importing_the_package_loads_neither_a_vocabulary_nor_anything_heavy():
         "heavy = {'splintr', 'numpy', 'msgspec', 'dataclasses', 'difflib'} & set(sys.modules)\n"
         "print(sorted(heavy))"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.strip() == "[]"

@@ -50,10 +50,15 @@ def connect(location: str, *, readonly: bool = False) -> apsw.Connection:
     access = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
     with reading_errors(location):
         connection = apsw.Connection(location, flags=access | apsw.SQLITE_OPEN_NOMUTEX)
-        connection.set_busy_handler(_Patience().wait)
+        be_patient(connection)
         for pragma in PRAGMAS:
             connection.execute(pragma)
     return connection
+
+
+def be_patient(connection: apsw.Connection, seconds: float | None = None) -> None:
+    """How long the connection waits for a lock that another process holds; a minute if not said."""
+    connection.set_busy_handler(_Patience(BUSY_SECONDS if seconds is None else seconds).wait)
 
 
 def use_wal(connection: apsw.Connection) -> None:
@@ -132,14 +137,15 @@ def _why_not(location: str) -> str:
 class _Patience:
     """Waits for a lock in short, random naps, so that many writers get their turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self.since = 0.0
 
     def wait(self, attempts: int) -> bool:
         now = time.monotonic()
         if attempts == 0:
             self.since = now
-        if now - self.since > BUSY_SECONDS:
+        if now - self.since >= self.seconds:
             return False
         time.sleep(random.uniform(0.0002, 0.004))
         return True

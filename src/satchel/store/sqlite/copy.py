@@ -15,6 +15,8 @@ __all__ = ["copy_into", "copy_to_new_file"]
 def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
     """Copy into a file that does not exist yet; it appears complete or not at all."""
     _refuse_existing(target)
+    if not target.parent.is_dir():
+        raise InputError(f"the folder {target.parent} does not exist; make it first")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     create_file(partial)
     try:

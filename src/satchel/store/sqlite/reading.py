@@ -43,9 +43,7 @@ Reader = Callable[[], AbstractContextManager[apsw.Connection]]
 def resolve(db: apsw.Connection, scope: Scope, prefix: str) -> str:
     start = normalise_prefix(prefix)
     condition, values = scope_sql(scope, UNINDEXED)
-    rows = db.execute(
-        statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)
-    ).fetchall()
+    rows = db.execute(statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)).fetchall()
     if not rows:
         raise UnknownIdError(f"no memory has the id {prefix!r} here")
     if len(rows) > 1:
@@ -138,8 +136,7 @@ def records(reader: Reader, where: Filter) -> Iterator[Record]:
         with reader() as db, db:
             page = [memory_from_row(row) for row in db.execute(sql, (*values, last, PAGE))]
             found = [
-                Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id)))
-                for memory in page
+                Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id))) for memory in page
             ]
         yield from found
         if len(page) < PAGE:

@@ -1,7 +1,7 @@
 """The named statements of `queries.sql`."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from satchel.store.sqlite.rows import COLUMNS, READ_COLUMNS
@@ -17,6 +17,7 @@ _FIXED = {
 }
 
 
+@lru_cache(maxsize=512)
 def statement(name: str, **parts: str) -> str:
     """One statement by name, its variable parts filled in."""
     return _named()[name].format(**_FIXED, **parts)

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import apsw
+import msgspec
 
 from satchel.errors import InputError, SatchelError, StoreError
+from satchel.fields import utc_now
 from satchel.memory import Change, Hit, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Check, Filter, Record, Stats
 from satchel.store.sqlite import lexical, reading, upkeep, writing
 from satchel.store.sqlite.connection import (
+    be_patient,
     connect,
     create_file,
     reading_errors,
@@ -29,6 +32,8 @@ __all__ = ["SqliteStore", "restore"]
 CONNECTIONS = 8
 # Uses are written with the next write; a reader that never writes does it after this many seconds.
 USES_WAIT_SECONDS = 5.0
+# How long closing waits for other writers in order to write the last uses.
+CLOSING_SECONDS = 2.0
 
 
 class SqliteStore:
@@ -41,6 +46,7 @@ class SqliteStore:
         if not in_memory:
             self._readonly = _prepare_file(Path(self.location), create=create)
         self._uses: dict[str, tuple[int, datetime]] = {}
+        self._uses_since = utc_now()
         self._uses_lock = threading.Lock()
         self._current = threading.local()
         self._pool = Pool(self._connect, limit=1 if in_memory else CONNECTIONS)
@@ -79,9 +85,9 @@ class SqliteStore:
     def select(
         self, where: Filter, *, limit: int, order: Literal["newest", "oldest", "given"] = "newest"
     ) -> list[Memory]:
-        self._write_uses()
         with self._read() as db:
-            return reading.select(db, where, limit=limit, order=order)
+            found = reading.select(db, where, limit=limit, order=order)
+        return [self._with_uses(memory) for memory in found]
 
     def search(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Hit]:
         with self._read() as db:
@@ -89,7 +95,8 @@ class SqliteStore:
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         with self._read() as db:
-            return reading.around(db, memory, where, before=before, after=after)
+            found = reading.around(db, memory, where, before=before, after=after)
+        return [self._with_uses(each) for each in found]
 
     def change(self, scope: Scope, identifier: str, changes: Mapping[str, Any], *, action: str) -> Memory:
         with self._write() as db:
@@ -122,26 +129,27 @@ class SqliteStore:
 
     def touch(self, ids: Sequence[str], moment: datetime) -> None:
         with self._uses_lock:
+            self._uses_since = self._uses_since if self._uses else moment
             for identifier in ids:
                 count, _ = self._uses.get(identifier, (0, moment))
                 self._uses[identifier] = (count + 1, moment)
-            oldest = min((last for _, last in self._uses.values()), default=moment)
-        if (moment - oldest).total_seconds() > USES_WAIT_SECONDS:
-            self._write_uses()
+            waited = (moment - self._uses_since).total_seconds()
+        if waited > USES_WAIT_SECONDS:
+            self._write_uses(patience=0.0)
 
     def stats(self, where: Filter, moment: datetime) -> Stats:
         with self._read() as db:
             return reading.stats(db, where, moment)
 
     def records(self, where: Filter) -> Iterator[Record]:
-        self._write_uses()
-        return reading.records(self._read, where)
+        for record in reading.records(self._read, where):
+            yield Record(memory=self._with_uses(record.memory), history=record.history)
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
         return reading.relation_pages(self._read, where)
 
     def backup(self, target: Path) -> int:
-        self._write_uses()
+        self._write_uses(patience=CLOSING_SECONDS)
         with self._read() as db:
             return copy_to_new_file(db, target)
 
@@ -155,7 +163,7 @@ class SqliteStore:
 
     def close(self) -> None:
         try:
-            self._write_uses()
+            self._write_uses(patience=CLOSING_SECONDS)
         finally:
             self._pool.close()
 
@@ -190,11 +198,29 @@ class SqliteStore:
             self._return_uses(uses)
             raise
 
-    def _write_uses(self) -> None:
-        """Best effort: a use that cannot be written now waits, and never fails a read."""
-        if self._uses and not self._readonly:
-            with contextlib.suppress(StoreError), self._write():
-                pass
+    def _write_uses(self, *, patience: float) -> None:
+        """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
+        if not self._uses or self._readonly or getattr(self._current, "connection", None) is not None:
+            return
+        with contextlib.suppress(StoreError), self._read() as db:
+            be_patient(db, patience)
+            try:
+                uses = self._take_uses()
+                try:
+                    with write_transaction(db):
+                        writing.use(db, uses)
+                except BaseException:
+                    self._return_uses(uses)
+                    raise
+            finally:
+                be_patient(db)
+
+    def _with_uses(self, memory: Memory) -> Memory:
+        """With the uses that are not written yet."""
+        if (waiting := self._uses.get(memory.id)) is None:
+            return memory
+        count, last = waiting
+        return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
 
     def _take_uses(self) -> dict[str, tuple[int, datetime]]:
         with self._uses_lock:
@@ -213,6 +239,9 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
     if not backup.is_file():
         raise InputError(f"there is no backup at {backup}")
     target = Path(location).expanduser()
+    if target.exists() and backup.samefile(target):
+        raise InputError(f"{backup} is the store itself; give a backup of it")
+    _check_place(target)
     with contextlib.closing(connect(str(backup), readonly=True)) as source:
         with reading_errors(str(backup)):
             if recognise(source, str(backup)) == 0:
@@ -252,9 +281,14 @@ def _prepare_file(path: Path, *, create: bool) -> bool:
     if not path.exists():
         if not create:
             raise InputError(f"there is no store at {path}; `satchel add` makes one")
-        if not path.parent.is_dir():
-            raise InputError(f"the folder {path.parent} does not exist; make it first")
+        _check_place(path)
         create_file(path)
+    _check_place(path)
+    return not os.access(path, os.W_OK)
+
+
+def _check_place(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
-    return not os.access(path, os.W_OK)
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; make it first")

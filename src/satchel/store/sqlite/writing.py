@@ -44,10 +44,12 @@ def change(
 
 
 def forget(db: apsw.Connection, where: Filter, moment: datetime) -> int:
-    ids = select_ids(db, where)
-    for identifier in ids:
-        change(db, where.scope, identifier, {"invalid_at": moment}, action="forget")
-    return len(ids)
+    """What has ended already keeps its end, and is not counted."""
+    found = [memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where)]
+    ending = [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
+    for memory in ending:
+        _revise(db, memory, msgspec.structs.replace(memory, invalid_at=moment), action="forget")
+    return len(ending)
 
 
 def purge(db: apsw.Connection, where: Filter) -> int:
@@ -84,10 +86,7 @@ def put_relations(db: apsw.Connection, scope: Scope, relations: Sequence[Relatio
     """Relations as another store had them: nothing follows from them a second time."""
     for relation in relations:
         for end in (relation.source, relation.target):
-            if (
-                db.execute("SELECT 1 FROM memory WHERE id = ? AND org = ?", (end, scope.org)).fetchone()
-                is None
-            ):
+            if db.execute("SELECT 1 FROM memory WHERE id = ? AND org = ?", (end, scope.org)).fetchone() is None:
                 raise InputError(f"a relation names the memory {end}, which is not here")
         _write_relation(db, scope.org, relation)
 

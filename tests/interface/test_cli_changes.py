@@ -1,0 +1,174 @@
+"""The commands that change memories, in a real process: add, update, forget, relate."""
+
+import json
+from pathlib import Path
+
+from sample import contents, fill
+
+import satchel
+from conftest import Cli
+
+FIELDS = {
+    "title": "JWT rotation",
+    "kind": "decision",
+    "tier": "working",
+    "importance": 0.8,
+    "confidence": 0.25,
+    "status": "pending",
+    "speaker": "Ana",
+    "source": "adr-7.md",
+    "ref": "D1:3",
+    "topic_key": "auth/jwt",
+}
+SCOPE = {"org": "acme", "project": "thesis", "user": "ana", "agent": "coder", "session": "s1"}
+TIMES = {
+    "at": "2026-02-10T09:30:00Z",
+    "valid_from": "2026-02-10T00:00:00Z",
+    "invalid_at": "2999-01-01T00:00:00Z",
+}
+
+
+def options(fields: dict[str, object]) -> list[str]:
+    names = {"topic_key": "topic"}
+    return [
+        part
+        for name, value in fields.items()
+        for part in (f"--{names.get(name, name).replace('_', '-')}", str(value))
+    ]
+
+
+def test_add_prints_only_the_new_id_and_says_what_it_did_on_stderr(cli: Cli, path: Path):
+    done = cli("add", "We rotate JWTs every hour.")
+    assert done.returncode == 0
+    with satchel.open(path) as bag:
+        memory = bag.get(done.stdout.strip())
+    assert done.stdout == f"{memory.id}\n"
+    assert memory.text == "We rotate JWTs every hour."
+    assert done.stderr == f"saved, {satchel.count_tokens(memory.text)} tokens\n"
+
+
+def test_add_reads_standard_input_and_files_to_the_last_byte(cli: Cli, path: Path, tmp_path: Path):
+    text = "first line\r\n\tsecond 記憶 🎒\n\n"
+    file = tmp_path / "note.txt"
+    file.write_bytes(text.encode())
+    with satchel.open(path) as bag:
+        for done in (cli("add", "-", stdin=text), cli("add", "--file", file)):
+            assert done.returncode == 0, done.stderr
+            assert bag.get(done.stdout.strip()).text == text
+
+
+def test_add_takes_every_field_and_shows_it_as_json(cli: Cli):
+    done = cli(
+        "add", "We rotate JWTs.", "--json", "--pinned", "--tag", "auth", "--tag", "Größe",
+        *options(FIELDS | SCOPE | TIMES),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    stored = json.loads(done.stdout)
+    assert stored["text"] == "We rotate JWTs."
+    assert stored["tags"] == ["auth", "Größe"]
+    assert stored["pinned"] is True
+    assert stored["scope"] == SCOPE
+    assert {name: stored[name] for name in FIELDS | TIMES} == FIELDS | TIMES
+
+
+def test_add_with_a_known_ref_or_topic_updates_instead(cli: Cli):
+    for option in ("--ref", "--topic"):
+        first = cli("add", "one", option, "same")
+        second = cli("add", "two", option, "same")
+        assert second.stdout == first.stdout
+        assert second.stderr.startswith("updated to revision 2")
+
+
+def test_a_text_that_begins_with_a_dash_goes_after_two_dashes(cli: Cli, path: Path):
+    done = cli("add", "--kind", "fact", "--", "-5 degrees")
+    with satchel.open(path) as bag:
+        assert bag.get(done.stdout.strip()).text == "-5 degrees"
+
+
+def test_update_changes_only_what_was_given(cli: Cli, path: Path):
+    before = fill(path)[0]
+    done = cli("update", before.id[:18], "--importance", "0.9", "--text", "-", "--json", stdin="We rotate daily.")
+    assert done.returncode == 0, done.stderr
+    after = json.loads(done.stdout)
+    assert (after["text"], after["importance"], after["revision"]) == ("We rotate daily.", 0.9, 2)
+    assert (after["title"], after["kind"], after["tags"]) == ("Key rotation", "decision", ["auth"])
+    assert cli("search", "daily").stdout.startswith(before.id[:8])
+
+
+def test_update_says_the_revision_and_an_empty_value_clears_a_field(cli: Cli, path: Path):
+    memory = fill(path)[0]
+    done = cli("update", memory.id, "--title", "", "--not-pinned")
+    assert done.stdout == f"{memory.id}\n"
+    assert done.stderr.startswith("updated to revision 2, ")
+    with satchel.open(path) as bag:
+        assert bag.get(memory.id).title is None
+
+
+def test_forgotten_memories_are_not_found_but_stay(cli: Cli, path: Path):
+    memories = fill(path)
+    done = cli("forget", memories[0].id, memories[1].id)
+    assert (done.returncode, done.stdout) == (0, "forgot 2 memories\n")
+    listed = [each["id"] for each in json.loads(cli("list", "--json").stdout)["memories"]]
+    assert listed == [memory.id for memory in reversed(memories[2:])]
+    assert cli("get", memories[0].id).returncode == 0
+    assert cli("forget", memories[2].id).stdout == "forgot 1 memory\n"
+
+
+def test_forgetting_what_has_ended_already_does_not_move_its_end(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        memory = bag.add("The old office is in Bonn.", invalid_at="2020-01-01")
+    assert cli("forget", memory.id).returncode == 0
+    with satchel.open(path) as bag:
+        assert bag.get(memory.id).invalid_at == memory.invalid_at
+
+
+def test_forget_by_tag_kind_tier_and_scope_ends_all_that_match(cli: Cli, path: Path):
+    fill(path)
+    assert cli("forget", "--tag", "auth", "--kind", "error").stdout == "forgot 1 memory\n"
+    assert cli("forget", "--tier", "conversation").stdout == "forgot 1 memory\n"
+    assert cli("forget", "--project", "thesis").stdout == "forgot 1 memory\n"
+    assert cli("forget", "--project", "thesis").stdout == "forgot 0 memories\n"
+    assert cli("forget", "--kind", "fix", "--kind", "decision").stdout == "forgot 2 memories\n"
+    with satchel.open(path) as bag:
+        assert [memory.kind for memory in bag.recent()] == ["preference"]
+
+
+def test_purge_removes_every_trace_and_says_how_many(cli: Cli, path: Path):
+    memories = fill(path)
+    assert cli("forget", "--purge", memories[3].id).stdout == "purged 1 memory\n"
+    assert b"prefers tabs" not in path.read_bytes()
+    assert cli("get", memories[3].id).returncode == 2
+    assert cli("forget", "--purge", "--tag", "cron", "--yes").stdout == "purged 2 memories\n"
+    assert json.loads(cli("stats", "--json").stdout)["memories"] == 3
+
+
+def test_purging_many_without_yes_is_refused_where_nobody_can_be_asked(cli: Cli, path: Path):
+    fill(path)
+    before = contents(path)
+    done = cli("forget", "--purge", "--project", "thesis")
+    assert done.returncode == 2
+    assert done.stderr.startswith("satchel: ")
+    assert "--yes" in done.stderr
+    assert contents(path) == before
+
+
+def test_relate_links_two_memories_and_get_shows_it_from_both_ends(cli: Cli, path: Path):
+    _, error, fix, *_ = fill(path)
+    done = cli("relate", fix.id, error.id, "--kind", "fixes", "--strength", "0.75")
+    assert done.stdout == f"{fix.id} fixes {error.id}\n"
+    assert f"→ fixes {error.id} (0.75)" in cli("get", fix.id).stdout
+    assert f"← fixes {fix.id} (0.75)" in cli("get", error.id).stdout
+    found = json.loads(cli("get", error.id, "--json").stdout)["relations"]
+    assert [(each["source"], each["target"], each["kind"], each["strength"]) for each in found] == [
+        (fix.id, error.id, "fixes", 0.75)
+    ]
+
+
+def test_relate_as_json_and_superseding_ends_the_target(cli: Cli, path: Path):
+    old, new, *_ = fill(path)
+    done = json.loads(cli("relate", new.id, old.id, "--kind", "supersedes", "--json").stdout)
+    assert (done["source"], done["target"], done["kind"]) == (new.id, old.id, "supersedes")
+    with satchel.open(path) as bag:
+        assert bag.get(old.id).status == "superseded"
+    assert old.id in cli("list", "--status", "superseded", "--json").stdout
