@@ -133,9 +133,10 @@ class Satchel:
         tier: Choice = None,
         tags: Choice = None,
         status: Choice = None,
+        ended: bool = False,
     ) -> list[Memory]:
-        """The newest memories, by the time they speak of; only current ones unless a status is given."""
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status)
+        """The newest memories by the time they speak of; `ended` also brings what no longer holds."""
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, ended=ended)
         return self._store.select(where, limit=check_limit(limit))
 
     def search(
@@ -148,6 +149,7 @@ class Satchel:
         tier: Choice = None,
         tags: Choice = None,
         status: Choice = None,
+        ended: bool = False,
         detail: Detail = "full",
         format: Literal["text", "json"] = "text",
     ) -> Hits:
@@ -155,7 +157,7 @@ class Satchel:
         budget = check_budget(token_budget)
         _one_of("detail", detail, DETAILS)
         _one_of("format", format, ("text", "json"))
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status)
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, ended=ended)
         found = recall(self._store, _query(query), where, limit=check_limit(limit))
         hits = self._fitted(found, budget=budget, detail=detail, format=format)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
@@ -192,7 +194,7 @@ class Satchel:
         """End memories, by id or by what they are; with `purge` remove every trace. How many."""
         wanted = [identifiers] if isinstance(identifiers, str) else list(identifiers)
         ids = tuple(dict.fromkeys(self._store.resolve(self.scope, each) for each in wanted))
-        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids, any_status=purge or bool(ids))
+        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids, everything=purge or bool(ids))
         if not (ids or kind or tier or tags or self.scope != Scope()):
             raise InputError("say what to forget: ids, a scope, a kind, a tier or tags")
         return self._store.purge(where) if purge else self._store.forget(where, utc_now())
@@ -241,7 +243,7 @@ class Satchel:
 
     def stats(self) -> Stats:
         """Counts of what this view holds, whatever its status."""
-        return self._store.stats(self._filter(any_status=True), utc_now())
+        return self._store.stats(self._filter(everything=True), utc_now())
 
     def short_ids(self, memories: Sequence[Memory]) -> list[str]:
         """The shortest prefix that names each of these memories."""
@@ -258,7 +260,7 @@ class Satchel:
         """JSON lines with every memory, its history and relations, whatever its status."""
         from satchel.transfer import export_lines
 
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, any_status=not status)
+        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, everything=True)
         return export_lines(self._store.records(where), self._store.all_relations(where))
 
     def import_(
@@ -307,16 +309,19 @@ class Satchel:
         tags: Choice = None,
         status: Choice = None,
         ids: tuple[str, ...] = (),
-        any_status: bool = False,
+        ended: bool = False,
+        everything: bool = False,
     ) -> Filter:
+        """Without a status only what is active; what has ended only if it is asked for by either."""
         statuses = _choices("status", status, STATUSES)
+        past = everything or ended or not {"active", "pending"}.issuperset(statuses)
         return Filter(
             scope=self.scope,
             kinds=_choices("kind", kind, KINDS),
             tiers=_choices("tier", tier, TIERS),
             tags=tuple([tags] if isinstance(tags, str) else tags or ()),
-            statuses=() if any_status else statuses or ("active",),
-            valid_at=None if any_status or statuses else utc_now(),
+            statuses=statuses or (() if everything else ("active",)),
+            valid_at=None if past else utc_now(),
             ids=ids,
         )
 

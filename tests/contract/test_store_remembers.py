@@ -126,7 +126,9 @@ def test_a_forgotten_memory_is_not_found_but_stays(bag: Satchel):
     memory = bag.add("the launch code is a secret handshake")
     assert bag.forget(memory.id) == 1
     assert list(bag.search("handshake")) == []
-    assert bag.recent() == []
+    assert bag.recent() == bag.recent(status="active") == []
+    assert [each.id for each in bag.recent(ended=True)] == [memory.id]
+    assert len(bag.search("handshake", ended=True)) == 1
     kept = bag.get(memory.id)
     assert kept.invalid_at is not None
     assert bag.stats().memories == 1

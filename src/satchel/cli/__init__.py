@@ -31,6 +31,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         sys.stderr.write(error.format_message() + "\n")
         return BAD_INPUT
+    except click.UsageError as error:
+        where = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _complain(error.format_message().rstrip(".") + where, BAD_INPUT)
     except click.ClickException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except InputError as error:

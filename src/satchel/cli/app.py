@@ -5,6 +5,7 @@ import importlib
 import click
 
 from satchel import __version__
+from satchel.errors import InputError
 
 __all__ = ["app"]
 
@@ -39,6 +40,17 @@ class LazyCommands(click.Group):
         module = importlib.import_module(COMMANDS[cmd_name])
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
+            raise InputError(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 @json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool) -> None:
-    """Check the store: integrity, indexes, SQLite version, permissions, log."""
+    """Check the health of the store. Integrity, indexes, SQLite version, permissions, log."""
     with open_store_for(db) as bag:
         done = bag.repair() if fix else []
         checks = bag.checks()
@@ -37,7 +37,7 @@ def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell; for bash: `eval "$(satchel completion bash)"`."""
+    """Print a shell's completion script. For bash: `eval "$(satchel completion bash)"`."""
     completion = get_completion_class(shell)
     assert completion is not None
     script = completion(ctx.find_root().command, {}, "satchel", "_SATCHEL_COMPLETE").source()

@@ -12,6 +12,7 @@ from satchel.cli.options import (
     COUNT,
     LIMIT,
     detail_option,
+    ended_option,
     filter_options,
     json_option,
     open_store_for,
@@ -58,6 +59,7 @@ def get_command(identifier: str, scope: dict[str, str | None], db: str | None, a
 @click.command("list")
 @click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many.")
 @filter_options
+@ended_option
 @scope_options
 @detail_option("summary")
 @store_options
@@ -65,6 +67,7 @@ def get_command(identifier: str, scope: dict[str, str | None], db: str | None, a
 def list_command(
     limit: int,
     chosen: dict[str, Any],
+    ended: bool,
     scope: dict[str, str | None],
     detail: Detail,
     db: str | None,
@@ -72,7 +75,7 @@ def list_command(
 ) -> None:
     """Show the newest memories."""
     with open_store_for(db, scope) as bag:
-        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), **chosen)
+        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), ended=ended, **chosen)
         memories = found[:limit]
         if as_json:
             objects = [entry_json(memory, detail=detail) for memory in memories]
@@ -91,6 +94,7 @@ def list_command(
 @click.option("--token-budget", type=BUDGET, help="At most this many tokens in what is printed.")
 @click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
 @filter_options
+@ended_option
 @scope_options
 @detail_option("standard")
 @store_options
@@ -101,6 +105,7 @@ def search_command(
     token_budget: int | None,
     counter: str | None,
     chosen: dict[str, Any],
+    ended: bool,
     scope: dict[str, str | None],
     detail: Detail,
     db: str | None,
@@ -112,6 +117,7 @@ def search_command(
             query,
             limit=limit,
             token_budget=token_budget,
+            ended=ended,
             detail=detail,
             format="json" if as_json else "text",
             **chosen,

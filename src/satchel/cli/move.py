@@ -34,7 +34,7 @@ SHOWN_PROBLEMS = 20
 def export_command(
     output: Path | None, chosen: dict[str, Any], scope: dict[str, str | None], db: str | None
 ) -> None:
-    """Write every memory as JSON lines, with history and relations, whatever its status."""
+    """Write memories as JSON lines. All of them, whatever their status, with history and relations."""
     with open_store_for(db, scope) as bag:
         lines = bag.export(**chosen)
         if output is None or str(output) == "-":
@@ -59,7 +59,7 @@ def import_command(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Bring in the JSON lines of FILE; `-` is standard input. Twice is the same as once."""
+    """Bring in JSON lines. FILE may be `-` for standard input; twice is the same as once."""
     with _opened(source) as lines, open_store_for(db, scope, create=True) as bag:
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:
@@ -83,7 +83,7 @@ def import_command(
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
 @store_options
 def backup_command(target: Path, db: str | None) -> None:
-    """Copy the store to a new FILE, while others may go on writing."""
+    """Copy the store to a new FILE. Others may go on writing meanwhile."""
     with open_store_for(db) as bag:
         size = bag.backup(target)
     print_text(f"backed up {size:,} bytes to {target}\n")

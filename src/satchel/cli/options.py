@@ -23,6 +23,7 @@ __all__ = [
     "LIMIT",
     "default_location",
     "detail_option",
+    "ended_option",
     "filter_options",
     "json_option",
     "location",
@@ -57,6 +58,7 @@ BUDGET = _Budget()
 LIMIT = _Limit(least=1)
 COUNT = _Limit(least=0)
 
+ended_option = click.option("--ended", is_flag=True, help="Also what is forgotten or not valid yet.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -102,7 +104,7 @@ def filter_options(command: Command) -> Command:
         return command(*args, chosen=chosen, **options)
 
     for name, choices, text in (
-        ("status", STATUSES, "Of this status; current ones only if none is given."),
+        ("status", STATUSES, "Of this status; active ones if none is given."),
         ("tier", TIERS, "Of this tier."),
         ("kind", KINDS, "Of this kind."),
     ):

@@ -61,7 +61,7 @@ def add_command(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Remember TEXT; without one, or with `-`, it is read from standard input."""
+    """Remember a text. Without TEXT, or with `-`, it is read from standard input."""
     piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
     draft = Draft(_content("-" if piped else text, file), **_given(fields))
     # Refused before a store is made for it.
@@ -124,7 +124,7 @@ def forget_command(
     scope: dict[str, str | None],
     db: str | None,
 ) -> None:
-    """End memories: they are no longer found, but stay in the store until they are purged."""
+    """End memories, or purge them. What is only ended is no longer found, but stays in the store."""
     if purge and not identifiers and not yes:
         if not sys.stdin.isatty():
             raise InputError("purging by scope, kind or tag cannot be undone; add --yes")
