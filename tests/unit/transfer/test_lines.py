@@ -58,7 +58,7 @@ def test_the_same_plain_line_gets_the_same_ref_whatever_the_order_of_its_fields(
         (line(memory=MEMORY | {"kind": "opinion"}), "opinion"),
         (line(memory=MEMORY | {"importance": 2}), "importance 2"),
         (line(memory=MEMORY | {"text": 5}), "Expected `str`"),
-        (line(memory=MEMORY | {"access_count": -1}), "cannot be negative"),
+        (line(memory=MEMORY | {"access_count": -1}), "access_count -1 is out of range"),
         (line(memory={"text": "x"}), "missing required field"),
         (line(relation={"source": "x"}), "missing required field"),
     ],

@@ -23,6 +23,7 @@ __all__ = [
     "connect",
     "create_file",
     "reading_errors",
+    "trust",
     "use_wal",
     "write_transaction",
 ]
@@ -50,10 +51,21 @@ def connect(location: str, *, readonly: bool = False) -> apsw.Connection:
     access = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
     with reading_errors(location):
         connection = apsw.Connection(location, flags=access | apsw.SQLITE_OPEN_NOMUTEX)
-        be_patient(connection)
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
+        try:
+            be_patient(connection)
+            # Until it is known to be a store, closing it must not write back its log.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            for pragma in PRAGMAS:
+                connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
     return connection
+
+
+def trust(connection: apsw.Connection) -> None:
+    """It is a store of ours: the last one to close it tidies up the log."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def be_patient(connection: apsw.Connection, seconds: float | None = None) -> None:
@@ -66,7 +78,9 @@ def use_wal(connection: apsw.Connection) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            mode = connection.execute("PRAGMA journal_mode = WAL").get
+            if mode not in ("wal", "memory"):
+                raise StoreError(f"{connection.filename} cannot be switched to WAL; its mode is {mode}")
             return
         except apsw.BusyError:
             if time.monotonic() > deadline:
@@ -102,7 +116,11 @@ def reading_errors(location: str) -> Iterator[None]:
         raise StoreReadOnlyError(
             f"{location} can only be read; make the file and its folder writable to store memories"
         ) from error
-    except apsw.FullError as error:
+    except (apsw.FullError, apsw.IOError) as error:
+        # Growing the log's index fails as an I/O error; APSW puts the code on errors of SQLite's own only.
+        code = getattr(error, "extendedresult", 0)
+        if isinstance(error, apsw.IOError) and code != apsw.SQLITE_IOERR_SHMSIZE:
+            raise StoreError(f"{location}: {_reason(error)}") from error
         raise StoreFullError(
             f"no room left for {location}: nothing was written; free some disk space and try again"
         ) from error
@@ -111,7 +129,7 @@ def reading_errors(location: str) -> Iterator[None]:
             f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
             "restore a backup, or give another file"
         ) from error
-    except apsw.CantOpenError as error:
+    except (apsw.CantOpenError, PermissionError) as error:
         raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
     except (apsw.Error, OSError) as error:
         raise StoreError(f"{location}: {_reason(error)}") from error

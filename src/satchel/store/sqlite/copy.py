@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from satchel.errors import InputError
-from satchel.store.sqlite.connection import connect, create_file, reading_errors
+from satchel.store.sqlite.connection import connect, create_file, reading_errors, trust
 
 __all__ = ["copy_into", "copy_to_new_file"]
 
@@ -21,6 +21,7 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
     create_file(partial)
     try:
         with contextlib.closing(connect(str(partial))) as copy:
+            trust(copy)
             copy_into(source, copy)
             with reading_errors(str(target)):
                 # A single file that can be moved about: no log beside it.
@@ -29,10 +30,11 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
         with reading_errors(str(target)):
             _sync(partial)
             partial.rename(target)
+            _sync(target.parent)
             return target.stat().st_size
     finally:
-        for leftover in (partial, Path(f"{partial}-wal"), Path(f"{partial}-shm")):
-            leftover.unlink(missing_ok=True)
+        for end in ("", "-journal", "-wal", "-shm"):
+            Path(f"{partial}{end}").unlink(missing_ok=True)
 
 
 def copy_into(source: apsw.Connection, target: apsw.Connection) -> None:

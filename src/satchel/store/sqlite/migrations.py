@@ -1,16 +1,18 @@
 """The schema and its versions: forward only, backed up first, a newer file left alone."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import apsw
 
-from satchel.errors import StoreFormatError, StoreReadOnlyError, StoreVersionError
-from satchel.store.sqlite.connection import reading_errors, use_wal, write_transaction
+from satchel.errors import StoreReadOnlyError
+from satchel.store.sqlite.connection import connect, reading_errors, trust, use_wal, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
+from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_newer
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognise_abandoned"]
 
-APPLICATION_ID = 0x5A7C4E1B
 MIGRATIONS = Path(__file__).with_name("sql")
 SCHEMA_VERSION = 1
 
@@ -20,20 +22,16 @@ def prepare(connection: apsw.Connection, location: str, folder: Path = MIGRATION
     files = _files(folder)
     with reading_errors(location):
         version = recognise(connection, location, newest=len(files))
-        if version == len(files):
-            return
         if connection.readonly("main"):
-            raise StoreReadOnlyError(f"{location} can only be read, and needs an upgrade first")
-        use_wal(connection)
-        if version > 0 and location != ":memory:":
-            _back_up(connection, location, version)
-        with write_transaction(connection):
-            # Another process may have been faster.
-            version = recognise(connection, location, newest=len(files))
-            for number, file in enumerate(files[version:], start=version + 1):
-                connection.execute(file.read_text(encoding="utf-8"))
-                connection.pragma("user_version", number)
-            connection.pragma("application_id", APPLICATION_ID)
+            if version < len(files):
+                raise StoreReadOnlyError(f"{location} can only be read, and needs an upgrade first")
+            return
+        trust(connection)
+        # A restored backup is current, but still a single file without a log.
+        if version < len(files) or connection.pragma("journal_mode") not in ("wal", "memory"):
+            use_wal(connection)
+        if version < len(files):
+            _migrate(connection, location, files)
 
 
 def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEMA_VERSION) -> int:
@@ -42,25 +40,52 @@ def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEM
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) "
         "FROM pragma_application_id, pragma_user_version"
     ).get
-    if application == APPLICATION_ID:
-        if version > newest:
-            raise StoreVersionError(
-                f"{location} was made by a newer Satchel (schema {version}, this one knows "
-                f"{newest}); it was not changed: upgrade Satchel"
-            )
-        return int(version)
-    if objects or application or version:
-        raise StoreFormatError(
-            f"{location} is the database of another program; it was not changed: give another file"
-        )
-    return 0
+    refuse_foreign(location, application, version, objects)
+    refuse_newer(location, version, newest=newest)
+    return int(version)
+
+
+def recognise_abandoned(path: Path) -> None:
+    """Refuse a file by what its log says, where nobody has it open.
+
+    A log without its index (-shm) comes from a copy or a crash. Read alone, it needs no index, and
+    a file that is refused is left exactly as it was.
+    """
+    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+    if not (log.exists() and log.stat().st_size) or index.exists() or not os.access(path, os.W_OK):
+        return
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+    with reading_errors(str(path)), contextlib.closing(apsw.Connection(str(path), flags=flags)) as db:
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        # Somebody opened it just now: then it is not abandoned.
+        with contextlib.suppress(apsw.BusyError):
+            recognise(db, str(path))
+
+
+def _migrate(connection: apsw.Connection, location: str, files: list[Path]) -> None:
+    with write_transaction(connection):
+        # Another process may have been faster.
+        version = recognise(connection, location, newest=len(files))
+        if 0 < version < len(files) and location != ":memory:":
+            _back_up(location, version)
+        for number, file in enumerate(files[version:], start=version + 1):
+            connection.execute(file.read_text(encoding="utf-8"))
+            connection.pragma("user_version", number)
+        connection.pragma("application_id", APPLICATION_ID)
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
 
 
-def _back_up(connection: apsw.Connection, location: str, version: int) -> None:
+def _back_up(location: str, version: int) -> None:
+    """Under the write lock, so that only one process does it; an older backup keeps its name."""
     target = Path(f"{location}.schema-{version}.backup")
-    if not target.exists():
-        copy_to_new_file(connection, target)
+    number = 1
+    while target.exists():
+        number += 1
+        target = Path(f"{location}.schema-{version}-{number}.backup")
+    # A connection of its own: the one that holds the lock is inside a transaction.
+    with contextlib.closing(connect(location, readonly=True)) as source:
+        copy_to_new_file(source, target)

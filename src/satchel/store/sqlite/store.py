@@ -21,10 +21,12 @@ from satchel.store.sqlite.connection import (
     connect,
     create_file,
     reading_errors,
+    trust,
     write_transaction,
 )
 from satchel.store.sqlite.copy import copy_into, copy_to_new_file
-from satchel.store.sqlite.migrations import prepare, recognise
+from satchel.store.sqlite.header import refuse_strange_file
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare, recognise, recognise_abandoned
 from satchel.store.sqlite.pool import Pool
 
 __all__ = ["SqliteStore", "restore"]
@@ -42,7 +44,7 @@ class SqliteStore:
     def __init__(self, location: str, *, create: bool = True) -> None:
         in_memory = location == ":memory:"
         self.location = location if in_memory else str(Path(location).expanduser())
-        self._readonly = False
+        self._readonly = self._recognised = False
         if not in_memory:
             self._readonly = _prepare_file(Path(self.location), create=create)
         self._uses: dict[str, tuple[int, datetime]] = {}
@@ -53,6 +55,7 @@ class SqliteStore:
         try:
             with self._pool.connection() as db:
                 prepare(db, self.location)
+            self._recognised = True
         except BaseException:
             self._pool.close()
             raise
@@ -168,7 +171,10 @@ class SqliteStore:
             self._pool.close()
 
     def _connect(self) -> apsw.Connection:
-        return connect(self.location, readonly=self._readonly)
+        connection = connect(self.location, readonly=self._readonly)
+        if self._recognised:
+            trust(connection)
+        return connection
 
     @contextlib.contextmanager
     def _read(self) -> Iterator[apsw.Connection]:
@@ -184,10 +190,13 @@ class SqliteStore:
     @contextlib.contextmanager
     def _write(self) -> Iterator[apsw.Connection]:
         """Waiting uses go along with any write: they cost no transaction of their own."""
+        outer = getattr(self._current, "connection", None)
+        if outer is not None and not outer.in_transaction:
+            # SQLite undid everything; to go on would store the rest without the beginning.
+            raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
         uses = self._take_uses()
         try:
             with self._read() as db, write_transaction(db):
-                outer = getattr(self._current, "connection", None)
                 self._current.connection = db
                 try:
                     yield db
@@ -242,6 +251,7 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
     if target.exists() and backup.samefile(target):
         raise InputError(f"{backup} is the store itself; give a backup of it")
     _check_place(target)
+    _look_first(backup)
     with contextlib.closing(connect(str(backup), readonly=True)) as source:
         with reading_errors(str(backup)):
             if recognise(source, str(backup)) == 0:
@@ -256,6 +266,7 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
         create_file(target)
         # Through SQLite, not by moving files: other processes may have the store open.
         with contextlib.closing(connect(str(target))) as destination:
+            trust(destination)
             copy_into(source, destination)
             prepare(destination, str(target))
     return kept
@@ -265,14 +276,14 @@ def _keep_aside(target: Path) -> Path:
     number = 1
     while (aside := target.with_name(f"{target.name}.before-restore-{number}")).exists():
         number += 1
-    with contextlib.closing(connect(str(target))) as current:
-        try:
+    try:
+        _look_first(target)
+        with contextlib.closing(connect(str(target))) as current:
             recognise(current, str(target))
+            trust(current)
             copy_to_new_file(current, aside)
-        except (SatchelError, apsw.Error) as error:
-            raise StoreError(
-                f"{target} cannot be kept aside ({error}); move it away yourself, then restore"
-            ) from error
+    except (SatchelError, apsw.Error) as error:
+        raise StoreError(f"{target} cannot be kept aside ({error}); move it away yourself, then restore") from error
     return aside
 
 
@@ -284,7 +295,14 @@ def _prepare_file(path: Path, *, create: bool) -> bool:
         _check_place(path)
         create_file(path)
     _check_place(path)
+    _look_first(path)
     return not os.access(path, os.W_OK)
+
+
+def _look_first(path: Path) -> None:
+    """Refuse what is not ours before SQLite touches it."""
+    refuse_strange_file(path, newest=SCHEMA_VERSION)
+    recognise_abandoned(path)
 
 
 def _check_place(path: Path) -> None:

@@ -1,0 +1,164 @@
+"""The named statements: each fits the schema, and the frequent ones go straight to their rows."""
+
+import string
+
+import apsw
+import pytest
+
+from satchel.memory import Scope
+from satchel.store.contract import Filter
+from satchel.store.sqlite.connection import connect
+from satchel.store.sqlite.lexical import match_expression
+from satchel.store.sqlite.migrations import prepare
+from satchel.store.sqlite.statements import _FIXED, _named, statement
+from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
+
+NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",), pinned=True)
+WHERE = filter_sql(NARROW)[0]
+
+
+@pytest.fixture(scope="module")
+def db() -> apsw.Connection:
+    connection = connect(":memory:")
+    prepare(connection, ":memory:")
+    # Statistics of no table: the plans must be right on a store that was never analysed.
+    assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'").get == 0
+    return connection
+
+
+def filled(name: str, where: str = WHERE) -> str:
+    parts = {
+        "where": where,
+        "where_target": filter_sql(NARROW, alias="o")[0],
+        "assignments": "text = ?",
+        "column": "kind",
+    }
+    wanted = {field for _, field, _, _ in string.Formatter().parse(_named()[name]) if field} - _FIXED.keys()
+    return statement(name, **{field: parts[field] for field in wanted})
+
+
+def plan(db: apsw.Connection, sql: str) -> list[str]:
+    # Unbound parameters are NULL, which the plan does not depend on.
+    values = [None] * sql.count("?") if "?1" not in sql else [None]
+    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+
+
+def scans(lines: list[str], table: str) -> list[str]:
+    return [line for line in lines if line.split()[:2] == ["SCAN", table]]
+
+
+@pytest.mark.parametrize("name", _named())
+def test_every_statement_fits_the_schema(db: apsw.Connection, name):
+    sql = filled(name)
+    assert "{" not in sql
+    count = 3 if "?3" in sql else 1 if "?1" in sql else sql.count("?")
+    assert db.execute(f"EXPLAIN {sql}", [None] * count).fetchall()
+
+
+def test_there_are_statements_and_none_has_a_comment_left():
+    assert len(_named()) > 20
+    assert not [name for name, sql in _named().items() if "--" in sql or not sql]
+
+
+def test_an_unknown_name_raises():
+    with pytest.raises(KeyError):
+        statement("drop_everything")
+
+
+def test_a_missing_part_raises():
+    with pytest.raises(KeyError):
+        statement("newest")
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("memory_by_ref", "INDEX memory_ref (org=? AND project=? AND user=? AND agent=? AND session=? AND ref=?)"),
+        ("memory_by_topic", "INDEX memory_topic (org=? AND project=? AND user=? AND agent=? AND topic_key=?)"),
+        ("memory_by_id", "INDEX sqlite_autoindex_memory_1 (id=?)"),
+        ("memory_by_seq", "INTEGER PRIMARY KEY (rowid=?)"),
+        ("history_of", "INDEX history_memory (memory=?)"),
+        ("clear_history", "INDEX history_memory (memory=?)"),
+        ("delete_memory", "sqlite_autoindex_memory_1 (id=?)"),
+        ("update_memory", "sqlite_autoindex_memory_1 (id=?)"),
+    ],
+)
+def test_a_lookup_goes_straight_to_its_row(db: apsw.Connection, name, index):
+    lines = plan(db, filled(name))
+    assert index in lines[0]
+    assert not [line for line in lines if line.startswith("SCAN") and "VIRTUAL" not in line]
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(project="p"), Scope(project="p", session="s", user="u")])
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("memory_in_scope", "sqlite_autoindex_memory_1 (id=?)"),
+        ("ids_with_prefix", "sqlite_autoindex_memory_1 (id>? AND id<?)"),
+    ],
+)
+def test_an_id_or_its_prefix_is_the_way_in_whatever_the_scope(db: apsw.Connection, scope, name, index):
+    lines = plan(db, filled(name, scope_sql(scope, UNINDEXED)[0]))
+    assert index in lines[0]
+    assert not scans(lines, "m")
+    assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+def test_the_neighbours_of_an_id_are_looked_up_and_not_counted_through(db: apsw.Connection):
+    lines = [line for line in plan(db, filled("id_neighbours")) if "SCAN CONSTANT" not in line]
+    assert sum("sqlite_autoindex_memory_1 (id<?)" in line for line in lines) == 1
+    assert sum("sqlite_autoindex_memory_1 (id>?)" in line for line in lines) == 1
+    assert not [line for line in lines if line.startswith("SCAN") and "memory" in line]
+
+
+def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection):
+    lines = plan(db, filled("page_by_id", filter_sql(NARROW, UNINDEXED)[0]))
+    assert "sqlite_autoindex_memory_1 (id>?)" in lines[0]
+    assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+@pytest.mark.parametrize("name", ["search_best", "search_filtered"])
+@pytest.mark.parametrize("where", [Filter(), NARROW, Filter(scope=Scope(session="s"), ids=("a", "b"))])
+def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, where):
+    lines = plan(db, filled(name, filter_sql(where)[0]))
+    tables = [line for line in lines if line.startswith(("SCAN", "SEARCH"))]
+    matching = next(index for index, line in enumerate(tables) if "memory_fts VIRTUAL TABLE INDEX" in line)
+    memories = next(
+        index for index, line in enumerate(tables) if line.startswith("SEARCH m USING INTEGER PRIMARY KEY")
+    )
+    assert matching < memories
+    assert not scans(lines, "m")
+
+
+@pytest.mark.parametrize("name", ["newest", "oldest"])
+@pytest.mark.parametrize(
+    ("scope", "index"),
+    [
+        (Scope(), "memory_time (org=?"),
+        (Scope(project="p"), "memory_project_time (org=? AND project=?"),
+    ],
+)
+def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, name, scope, index):
+    lines = plan(db, filled(name, filter_sql(Filter(scope=scope))[0]))
+    assert index in lines[0]
+    assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+@pytest.mark.parametrize("name", ["before", "after"])
+def test_a_timeline_starts_at_its_moment(db: apsw.Connection, name):
+    lines = plan(db, filled(name, filter_sql(Filter(scope=Scope(project="p")))[0]))
+    assert "memory_project_time (org=? AND project=? AND (at,id)" in lines[0]
+    assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+def test_the_relations_of_a_memory_are_found_from_both_ends(db: apsw.Connection):
+    lines = plan(db, filled("relations_of"))
+    assert any("PRIMARY KEY (source=?)" in line for line in lines)
+    assert any("relation_target (target=?)" in line for line in lines)
+    assert not scans(lines, "relation")
+
+
+def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
+    for term in ('say "hi"', "NEAR(", "a*", "title:", "AND", "\0", "^", "-x", "{", "\\", "'"):
+        expression = match_expression([term, "plain"])
+        assert db.execute(filled("search_filtered", "1"), (expression, 10)).fetchall() == []
