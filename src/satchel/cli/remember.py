@@ -67,12 +67,7 @@ def add_command(
     # Refused before a store is made for it.
     new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
     with open_store_for(db, scope, create=True) as bag:
-        memory = bag.add_many([draft])[0]
-        if as_json:
-            print_json(compact(memory))
-        else:
-            print_text(f"{memory.id}\n")
-            note(_said(memory))
+        _show(bag.add_many([draft])[0], as_json=as_json)
 
 
 @click.command("update")
@@ -97,12 +92,7 @@ def update_command(
     if text is not None:
         changes["text"] = _content(text, None)
     with open_store_for(db, scope) as bag:
-        memory = bag.update(identifier, **changes)
-        if as_json:
-            print_json(compact(memory))
-        else:
-            print_text(f"{memory.id}\n")
-            note(_said(memory))
+        _show(bag.update(identifier, **changes), as_json=as_json)
 
 
 @click.command("forget")
@@ -177,7 +167,11 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
-def _said(memory: Memory) -> str:
+def _show(memory: Memory, *, as_json: bool) -> None:
+    if as_json:
+        print_json(compact(memory))
+        return
+    print_text(f"{memory.id}\n")
     done = "saved" if memory.revision == 1 else f"updated to revision {memory.revision}"
     masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
-    return f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}"
+    note(f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}")

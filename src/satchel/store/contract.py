@@ -22,7 +22,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ("active",)
     valid_at: datetime | None = None
-    pinned: bool | None = None
     ids: tuple[str, ...] = ()
 
 
@@ -86,10 +85,8 @@ class Store(Protocol):
     def short_ids(self, ids: Sequence[str]) -> list[str]:
         """The shortest prefix that names each of these ids."""
 
-    def select(
-        self, where: Filter, *, limit: int, order: Literal["newest", "oldest", "given"] = "newest"
-    ) -> list[Memory]:
-        """Memories by time, or in the order of the filter's ids."""
+    def select(self, where: Filter, *, limit: int) -> list[Memory]:
+        """The newest memories, by the time they speak of."""
 
     def search(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Hit]:
         """The best BM25 matches for any of the terms, filtered before the limit is applied."""

@@ -18,20 +18,7 @@ _ONE_TOKEN = 100
 class ClaudeEstimate(Counter):
     """Works from o200k_base, piece by piece; `count` is the upper bound."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The tokenizer generation: `claude-3` or `claude-4.7`."""
-        return self._name
-
-    @property
-    def exact(self) -> bool:
-        """Never; only Anthropic's own endpoint knows the number."""
-        return False
+    __slots__ = ()
 
     def count(self, text: str) -> int:
         """An upper bound; never more than the text has bytes, never lowered by appending text."""
@@ -42,11 +29,11 @@ class ClaudeEstimate(Counter):
     def estimate(self, text: str) -> int:
         """The best guess; never above `count`."""
         pieces = Tally(cut(repair_surrogates(text)))
-        total = sum(times * _price(self._name, piece)[0] for piece, times in pieces.items())
+        total = sum(times * _price(self.name, piece)[0] for piece, times in pieces.items())
         return _round_up(total)
 
     def _bound(self, piece: str) -> int:
-        return _price(self._name, piece)[1]
+        return _price(self.name, piece)[1]
 
     def _highest_on_the_way(self, pieces: list[str], total: int) -> int:
         """The largest total that the text or any beginning of it has.

@@ -9,17 +9,13 @@ __all__ = ["Counter"]
 class Counter(ABC):
     """Turns text into a number of tokens; cheap to make, safe to share between threads."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The canonical name, by which `satchel.tokens.counter` finds this counter."""
+    exact = False
+    """Whether `count` is the model's own number rather than a bound or a guess."""
 
-    @property
-    @abstractmethod
-    def exact(self) -> bool:
-        """Whether `count` is the model's own number rather than a bound or a guess."""
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     @abstractmethod
     def count(self, text: str) -> int:

@@ -8,22 +8,12 @@ __all__ = ["HEURISTICS", "CharacterRule"]
 class CharacterRule(Counter):
     """Characters over tokens, rounded up, in constant time; a guess and no bound at all."""
 
-    __slots__ = ("_characters", "_name", "_tokens")
+    __slots__ = ("_characters", "_tokens")
 
     def __init__(self, name: str, *, characters: int, tokens: int) -> None:
-        self._name = name
+        super().__init__(name)
         self._characters = characters
         self._tokens = tokens
-
-    @property
-    def name(self) -> str:
-        """`chars/4` or `chars/3.5`."""
-        return self._name
-
-    @property
-    def exact(self) -> bool:
-        """Never: real text may cost several times as much (Chinese, base64)."""
-        return False
 
     def count(self, text: str) -> int:
         """The guess. Nothing keeps the real number below it."""

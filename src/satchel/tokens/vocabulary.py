@@ -42,24 +42,13 @@ _CHARACTERS_BETWEEN_CLEARINGS = 8_000_000
 class Vocabulary(Counter):
     """Counts with the vocabulary of a model family."""
 
-    __slots__ = ("_name",)
+    __slots__ = ()
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The vocabulary's own name, such as `o200k_base`."""
-        return self._name
-
-    @property
-    def exact(self) -> bool:
-        """Always."""
-        return True
+    exact = True
 
     def count(self, text: str) -> int:
         """The exact number; a special token spelled out in the text counts as ordinary text."""
-        return encoder(self._name)(text)
+        return encoder(self.name)(text)
 
 
 VOCABULARIES = {name: Vocabulary(name) for name in _NAMES}

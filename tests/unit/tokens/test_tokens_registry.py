@@ -145,13 +145,12 @@ def test_what_is_no_name_is_refused(name):
 
 def test_a_counter_is_given_back_as_it_is():
     class Bytes(Counter):
-        name = "bytes"
         exact = True
 
         def count(self, text):
             return len(text.encode())
 
-    mine = Bytes()
+    mine = Bytes("bytes")
     assert counter(mine) is mine
     assert count_tokens("é", mine) == 2
     assert mine.estimate("é") == 2

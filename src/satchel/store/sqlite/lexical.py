@@ -57,7 +57,6 @@ def _narrows(where: Filter) -> bool:
         or where.tiers
         or where.tags
         or where.ids
-        or where.pinned
     )
 
 

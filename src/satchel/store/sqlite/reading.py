@@ -65,15 +65,10 @@ def memory_in_scope(db: apsw.Connection, scope: Scope, identifier: str) -> Memor
     return memory_from_row(row)
 
 
-def select(db: apsw.Connection, where: Filter, *, limit: int, order: str) -> list[Memory]:
+def select(db: apsw.Connection, where: Filter, *, limit: int) -> list[Memory]:
     condition, values = filter_sql(where)
-    name = "oldest" if order == "oldest" else "newest"
-    rows = db.execute(statement(name, where=condition), (*values, limit))
-    found = [memory_from_row(row) for row in rows]
-    if order == "given":
-        place = {identifier: index for index, identifier in enumerate(where.ids)}
-        found.sort(key=lambda memory: place[memory.id])
-    return found
+    rows = db.execute(statement("newest", where=condition), (*values, limit))
+    return [memory_from_row(row) for row in rows]
 
 
 def select_ids(db: apsw.Connection, where: Filter) -> list[str]:

@@ -40,9 +40,6 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
         conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
         values.extend((moment, moment))
-    if where.pinned is not None:
-        conditions.append(f"{alias}.pinned = ?")
-        values.append(int(where.pinned))
     for tag in where.tags:
         conditions.append(f"EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)")
         values.append(tag)

@@ -28,10 +28,6 @@ SELECT {columns} FROM memory m WHERE m.id = ? AND {where}
 SELECT {columns} FROM memory m
 WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
 
--- name: oldest
-SELECT {columns} FROM memory m
-WHERE {where} ORDER BY m.at, m.id LIMIT ?
-
 -- name: before
 SELECT {columns} FROM memory m
 WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
@@ -73,9 +69,6 @@ SELECT {columns} FROM memory m WHERE m.seq = ?
 INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
-
--- name: relation_exists
-SELECT strength, created_at FROM relation WHERE source = ? AND target = ? AND kind = ?
 
 -- name: relations_of
 SELECT source, target, kind, strength, created_at FROM relation
