@@ -1,6 +1,7 @@
 """From a draft to what may be stored: inside its scope, without secrets, its tokens counted."""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -13,11 +14,13 @@ from satchel.ids import new_id
 from satchel.memory import SCOPE_FIELDS, Draft, Memory, Scope
 from satchel.redact import redact
 from satchel.store import Candidate, Record
-from satchel.tokens import count_tokens
+from satchel.tokens import DEFAULT_COUNTER, counter
 
 __all__ = ["inside", "new_candidate", "redacted_changes", "redacted_record"]
 
 _FREE_TEXT = ("title", "source", "speaker", "ref", "topic_key")
+# The cost that is kept with a memory is always the default counter's.
+_count = counter(DEFAULT_COUNTER).count
 _MASK = re.compile(r"\[masked:[\w-]+\]")
 
 
@@ -38,21 +41,37 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     """Checked field values with secrets masked; a new text brings its cost and what was masked."""
     clean = dict(changes)
-    masked: list[str] = []
-    for name in ("text", *_FREE_TEXT):
-        if value := clean.get(name):
-            clean[name], labels = redact(value)
-            masked += labels
-    if tags := clean.get("tags"):
-        found = [redact(tag) for tag in tags]
-        clean["tags"] = tuple(each.text for each in found)
-        masked += [label for each in found for label in each.masked]
+    masked: tuple[str, ...] = ()
+    # One look at all of it together finds most memories innocent.
+    if redact("\n".join(_free_texts(changes))).masked:
+        masked = _mask_fields(clean)
     if "text" in clean:
         if masked and not _MASK.sub("", clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
-        clean["tokens"] = count_tokens(clean["text"])
-        clean["masked"] = tuple(masked)
+        clean["tokens"] = _count(clean["text"])
+        clean["masked"] = masked
     return clean
+
+
+def _free_texts(fields: dict[str, Any]) -> Iterator[str]:
+    for name in ("text", *_FREE_TEXT):
+        if value := fields.get(name):
+            yield value
+    yield from fields.get("tags") or ()
+
+
+def _mask_fields(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Mask each field by itself, in place; the labels of what was masked."""
+    labels: list[str] = []
+    for name in ("text", *_FREE_TEXT):
+        if value := fields.get(name):
+            fields[name], found = redact(value)
+            labels += found
+    if tags := fields.get("tags"):
+        redacted = [redact(tag) for tag in tags]
+        fields["tags"] = tuple(each.text for each in redacted)
+        labels += [label for each in redacted for label in each.masked]
+    return tuple(labels)
 
 
 def redacted_record(record: Record) -> Record:

@@ -73,9 +73,8 @@ class _Run:
         numbered = enumerate(lines, start=1)
         while batch := list(itertools.islice(numbered, BATCH)):
             parsed = [each for number, line in batch if (each := self._parse(number, line))]
-            with self.store.transaction():
-                for _, group in itertools.groupby(parsed, key=lambda each: type(each.item)):
-                    self._store(list(group))
+            for _, group in itertools.groupby(parsed, key=lambda each: type(each.item)):
+                self._store(list(group))
             if progress is not None:
                 progress(sum(len(line) for _, line in batch))
 

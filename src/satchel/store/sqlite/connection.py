@@ -165,5 +165,5 @@ class _Patience:
             self.since = now
         if now - self.since >= self.seconds:
             return False
-        time.sleep(random.uniform(0.0002, 0.004))
+        time.sleep(random.uniform(0.0005, min(0.004 * (attempts + 1), 0.02)))
         return True
