@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
 
 import msgspec
 
@@ -18,16 +18,14 @@ from satchel.memory import (
     Change,
     ChangedFields,
     Draft,
-    Hit,
     Memory,
     PlacedFields,
     Relation,
     Scope,
 )
-from satchel.pack import fit
 from satchel.recall import recall
-from satchel.render import DETAILS, Detail, entry, entry_json, join_entries, join_json
-from satchel.results import Hits, Timeline
+from satchel.render import DETAILS, Detail
+from satchel.results import Hits, Timeline, fitted_hits
 from satchel.store import Check, Filter, Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
@@ -39,6 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["Satchel", "open", "restore"]
 
 Choice = str | Sequence[str] | None
+
+
+class Chosen(TypedDict, total=False):
+    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them."""
+
+    kind: Choice
+    tier: Choice
+    tags: Choice
+    status: Choice
 
 
 def open(
@@ -129,14 +136,11 @@ class Satchel:
         self,
         *,
         limit: int = 20,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-        status: Choice = None,
         ended: bool = False,
+        **chosen: Unpack[Chosen],
     ) -> list[Memory]:
         """The newest memories by the time they speak of; `ended` also brings what no longer holds."""
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, ended=ended)
+        where = self._filter(**chosen, ended=ended)
         return self._store.select(where, limit=check_limit(limit))
 
     def search(
@@ -145,21 +149,19 @@ class Satchel:
         *,
         limit: int = 10,
         token_budget: int | None = None,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-        status: Choice = None,
         ended: bool = False,
         detail: Detail = "full",
         format: Literal["text", "json"] = "text",
+        **chosen: Unpack[Chosen],
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`."""
         budget = check_budget(token_budget)
         _one_of("detail", detail, DETAILS)
         _one_of("format", format, ("text", "json"))
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, ended=ended)
+        where = self._filter(**chosen, ended=ended)
         found = recall(self._store, _query(query), where, limit=check_limit(limit))
-        hits = self._fitted(found, budget=budget, detail=detail, format=format)
+        names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
+        hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
 
@@ -249,19 +251,20 @@ class Satchel:
         """The shortest prefix that names each of these memories."""
         return self._store.short_ids([memory.id for memory in memories])
 
+    @overload
+    def export(self, target: None = None, **chosen: Unpack[Chosen]) -> Iterator[bytes]: ...
+    @overload
+    def export(self, target: str | os.PathLike[str], **chosen: Unpack[Chosen]) -> int: ...
     def export(
-        self,
-        *,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-        status: Choice = None,
-    ) -> Iterator[bytes]:
-        """JSON lines with every memory, its history and relations, whatever its status."""
-        from satchel.transfer import export_lines
+        self, target: str | os.PathLike[str] | None = None, **chosen: Unpack[Chosen]
+    ) -> Iterator[bytes] | int:
+        """Every memory as JSON lines, whatever its status; into a file, if one is named, and how many."""
+        from satchel.transfer import export_lines, write_lines
 
-        where = self._filter(kind=kind, tier=tier, tags=tags, status=status, everything=True)
-        return export_lines(self._store.records(where), self._store.all_relations(where))
+        where = self._filter(**chosen, everything=True)
+        lines = export_lines(self._store.records(where), self._store.all_relations(where))
+        # The first line says what the file is.
+        return lines if target is None else write_lines(Path(target), lines) - 1
 
     def import_(
         self,
@@ -323,30 +326,6 @@ class Satchel:
             statuses=statuses or (() if everything else ("active",)),
             valid_at=None if past else utc_now(),
             ids=ids,
-        )
-
-    def _fitted(self, found: Sequence[Hit], *, budget: int | None, detail: Detail, format: str) -> Hits:
-        if format == "json":
-            parts = [entry_json(hit.memory, detail=detail, score=hit.score) for hit in found]
-        else:
-            names = self.short_ids([hit.memory for hit in found])
-            parts = [
-                entry(hit.memory, short_id=name, detail=detail) for hit, name in zip(found, names, strict=True)
-            ]
-
-        def assemble(kept: Sequence[int]) -> str:
-            chosen = [parts[index] for index in kept]
-            if format == "json":
-                return join_json("hits", chosen, omitted=len(parts) - len(kept))
-            return join_entries(chosen)
-
-        fitted = fit(parts, budget=budget, count=self.counter.count, assemble=assemble)
-        return Hits(
-            [found[index] for index in fitted.kept],
-            text=fitted.text,
-            counter=self.counter,
-            omitted=len(found) - len(fitted.kept),
-            smallest_budget=fitted.smallest_budget,
         )
 
 

@@ -7,9 +7,11 @@ from typing import overload
 import msgspec
 
 from satchel.memory import Hit, Memory
+from satchel.pack import fit
+from satchel.render import Detail, entry, entry_json, join_entries, join_json
 from satchel.tokens import Counter
 
-__all__ = ["Hits", "Timeline"]
+__all__ = ["Hits", "Timeline", "fitted_hits"]
 
 
 class Hits(Sequence[Hit]):
@@ -58,3 +60,34 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[Memory, ...]
     focus: Memory
     after: tuple[Memory, ...]
+
+
+def fitted_hits(
+    found: Sequence[Hit],
+    *,
+    names: Sequence[str] | None,
+    budget: int | None,
+    counter: Counter,
+    detail: Detail,
+) -> Hits:
+    """The hits whose listing fits the budget: text under the given short ids, or JSON without any."""
+    if names is None:
+        parts = [entry_json(hit.memory, detail=detail, score=hit.score) for hit in found]
+    else:
+        pairs = zip(found, names, strict=True)
+        parts = [entry(hit.memory, short_id=name, detail=detail) for hit, name in pairs]
+
+    def assemble(kept: Sequence[int]) -> str:
+        chosen = [parts[index] for index in kept]
+        if names is None:
+            return join_json("hits", chosen, omitted=len(parts) - len(kept))
+        return join_entries(chosen)
+
+    fitted = fit(parts, budget=budget, count=counter.count, assemble=assemble)
+    return Hits(
+        [found[index] for index in fitted.kept],
+        text=fitted.text,
+        counter=counter,
+        omitted=len(found) - len(fitted.kept),
+        smallest_budget=fitted.smallest_budget,
+    )

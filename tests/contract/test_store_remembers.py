@@ -345,3 +345,15 @@ def test_reading_does_not_wait_for_a_writer(path: Path):
             assert bag.get(memory.id).access_count == 2
             assert len(bag.recent()) == 1
             assert len(list(bag.export())) == 2
+
+
+def test_an_export_into_a_file_is_what_an_import_takes(bag: Satchel, tmp_path: Path):
+    bag.add_many([Draft("apple", project="p"), Draft("pear", kind="fix")])
+    assert bag.export(tmp_path / "all.jsonl") == 2
+    assert bag.export(tmp_path / "fixes.jsonl", kind="fix") == 1
+    with satchel.open(":memory:") as other:
+        assert other.import_(tmp_path / "all.jsonl").added == 2
+        assert list(other.export()) == list(bag.export())
+    with pytest.raises(satchel.InputError, match="does not exist"):
+        bag.export(tmp_path / "missing" / "all.jsonl")
+    assert sorted(file.name for file in tmp_path.iterdir() if "jsonl" in file.name) == ["all.jsonl", "fixes.jsonl"]

@@ -1,8 +1,7 @@
 """Commands that move memories: export, import, backup, restore."""
 
 import contextlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +18,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_text, progress_bar, write_bytes
 from satchel.cli.reading import stdin
-from satchel.errors import InputError, SatchelError
+from satchel.errors import InputError
 
 __all__ = ["backup_command", "export_command", "import_command", "restore_command"]
 
@@ -36,12 +35,11 @@ def export_command(
 ) -> None:
     """Write memories as JSON lines. All of them, whatever their status, with history and relations."""
     with open_store_for(db, scope) as bag:
-        lines = bag.export(**chosen)
         if output is None or str(output) == "-":
-            write_bytes(lines)
+            write_bytes(bag.export(**chosen))
             return
-        count = _write_atomically(output, lines)
-    note(f"wrote {count - 1:,} memories and relations to {output}")
+        count = bag.export(output, **chosen)
+    note(f"wrote {count:,} memories and relations to {output}")
 
 
 @click.command("import")
@@ -114,27 +112,3 @@ def _opened(source: Path) -> Iterator[IO[bytes]]:
             yield file
     except OSError as error:
         raise InputError(f"cannot read {source}: {error.strerror}") from error
-
-
-def _write_atomically(output: Path, lines: Iterable[bytes]) -> int:
-    """Complete or not there at all: a half-written export would import as a smaller store."""
-    if output.is_dir():
-        raise InputError(f"{output} is a folder, not a file")
-    if not output.parent.is_dir():
-        raise InputError(f"the folder {output.parent} does not exist; make it first")
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
-    count = 0
-    try:
-        # Memories are private: the file is its owner's alone, as the store is.
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            for line in lines:
-                file.write(line)
-                count += 1
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(output)
-    except OSError as error:
-        raise SatchelError(f"cannot write {output}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
