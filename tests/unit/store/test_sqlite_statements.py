@@ -130,24 +130,32 @@ def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, whe
     assert not scans(lines, "m")
 
 
-@pytest.mark.parametrize("name", ["newest"])
 @pytest.mark.parametrize(
     ("scope", "index"),
     [
         (Scope(), "memory_time (org=?"),
         (Scope(project="p"), "memory_project_time (org=? AND project=?"),
+        (Scope(session="s"), "memory_session_time (org=? AND session=?"),
+        (Scope(project="p", session="s"), "memory_session_time (org=? AND session=?"),
     ],
 )
-def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, name, scope, index):
-    lines = plan(db, filled(name, filter_sql(Filter(scope=scope))[0]))
+def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, scope, index):
+    lines = plan(db, filled("newest", filter_sql(Filter(scope=scope))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
 
 @pytest.mark.parametrize("name", ["before", "after"])
-def test_a_timeline_starts_at_its_moment(db: apsw.Connection, name):
-    lines = plan(db, filled(name, filter_sql(Filter(scope=Scope(project="p")))[0]))
-    assert "memory_project_time (org=? AND project=? AND (at,id)" in lines[0]
+@pytest.mark.parametrize(
+    ("scope", "index"),
+    [
+        (Scope(project="p"), "memory_project_time (org=? AND project=? AND (at,id)"),
+        (Scope(project="p", session="s"), "memory_session_time (org=? AND session=? AND (at,id)"),
+    ],
+)
+def test_a_timeline_starts_at_its_moment(db: apsw.Connection, name, scope, index):
+    lines = plan(db, filled(name, filter_sql(Filter(scope=scope))[0]))
+    assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
 

@@ -20,6 +20,9 @@ def scope_sql(scope: Scope, alias: str = "m") -> tuple[str, list[Any]]:
         if value := getattr(scope, name):
             conditions.append(f"{alias}.{name} = ?")
             values.append(value)
+    if scope.session:
+        # Said again for the planner: the index on sessions leaves out memories without one.
+        conditions.append(f"{alias}.session <> ''")
     return " AND ".join(conditions), values
 
 
