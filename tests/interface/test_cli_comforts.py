@@ -13,6 +13,13 @@ def test_a_piped_text_needs_no_dash(cli: Cli, path: Path):
         assert [memory.text for memory in bag.recent()] == ["piped in"]
 
 
+def test_a_byte_order_mark_is_not_remembered(cli: Cli, path: Path, tmp_path: Path):
+    (tmp_path / "note.txt").write_bytes(b"\xef\xbb\xbffrom an editor")
+    assert cli("add", "--file", "note.txt").returncode == 0
+    with satchel.open(path) as bag:
+        assert bag.recent()[0].text == "from an editor"
+
+
 def test_one_token_is_not_two(cli: Cli):
     assert cli("add", "hello").stderr == "saved, 1 token\n"
 

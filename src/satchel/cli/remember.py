@@ -19,6 +19,8 @@ from satchel.memory import Draft, Memory, Scope, compact
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
 
+# Some editors begin a file with it; it is no part of what is remembered.
+BYTE_ORDER_MARK = "\ufeff"
 CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
 
 
@@ -155,10 +157,10 @@ def _content(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise InputError("give a text, `-` for standard input, or --file, and only one of them")
     if file is not None:
-        return decode(read_file(file), str(file))
+        return decode(read_file(file), str(file)).removeprefix(BYTE_ORDER_MARK)
     assert text is not None
     if text == "-":
-        return read_stdin()
+        return read_stdin().removeprefix(BYTE_ORDER_MARK)
     # What the shell handed over that is not UTF-8 arrives as lone surrogates.
     return decode(os.fsencode(text), "the text")
 

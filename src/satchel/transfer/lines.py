@@ -39,10 +39,11 @@ def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> It
 
 def parse_line(line: bytes) -> Line:
     """What a line holds, checked; None for the first line and for empty ones."""
-    if not line.strip():
+    content = line.removeprefix(b"\xef\xbb\xbf").strip()
+    if not content:
         return None
     try:
-        value = _decode(line)
+        value = _decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -26,6 +26,7 @@ def line(**value) -> bytes:
 def test_the_first_line_and_empty_ones_hold_nothing():
     assert parse_line(b'{"satchel": "export", "version": 1}') is None
     assert parse_line(b"  \n") is None
+    assert parse_line(b'\xef\xbb\xbf{"satchel": "export", "version": 1}\r\n') is None
 
 
 def test_a_memory_line_is_a_record_and_a_plain_text_a_draft():
