@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overloa
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
-from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
+from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, check_name, checked, utc_now
+from satchel.ids import normalise_prefix
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
     CHANGEABLE,
@@ -56,14 +58,14 @@ def open(
 ) -> "Satchel":
     """Open the store at a location: a file, which is made if need be, or ":memory:"."""
     counting = find_counter(counter)
-    return Satchel(open_store(os.fspath(location), create=create), counter=counting)
+    return Satchel(open_store(_path(location), create=create), counter=counting)
 
 
 def restore(
     backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
 ) -> Path | None:
     """Put a backup in a store's place; with `replace` the old one is kept at the path returned."""
-    return restore_store(Path(backup), os.fspath(location), replace=replace)
+    return restore_store(Path(_path(backup)), _path(location), replace=replace)
 
 
 class Satchel:
@@ -101,11 +103,15 @@ class Satchel:
         agent: str | None = None,
         session: str | None = None,
     ) -> "Satchel":
-        """A view: reads and writes stay inside it. Fields set before stay set."""
+        """A view: reads and writes stay inside it. A view can be narrowed further, never widened."""
         given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
-        scope = msgspec.structs.replace(
-            self.scope, **{name: value for name, value in given.items() if value is not None}
-        )
+        chosen = {name: _scope_name(name, value) for name, value in given.items() if value is not None}
+        for name, value in chosen.items():
+            held = getattr(self.scope, name)
+            # Only the store itself, which is in no scope yet, may choose an org.
+            if held is not None and held != value and (name != "org" or self.scope != Scope()):
+                raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
+        scope = msgspec.structs.replace(self.scope, **chosen)
         return Satchel(self._store, counter=self.counter, scope=scope)
 
     @contextlib.contextmanager
@@ -123,7 +129,11 @@ class Satchel:
         from satchel.intake import new_candidate
 
         now = utc_now()
-        candidates = [new_candidate(draft, self.scope, now=now) for draft in drafts]
+        wanted = list(drafts)
+        for draft in wanted:
+            if not isinstance(draft, Draft):
+                raise InputError(f"a Draft is needed, not {type(draft).__name__}")
+        candidates = [new_candidate(draft, self.scope, now=now) for draft in wanted]
         return self._store.add(candidates) if candidates else []
 
     def get(self, identifier: str) -> Memory:
@@ -178,27 +188,37 @@ class Satchel:
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
         if "tags" in fields and fields["tags"] is None:
             fields["tags"] = ()
+        memory = self._find(identifier)
         if fields.get("status") == "active":
-            fields.setdefault("invalid_at", None)
             fields["superseded_by"] = None
-        known = self._store.resolve(self.scope, identifier)
-        return self._store.change(self.scope, known, fields, action="update")
+            if memory.invalid_at is not None and memory.invalid_at <= utc_now():
+                fields.setdefault("invalid_at", None)
+        return self._store.change(self.scope, memory.id, fields, action="update")
 
     def forget(
         self,
-        identifiers: str | Sequence[str] = (),
+        identifiers: str | Iterable[str] | None = None,
         *,
         purge: bool = False,
+        everything: bool = False,
         kind: Choice = None,
         tier: Choice = None,
         tags: Choice = None,
     ) -> int:
-        """End memories, by id or by what they are; with `purge` remove every trace. How many."""
-        wanted = [identifiers] if isinstance(identifiers, str) else list(identifiers)
-        ids = tuple(dict.fromkeys(self._store.resolve(self.scope, each) for each in wanted))
-        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids, everything=purge or bool(ids))
-        if not (ids or kind or tier or tags or self.scope != Scope()):
-            raise InputError("say what to forget: ids, a scope, a kind, a tier or tags")
+        """End memories, by id or by what they are; with `purge` remove every trace. How many.
+
+        All that a view holds goes only with `everything=True`; an empty list of ids means none.
+        """
+        if not isinstance(purge, bool) or not isinstance(everything, bool):
+            raise InputError("purge and everything are either true or false")
+        wanted = [identifiers] if isinstance(identifiers, str) else identifiers
+        ids = None if wanted is None else tuple(self._store.resolve(self.scope, each) for each in wanted)
+        narrowed = [choice for choice in (ids, kind, tier, tags) if choice is not None]
+        if not narrowed and not everything:
+            raise InputError("say what to forget: ids, a kind, a tier or tags; or everything in this view")
+        if not all(narrowed):
+            return 0
+        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
         return self._store.purge(where) if purge else self._store.forget(where, utc_now())
 
     def relate(
@@ -237,8 +257,9 @@ class Satchel:
         try:
             known = self._store.resolve(self.scope, identifier)
         except UnknownIdError:
-            found = self._store.history(self.scope, identifier)
-            if not found:
+            # Whatever else is there by this id belongs to another scope.
+            found = self._store.history(self.scope, normalise_prefix(identifier))
+            if not found or found[-1].action != "purge":
                 raise
             return found
         return self._store.history(self.scope, known)
@@ -264,7 +285,7 @@ class Satchel:
         where = self._filter(**chosen, everything=True)
         lines = export_lines(self._store.records(where), self._store.all_relations(where))
         # The first line says what the file is.
-        return lines if target is None else write_lines(Path(target), lines) - 1
+        return lines if target is None else write_lines(Path(_path(target)).expanduser(), lines) - 1
 
     def import_(
         self,
@@ -286,7 +307,7 @@ class Satchel:
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy the store to a new file while others write; the number of bytes."""
-        return self._store.backup(Path(target))
+        return self._store.backup(Path(_path(target)).expanduser())
 
     def checks(self) -> list[Check]:
         """What is well with the store and what is not."""
@@ -322,11 +343,26 @@ class Satchel:
             scope=self.scope,
             kinds=_choices("kind", kind, KINDS),
             tiers=_choices("tier", tier, TIERS),
-            tags=tuple([tags] if isinstance(tags, str) else tags or ()),
+            tags=checked("tags", [tags] if isinstance(tags, str) else tags) or (),
             statuses=statuses or (() if everything else ("active",)),
             valid_at=None if past else utc_now(),
             ids=ids,
         )
+
+
+def _path(location: object) -> str:
+    """A path that any system call takes, or an error that says why not."""
+    try:
+        path = os.fsdecode(location)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"a path is needed, not {type(location).__name__}") from None
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the path {path!r} is not UTF-8; rename it") from None
+    if "\0" in path or not path:
+        raise InputError(f"{path!r} is not a path")
+    return path
 
 
 _NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
@@ -344,7 +380,16 @@ def _query(query: object) -> str:
     return query
 
 
+def _scope_name(field: str, value: object) -> str:
+    name = check_name(field, value)
+    if name is None:
+        raise InputError(f"{field} is blank; name it, or leave it out for any")
+    return name
+
+
 def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
+    if value is not None and not isinstance(value, str | list | tuple | set | frozenset):
+        raise InputError(f"{name} must be a string or a list of strings, not {type(value).__name__}")
     chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     for each in chosen:
         _one_of(name, each, known)
@@ -353,4 +398,4 @@ def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
 
 def _one_of(name: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
-        raise InputError(f"unknown {name} {value!r}; known: {', '.join(known)}")
+        raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")

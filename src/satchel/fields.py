@@ -1,5 +1,7 @@
 """What each field of a memory may hold: the known kinds and tiers, the limits, the checks."""
 
+import reprlib
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from functools import partial
@@ -122,8 +124,8 @@ def _title(value: object) -> str | None:
 def _tags(value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
         raise InputError(f"tags must be a list of strings, not {type(value).__name__}")
-    items = sorted(value) if isinstance(value, set | frozenset) else value
-    tags = tuple(dict.fromkeys(tag for item in items if (tag := check_name("tag", item))))
+    named = [tag for item in value if (tag := check_name("tag", item))]
+    tags = tuple(dict.fromkeys(sorted(named) if isinstance(value, set | frozenset) else named))
     if len(tags) > MAX_TAGS:
         raise InputError(f"{len(tags)} tags are too many; the most is {MAX_TAGS}")
     return tags
@@ -134,7 +136,8 @@ def check_name(field: str, value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise InputError(f"{field} must be a string, not {type(value).__name__}")
-    name = repair_surrogates(value).strip()
+    # Composed, so that one name typed on two systems is one name.
+    name = unicodedata.normalize("NFC", repair_surrogates(value)).strip()
     if len(name) > MAX_NAME:
         raise InputError(f"{field} has {len(name):,} characters; the most is {MAX_NAME}")
     return name or None
@@ -148,7 +151,7 @@ def _flag(value: object) -> bool:
 
 def _choice(name: str, known: tuple[str, ...], value: object) -> object:
     if value not in known:
-        raise InputError(f"unknown {name} {value!r}; known: {', '.join(known)}")
+        raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")
     return value
 
 

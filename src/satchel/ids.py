@@ -44,9 +44,11 @@ def check_id(text: str) -> str:
 
 def normalise_prefix(text: str) -> str:
     """An id or a prefix of one, hyphens optional, in the form in which ids are stored."""
+    if not isinstance(text, str):
+        raise InputError(f"an id is a string, not {type(text).__name__}")
     digits = text.strip().lower().replace("-", "")
     if not _HEX.match(digits):
-        raise InputError(f"{text!r} is not an id: give at least its first {MIN_PREFIX} hexadecimal digits")
+        raise InputError(f"{text[:60]!r} is not an id: give at least its first {MIN_PREFIX} hexadecimal digits")
     return _hyphenate(digits)
 
 

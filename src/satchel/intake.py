@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fields import utc_now
+from satchel.fields import checked, utc_now
 from satchel.ids import new_id
 from satchel.memory import SCOPE_FIELDS, Draft, Memory, Scope
-from satchel.redact import redact
+from satchel.redact import masked_labels, redact
 from satchel.store import Candidate, Record
 from satchel.tokens import DEFAULT_COUNTER, counter
 
 __all__ = ["inside", "new_candidate", "redacted_changes", "redacted_record"]
 
-_FREE_TEXT = ("title", "source", "speaker", "ref", "topic_key")
+_FREE_TEXT = ("text", "title", "source", "speaker")
+_IDENTITY = ("ref", "topic_key")
 # The cost that is kept with a memory is always the default counter's.
 _count = counter(DEFAULT_COUNTER).count
 _MASK = re.compile(r"\[masked:[\w-]+\]")
@@ -41,45 +42,43 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     """Checked field values with secrets masked; a new text brings its cost and what was masked."""
     clean = dict(changes)
-    masked: tuple[str, ...] = ()
     # One look at all of it together finds most memories innocent.
-    if redact("\n".join(_free_texts(changes))).masked:
-        masked = _mask_fields(clean)
+    if redact("\n".join(_texts(changes))).masked:
+        _mask_fields(clean)
     if "text" in clean:
-        if masked and not _MASK.sub("", clean["text"]).strip():
+        labels = masked_labels(*(clean.get(name) for name in _FREE_TEXT), *(clean.get("tags") or ()))
+        if labels and not _MASK.sub("", clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
         clean["tokens"] = _count(clean["text"])
-        clean["masked"] = masked
+        clean["masked"] = labels
     return clean
 
 
-def _free_texts(fields: dict[str, Any]) -> Iterator[str]:
-    for name in ("text", *_FREE_TEXT):
+def _texts(fields: dict[str, Any]) -> Iterator[str]:
+    for name in (*_FREE_TEXT, *_IDENTITY):
         if value := fields.get(name):
             yield value
     yield from fields.get("tags") or ()
 
 
-def _mask_fields(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Mask each field by itself, in place; the labels of what was masked."""
-    labels: list[str] = []
-    for name in ("text", *_FREE_TEXT):
+def _mask_fields(fields: dict[str, Any]) -> None:
+    """Mask each field by itself, in place; what is masked must still be within its limits."""
+    for name in _IDENTITY:
+        if (value := fields.get(name)) and (found := redact(value).masked):
+            # Masked, two of them could become one, and one memory overwrite another.
+            raise InputError(f"{name} looks like a secret ({found[0]}); give it another")
+    for name in _FREE_TEXT:
         if value := fields.get(name):
-            fields[name], found = redact(value)
-            labels += found
+            fields[name] = checked(name, redact(value).text)
     if tags := fields.get("tags"):
-        redacted = [redact(tag) for tag in tags]
-        fields["tags"] = tuple(each.text for each in redacted)
-        labels += [label for each in redacted for label in each.masked]
-    return tuple(labels)
+        fields["tags"] = checked("tags", [redact(tag).text for tag in tags])
 
 
 def redacted_record(record: Record) -> Record:
     """A record from elsewhere, treated as if it had been added here."""
     memory = record.memory
-    fields = ("text", "tags", *_FREE_TEXT)
+    fields = ("tags", *_FREE_TEXT, *_IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
-    clean["masked"] = clean["masked"] or memory.masked
     history = tuple(
         msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history
     )

@@ -1,6 +1,7 @@
 """Checks of the numbers callers give: token budgets, result limits, weights between 0 and 1."""
 
 import math
+import operator
 import re
 
 from satchel.errors import BudgetError, InputError
@@ -49,8 +50,9 @@ def check_weight(value: object, *, name: str) -> float:
 def _whole(value: object) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str) and _WHOLE.match(value.strip()):
-        return int(value)
-    return None
+    if isinstance(value, str):
+        return int(value) if _WHOLE.match(value.strip()) else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None

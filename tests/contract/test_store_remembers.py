@@ -194,16 +194,22 @@ def test_forgetting_by_kind_or_scope_counts_what_it_ended(bag: Satchel):
     bag.add("d", kind="todo")
     assert thesis.forget(kind="todo") == 2
     assert thesis.forget(kind="todo") == 0
-    assert thesis.forget(purge=True) == 3
+    assert thesis.forget(everything=True, purge=True) == 3
     assert [memory.text for memory in bag.recent()] == ["d"]
 
 
 def test_forgetting_everything_by_accident_is_refused(bag: Satchel):
     bag.add("precious")
+    view = bag.scoped(project="p")
+    view.add("precious too")
     for purge in (False, True):
-        with pytest.raises(satchel.InputError, match="say what to forget"):
-            bag.forget(purge=purge)
-    assert len(bag.recent()) == 1
+        for place in (bag, view):
+            with pytest.raises(satchel.InputError, match="say what to forget"):
+                place.forget(purge=purge)
+            assert place.forget([], purge=purge) == 0
+            assert place.forget((each for each in ()), purge=purge) == 0
+            assert place.forget(tags=[], purge=purge) == 0
+    assert len(bag.recent()) == 2
 
 
 def test_an_update_changes_only_what_it_names(bag: Satchel):

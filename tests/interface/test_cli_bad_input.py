@@ -104,7 +104,7 @@ def test_a_weight_outside_0_to_1_is_refused(cli: Cli, store: Path, weight: str):
         (("relate", TWINS[0], TWINS[0]), "itself"),
         (("update", TWINS[0]), "nothing to change"),
         (("forget",), "what to forget"),
-        (("forget", "--project", ""), "what to forget"),
+        (("forget", "--project", ""), "--project is blank"),
         (("completion", "powershell"), "powershell"),
     ],
 )
@@ -176,8 +176,8 @@ def test_an_export_that_cannot_be_written_says_why_and_leaves_nothing(cli: Cli, 
     (tmp_path / "file").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     for target, reason in (
-        ("missing/out.jsonl", "the folder missing does not exist"),
-        ("file/out.jsonl", "the folder file does not exist"),
+        ("missing/out.jsonl", "missing does not exist"),
+        ("file/out.jsonl", "file does not exist"),
         ("folder", "folder is a folder, not a file"),
     ):
         assert reason in told(cli, store, "export", "-o", target)

@@ -127,8 +127,11 @@ def test_forget_by_tag_kind_tier_and_scope_ends_all_that_match(cli: Cli, path: P
     fill(path)
     assert cli("forget", "--tag", "auth", "--kind", "error").stdout == "forgot 1 memory\n"
     assert cli("forget", "--tier", "conversation").stdout == "forgot 1 memory\n"
-    assert cli("forget", "--project", "thesis").stdout == "forgot 1 memory\n"
-    assert cli("forget", "--project", "thesis").stdout == "forgot 0 memories\n"
+    refused = cli("forget", "--project", "thesis")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "add --yes if it is meant" in refused.stderr
+    assert cli("forget", "--project", "thesis", "--yes").stdout == "forgot 1 memory\n"
+    assert cli("forget", "--project", "thesis", "--yes").stdout == "forgot 0 memories\n"
     assert cli("forget", "--kind", "fix", "--kind", "decision").stdout == "forgot 2 memories\n"
     with satchel.open(path) as bag:
         assert [memory.kind for memory in bag.recent()] == ["preference"]

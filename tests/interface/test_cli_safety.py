@@ -77,7 +77,7 @@ def test_secrets_are_masked_in_every_output_and_in_the_file(cli: Cli, path: Path
     password = "s3cr3t" + "Pa55w0rd"
     private = "my own " + "business"
     text = f"needle {key} postgresql://ana:{password}@db/x <private>{private}</private> end"
-    done = cli("add", text, "--title", f"with {token}", "--source", f"s {token}", "--tag", token, "--ref", key)
+    done = cli("add", text, "--title", f"with {token}", "--source", f"s {token}", "--tag", token)
     assert done.returncode == 0, done.stderr
     identifier = done.stdout.strip()
     assert "masked: " in done.stderr

@@ -11,7 +11,7 @@ from satchel.redact import redact
 SECRET = EVERY_TOKEN[0][1]
 
 
-@pytest.mark.parametrize("field", ["text", "title", "source", "speaker", "ref", "topic_key", "tags"])
+@pytest.mark.parametrize("field", ["text", "title", "source", "speaker", "tags"])
 def test_a_secret_is_masked_in_any_field(field):
     for _, secret in EVERY_TOKEN:
         value = f"before {secret} after"
@@ -22,6 +22,18 @@ def test_a_secret_is_masked_in_any_field(field):
         stored = memory.tags[0] if field == "tags" else getattr(memory, field)
         assert stored == redact(value).text != value
         assert memory.masked == redact(value).masked
+
+
+@pytest.mark.parametrize("field", ["ref", "topic_key"])
+def test_a_secret_is_no_identity_since_two_masked_ones_would_be_the_same(field):
+    with pytest.raises(satchel.InputError, match=f"{field} looks like a secret") as refusal:
+        new_candidate(Draft("x", **{field: SECRET}), Scope())
+    assert SECRET not in str(refusal.value)
+
+
+def test_what_is_masked_must_still_be_within_its_limits():
+    with pytest.raises(satchel.InputError, match="a memory holds at most"):
+        new_candidate(Draft(('password="abcd"\n' * 62_000)[:999_000]), Scope())
 
 
 def test_what_is_masked_alone_is_masked_beside_other_fields():

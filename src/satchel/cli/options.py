@@ -83,6 +83,9 @@ def scope_options(command: Command, *, text: str = "Only in this {field}.") -> C
     @functools.wraps(command)
     def wrapped(*args: Any, **options: Any) -> Any:
         scope = {name: options.pop(name) for name in SCOPE_FIELDS}
+        for name, value in scope.items():
+            if value is not None and not value.strip():
+                raise InputError(f"--{name} is blank; name it, or leave it out for any")
         return command(*args, scope=scope, **options)
 
     for name in reversed(SCOPE_FIELDS):

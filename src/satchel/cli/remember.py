@@ -103,7 +103,7 @@ def update_command(
 @click.option("--kind", type=click.Choice(KINDS), multiple=True, help="All of this kind.")
 @click.option("--tier", type=click.Choice(TIERS), multiple=True, help="All of this tier.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="All with this tag.")
-@click.option("--yes", is_flag=True, help="Do not ask before many memories are purged.")
+@click.option("--yes", is_flag=True, help="Do not ask before all that matches is ended or purged.")
 @scope_options
 @store_options
 def forget_command(
@@ -117,12 +117,23 @@ def forget_command(
     db: str | None,
 ) -> None:
     """End memories, or purge them. What is only ended is no longer found, but stays in the store."""
-    if purge and not identifiers and not yes:
-        if not sys.stdin.isatty():
-            raise InputError("purging by scope, kind or tag cannot be undone; add --yes")
-        click.confirm("Remove everything that matches, for good?", abort=True, err=True)
+    narrowed = bool(identifiers or kind or tier or tags)
+    if not narrowed and not any(scope.values()):
+        raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
+    if not identifiers and (purge or not narrowed) and not yes:
+        # An empty shell variable where an id was meant must not empty a project.
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InputError("this is for all that matches, not for one id; add --yes if it is meant")
+        click.confirm(f"{'Remove' if purge else 'End'} everything that matches?", abort=True, err=True)
     with open_store_for(db, scope) as bag:
-        count = bag.forget(identifiers, purge=purge, kind=kind or None, tier=tier or None, tags=tags or None)
+        count = bag.forget(
+            identifiers or None,
+            purge=purge,
+            everything=not narrowed,
+            kind=kind or None,
+            tier=tier or None,
+            tags=tags or None,
+        )
     what = "memory" if count == 1 else "memories"
     print_text(f"{'purged' if purge else 'forgot'} {count} {what}\n")
 

@@ -1,5 +1,6 @@
 """Keeping the best parts whose assembled text stays within a token budget."""
 
+import bisect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -50,9 +51,8 @@ def _within(
             kept.append(index)
             room -= cost
     # Parts are counted apart, so their sum is only close: the whole text decides.
-    while kept and count(assemble(kept)) > budget:
-        kept.pop()
-    if kept:
-        return kept
+    fitting = bisect.bisect_right(range(1, len(kept) + 1), budget, key=lambda size: count(assemble(kept[:size])))
+    if fitting:
+        return kept[:fitting]
     cheapest_first = sorted(range(len(parts)), key=costs.__getitem__)
     return next(([index] for index in cheapest_first if count(assemble([index])) <= budget), [])

@@ -17,7 +17,10 @@ DETAILS: tuple[str, ...] = get_args(Detail)
 SNIPPET = 300
 INDENT = "    "
 
-_LISTED = ("title", "scope", "status", "tags", "speaker", "importance", "confidence", "at")
+_LISTED = (
+    "title", "scope", "status", "superseded_by", "valid_from", "invalid_at", "tags", "speaker",
+    "importance", "confidence", "at",
+)  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -26,6 +29,8 @@ def entry(memory: Memory, *, short_id: str, detail: Detail) -> str:
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
     facts += [memory.status] if memory.status != "active" else []
+    facts += [f"from {memory.valid_from.date()}"] if memory.valid_from else []
+    facts += [f"until {memory.invalid_at.date()}"] if memory.invalid_at else []
     facts += [f"#{tag}" for tag in memory.tags]
     title = memory.headline() if detail == "summary" else memory.title
     heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]

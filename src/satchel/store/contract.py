@@ -74,10 +74,10 @@ class Store(Protocol):
         """Store all or none; the same ref or topic in the same scope updates what is there."""
 
     def put(self, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
-        """Store records under their own ids; where an id is known the newer `updated_at` stays."""
+        """Store records under their own ids, which keep their scope; what was changed last stays."""
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
-        """Store relations as they are, all or none; both of their memories must be here."""
+        """Store relations as they are, all or none; both of their memories must be in the scope."""
 
     def resolve(self, scope: Scope, prefix: str) -> str:
         """The one id inside the scope that starts with a prefix."""

@@ -1,7 +1,7 @@
 """Bringing lines into a store: in batches, each bad line reported with its number."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -48,11 +48,14 @@ def import_lines(
 ) -> Imported:
     """Store what the lines hold; strict means that one bad line leaves the store as it was."""
     run = _Run(store, scope, strict=strict)
+    batches = run.parsed(lines, progress)
     if strict:
+        # All of it is read and checked before the store is locked, and stored under one lock.
+        everything = list(batches)
         with store.transaction():
-            run.take(lines, progress)
+            run.store_all(everything)
     else:
-        run.take(lines, progress)
+        run.store_all(batches)
     return run.result()
 
 
@@ -69,14 +72,17 @@ class _Run:
         self.counts: dict[Outcome, int] = {"added": 0, "updated": 0, "kept": 0, "relation": 0}
         self.problems: list[Problem] = []
 
-    def take(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> None:
+    def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[list[_Numbered]]:
         numbered = enumerate(lines, start=1)
         while batch := list(itertools.islice(numbered, BATCH)):
-            parsed = [each for number, line in batch if (each := self._parse(number, line))]
-            for _, group in itertools.groupby(parsed, key=lambda each: type(each.item)):
-                self._store(list(group))
+            yield [each for number, line in batch if (each := self._parse(number, line))]
             if progress is not None:
                 progress(sum(len(line) for _, line in batch))
+
+    def store_all(self, batches: Iterable[list[_Numbered]]) -> None:
+        for batch in batches:
+            for _, group in itertools.groupby(batch, key=lambda each: type(each.item)):
+                self._store(list(group))
 
     def result(self) -> Imported:
         return Imported(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fields import as_time, checked
+from satchel.fields import RELATIONS, as_time, checked
 from satchel.ids import check_id
 from satchel.limits import check_weight
 from satchel.memory import CHANGEABLE, Change, Draft, Relation, compact
@@ -21,6 +21,7 @@ __all__ = ["FORMAT_VERSION", "Line", "export_lines", "parse_line"]
 
 FORMAT_VERSION = 1
 MAX_COUNT = 2**53
+ACTIONS = ("add", "update", "forget", "relate", "supersede", "purge")
 
 Line = Record | Relation | Draft | None
 
@@ -30,15 +31,22 @@ _decode = msgspec.json.Decoder().decode
 
 def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:
     yield _encode({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
+    exported = set()
     for record in records:
+        exported.add(record.memory.id)
         history = [compact(entry) for entry in record.history]
         yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
     for relation in relations:
+        if not {relation.source, relation.target} <= exported:
+            # Its memory was added after this export had passed its place.
+            continue
         yield _encode({"relation": compact(relation)}) + b"\n"
 
 
 def parse_line(line: bytes) -> Line:
     """What a line holds, checked; None for the first line and for empty ones."""
+    if not isinstance(line, bytes):
+        raise InputError(f"a line of bytes is needed, not {type(line).__name__}")
     content = line.removeprefix(b"\xef\xbb\xbf").strip()
     if not content:
         return None
@@ -72,6 +80,8 @@ def _record(record: Record) -> Record:
     memory = record.memory
     fields = {name: checked(name, getattr(memory, name)) for name in CHANGEABLE}
     fields["id"] = check_id(memory.id)
+    if memory.superseded_by is not None:
+        fields["superseded_by"] = check_id(memory.superseded_by)
     for name in ("created_at", "updated_at", "accessed_at"):
         if (moment := getattr(memory, name)) is not None:
             fields[name] = as_time(moment, name=name)
@@ -82,10 +92,21 @@ def _record(record: Record) -> Record:
 
 
 def _change(change: Change) -> Change:
+    if change.action not in ACTIONS:
+        raise InputError(f"unknown action {change.action[:40]!r} in the history")
     for name, pair in change.changes.items():
         if not isinstance(pair, list) or len(pair) != 2:
             raise InputError(f"a change of {name!r} needs an old and a new value")
+        if name == "relation":
+            _check_link(pair[1])
     return msgspec.structs.replace(change, at=as_time(change.at))
+
+
+def _check_link(link: object) -> None:
+    if not isinstance(link, dict) or link.get("kind") not in RELATIONS:
+        raise InputError("a relation in the history needs a known kind")
+    for end in ("source", "target"):
+        check_id(str(link.get(end)))
 
 
 def _relation(relation: Relation) -> Relation:

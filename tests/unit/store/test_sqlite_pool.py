@@ -1,13 +1,16 @@
 """The pool: a limit that is kept, no place lost, closed when all have come back."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import apsw
 import pytest
 
 from satchel.errors import StoreError
 from satchel.store.sqlite.pool import Pool
+from satchel.store.sqlite.uses import Uses
 
 LONG = 15
 
@@ -239,3 +242,49 @@ def test_closing_twice_is_fine(opener: Opener):
     pool.close()
     with pytest.raises(StoreError, match="closed"), pool.connection():
         pass
+
+
+def test_a_forked_child_neither_uses_nor_closes_the_connections_of_its_parent(opener: Opener, monkeypatch):
+    pool = Pool(opener, limit=3)
+    with pool.connection() as parents:
+        pass
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pool.writing(), pool.connection() as own:
+        assert own is not parents
+    pool.close()
+    assert is_closed(own)
+    assert not is_closed(parents)
+
+
+def test_a_child_that_only_closes_leaves_the_connections_of_its_parent_open(opener: Opener, monkeypatch):
+    pool = Pool(opener, limit=3)
+    with pool.connection() as parents:
+        pass
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    pool.close()
+    assert not is_closed(parents)
+
+
+def test_a_forked_child_does_not_write_the_uses_of_its_parent(monkeypatch):
+    uses = Uses()
+    uses.count(["a", "b"], datetime.now(UTC))
+    assert uses
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert not uses
+    assert uses.take() == {}
+
+
+def test_one_thread_writes_at_a_time_and_may_write_within_its_own_writing(opener: Opener):
+    pool = Pool(opener, limit=3)
+    writing, most = 0, 0
+
+    def write(_: int) -> None:
+        nonlocal writing, most
+        with pool.writing(), pool.writing():
+            writing += 1
+            most = max(most, writing)
+            writing -= 1
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(200)))
+    assert (writing, most) == (0, 1)

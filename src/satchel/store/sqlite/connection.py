@@ -20,11 +20,14 @@ from satchel.errors import (
 
 __all__ = [
     "BUSY_SECONDS",
+    "PRAGMAS",
     "connect",
     "create_file",
+    "file_errors",
     "reading_errors",
     "trust",
     "use_wal",
+    "waiting_at_most",
     "write_transaction",
 ]
 
@@ -42,7 +45,7 @@ PRAGMAS = (
 
 def create_file(path: Path) -> None:
     """Make an empty file that only its owner can read, unless there is one."""
-    with reading_errors(str(path)), contextlib.suppress(FileExistsError):
+    with file_errors(str(path)), contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
 
 
@@ -71,6 +74,16 @@ def trust(connection: apsw.Connection) -> None:
 def be_patient(connection: apsw.Connection, seconds: float | None = None) -> None:
     """How long the connection waits for a lock that another process holds; a minute if not said."""
     connection.set_busy_handler(_Patience(BUSY_SECONDS if seconds is None else seconds).wait)
+
+
+@contextlib.contextmanager
+def waiting_at_most(connection: apsw.Connection, seconds: float) -> Iterator[None]:
+    """Less patience than usual, for what can wait until later."""
+    be_patient(connection, seconds)
+    try:
+        yield
+    finally:
+        be_patient(connection)
 
 
 def use_wal(connection: apsw.Connection) -> None:
@@ -105,7 +118,7 @@ def write_transaction(connection: apsw.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading_errors(location: str) -> Iterator[None]:
-    """Turn what the driver or the system raises into a `StoreError` that says what to do."""
+    """Turn what the driver raises into a `StoreError` that says what to do."""
     try:
         yield
     except apsw.BusyError as error:
@@ -129,9 +142,20 @@ def reading_errors(location: str) -> Iterator[None]:
             f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
             "restore a backup, or give another file"
         ) from error
-    except (apsw.CantOpenError, PermissionError) as error:
+    except apsw.CantOpenError as error:
         raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
-    except (apsw.Error, OSError) as error:
+    except apsw.Error as error:
+        raise StoreError(f"{location}: {_reason(error)}") from error
+
+
+@contextlib.contextmanager
+def file_errors(location: str) -> Iterator[None]:
+    """The same for what the system says of the file itself."""
+    try:
+        yield
+    except PermissionError as error:
+        raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
+    except OSError as error:
         raise StoreError(f"{location}: {_reason(error)}") from error
 
 

@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 import apsw
 
 from satchel.errors import InputError
-from satchel.store.sqlite.connection import connect, create_file, reading_errors, trust
+from satchel.store.sqlite.connection import connect, create_file, file_errors, reading_errors, trust
 
 __all__ = ["copy_into", "copy_to_new_file"]
 
@@ -17,7 +18,7 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
     _refuse_existing(target)
     if not target.parent.is_dir():
         raise InputError(f"the folder {target.parent} does not exist; make it first")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.partial")
     create_file(partial)
     try:
         with contextlib.closing(connect(str(partial))) as copy:
@@ -27,7 +28,7 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
                 # A single file that can be moved about: no log beside it.
                 copy.execute("PRAGMA journal_mode = DELETE")
         _refuse_existing(target)
-        with reading_errors(str(target)):
+        with file_errors(str(target)):
             _sync(partial)
             partial.rename(target)
             _sync(target.parent)

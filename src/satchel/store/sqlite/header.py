@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from satchel.errors import StoreFormatError, StoreVersionError
-from satchel.store.sqlite.connection import reading_errors
+from satchel.store.sqlite.connection import file_errors
 
 __all__ = ["APPLICATION_ID", "refuse_foreign", "refuse_newer", "refuse_strange_file"]
 
@@ -34,7 +34,7 @@ def refuse_strange_file(path: Path, *, newest: int) -> None:
     # The log first: a new store has its first page before it has a log.
     log = Path(f"{path}-wal")
     logged = log.exists() and log.stat().st_size > 0
-    with reading_errors(location):
+    with file_errors(location):
         content = _first_bytes(path)
         size = path.stat().st_size if path.exists() else 0
     if not content:

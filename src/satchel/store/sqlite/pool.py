@@ -25,6 +25,7 @@ class Pool:
         self._busy = 0
         self._closed = False
         self._changed = threading.Condition()
+        self._writer = threading.RLock()
         self._pid = os.getpid()
 
     @contextlib.contextmanager
@@ -35,8 +36,16 @@ class Pool:
         finally:
             self._give_back(connection)
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """One thread writes at a time; those that wait for their turn leave the connections to readers."""
+        self._leave_to_parent()
+        with self._writer:
+            yield
+
     def close(self) -> None:
         """Close every connection, after those in use have come back."""
+        self._leave_to_parent()
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: self._busy == 0)
@@ -44,10 +53,8 @@ class Pool:
                 self._idle.pop().close()
 
     def _take(self) -> apsw.Connection:
+        self._leave_to_parent()
         with self._changed:
-            if self._pid != os.getpid():
-                _abandoned.extend(self._idle)
-                self._idle, self._busy, self._pid = [], 0, os.getpid()
             self._changed.wait_for(lambda: self._closed or self._idle or self._busy < self._limit)
             if self._closed:
                 raise StoreError("this store is closed; open it again")
@@ -61,6 +68,14 @@ class Pool:
                 self._busy -= 1
                 self._changed.notify()
             raise
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: begin anew, with locks that no thread of the parent holds."""
+        if self._pid != os.getpid():
+            _abandoned.extend(self._idle)
+            self._idle, self._busy = [], 0
+            self._changed, self._writer = threading.Condition(), threading.RLock()
+            self._pid = os.getpid()
 
     def _give_back(self, connection: apsw.Connection) -> None:
         with self._changed:

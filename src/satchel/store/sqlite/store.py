@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 import apsw
 
-from satchel.errors import StoreError
+from satchel.errors import InputError, StoreError
 from satchel.memory import Change, Hit, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Check, Filter, Record, Stats
 from satchel.store.sqlite import lexical, reading, upkeep, writing
-from satchel.store.sqlite.connection import be_patient, connect, reading_errors, trust, write_transaction
+from satchel.store.sqlite.connection import connect, reading_errors, trust, waiting_at_most, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
-from satchel.store.sqlite.migrations import prepare
+from satchel.store.sqlite.header import refuse_newer
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
 from satchel.store.sqlite.place import make_ready
 from satchel.store.sqlite.pool import Pool
 from satchel.store.sqlite.uses import Uses
@@ -34,7 +35,7 @@ class SqliteStore:
 
     def __init__(self, location: str, *, create: bool = True) -> None:
         in_memory = location == ":memory:"
-        self.location = location if in_memory else str(Path(location).expanduser())
+        self.location = location if in_memory else str(_absolute(location))
         self._readonly = self._recognised = False
         if not in_memory:
             self._readonly = make_ready(Path(self.location), create=create)
@@ -98,12 +99,8 @@ class SqliteStore:
 
     def purge(self, where: Filter) -> int:
         with self._write() as db:
-            count = writing.purge(db, where)
-        # The log would keep the words until it is next written back.
-        with self._read() as db, contextlib.suppress(apsw.BusyError):
-            if not db.in_transaction:
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return count
+            self._current.purged = True
+            return writing.purge(db, where)
 
     def relate(self, scope: Scope, relation: Relation) -> None:
         with self._write() as db:
@@ -133,6 +130,7 @@ class SqliteStore:
         return reading.relation_pages(self._read, where)
 
     def backup(self, target: Path) -> int:
+        self._refuse_inside_transaction("make a backup")
         self._write_uses(patience=CLOSING_SECONDS)
         with self._read() as db:
             return copy_to_new_file(db, target)
@@ -146,6 +144,7 @@ class SqliteStore:
             return upkeep.repair(db, self.location)
 
     def close(self) -> None:
+        self._refuse_inside_transaction("close the store")
         try:
             self._write_uses(patience=CLOSING_SECONDS)
         finally:
@@ -175,25 +174,35 @@ class SqliteStore:
         if outer is not None and not outer.in_transaction:
             # SQLite undid everything; to go on would store the rest without the beginning.
             raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
-        with self._uses_taken() as uses, self._read() as db, write_transaction(db):
-            self._current.connection = db
-            try:
-                yield db
-            finally:
-                self._current.connection = outer
-            writing.use(db, uses)
+        with self._pool.writing(), self._uses_taken() as uses, self._read() as db:
+            with write_transaction(db):
+                refuse_newer(self.location, db.pragma("user_version"), newest=SCHEMA_VERSION)
+                self._current.connection = db
+                try:
+                    yield db
+                finally:
+                    self._current.connection = outer
+                writing.use(db, uses)
+            if outer is None and getattr(self._current, "purged", False):
+                self._current.purged = False
+                _empty_log(db)
+
+    def _refuse_inside_transaction(self, what: str) -> None:
+        if getattr(self._current, "connection", None) is not None:
+            raise StoreError(f"cannot {what} inside a transaction; leave it first")
 
     def _write_uses(self, *, patience: float) -> None:
         """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
         if not self._uses or getattr(self._current, "connection", None) is not None:
             return
-        with contextlib.suppress(StoreError), self._read() as db:
-            be_patient(db, patience)
-            try:
-                with self._uses_taken() as uses, write_transaction(db):
-                    writing.use(db, uses)
-            finally:
-                be_patient(db)
+        with (
+            contextlib.suppress(StoreError),
+            self._read() as db,
+            waiting_at_most(db, patience),
+            self._uses_taken() as uses,
+            write_transaction(db),
+        ):
+            writing.use(db, uses)
 
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
@@ -203,3 +212,17 @@ class SqliteStore:
         except BaseException:
             self._uses.give_back(uses)
             raise
+
+
+def _absolute(location: str) -> Path:
+    """The same file even if the process changes its folder."""
+    try:
+        return Path(location).expanduser().absolute()
+    except RuntimeError as error:
+        raise InputError(f"{location}: {error}") from None
+
+
+def _empty_log(db: apsw.Connection) -> None:
+    """The log would keep purged words until it is next written back; not waiting long for readers."""
+    with waiting_at_most(db, CLOSING_SECONDS), contextlib.suppress(apsw.BusyError):
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

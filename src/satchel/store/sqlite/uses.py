@@ -1,5 +1,6 @@
 """Uses of memories that are not written yet."""
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,12 +19,15 @@ class Uses:
         self._waiting: dict[str, tuple[int, datetime]] = {}
         self._since: datetime | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def __bool__(self) -> bool:
+        self._leave_to_parent()
         return bool(self._waiting)
 
     def count(self, ids: Sequence[str], moment: datetime) -> float:
         """Count a use of each; for how many seconds the oldest one has been waiting."""
+        self._leave_to_parent()
         with self._lock:
             if self._since is None:
                 self._since = moment
@@ -34,6 +38,7 @@ class Uses:
 
     def take(self) -> dict[str, tuple[int, datetime]]:
         """Hand all of them over to a write."""
+        self._leave_to_parent()
         with self._lock:
             taken, self._waiting, self._since = self._waiting, {}, None
         return taken
@@ -52,3 +57,9 @@ class Uses:
             return memory
         count, last = waiting
         return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: what the parent counted is the parent's to write."""
+        if self._pid != os.getpid():
+            self._waiting, self._since, self._lock = {}, None, threading.Lock()
+            self._pid = os.getpid()

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from satchel.memory import Scope
 from satchel.store.contract import Filter
 from satchel.store.sqlite.rows import micros
@@ -30,7 +32,6 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
     condition, values = scope_sql(where.scope, alias)
     conditions = [condition]
     for column, choices in (
-        ("id", where.ids),
         ("status", where.statuses),
         ("kind", where.kinds),
         ("tier", where.tiers),
@@ -38,6 +39,10 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
         if choices:
             conditions.append(f"{alias}.{column} IN ({', '.join('?' * len(choices))})")
             values.extend(choices)
+    if where.ids:
+        # One value however many there are: SQLite limits the number of variables.
+        conditions.append(f"{alias}.id IN (SELECT value FROM json_each(?))")
+        values.append(msgspec.json.encode(where.ids).decode())
     if where.valid_at is not None:
         moment = micros(where.valid_at)
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")

@@ -10,6 +10,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.fields import utc_now
 from satchel.memory import Memory, Relation, Scope
+from satchel.redact import masked_labels
 from satchel.store.contract import Candidate, Filter, Record
 from satchel.store.sqlite.reading import history, memory_in_scope, select_ids
 from satchel.store.sqlite.rows import (
@@ -68,6 +69,8 @@ def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> None:
     target = memory_in_scope(db, scope, relation.target)
     if source.id == target.id:
         raise InputError(f"a memory cannot be related to itself: {source.id}")
+    if relation.kind == "supersedes" and source.status == "superseded":
+        raise InputError(f"{source.id} is itself superseded, by {source.superseded_by}")
     _write_relation(db, scope.org, relation)
     entry = {"kind": relation.kind, "source": source.id, "target": target.id}
     for memory in (source, target):
@@ -86,8 +89,7 @@ def put_relations(db: apsw.Connection, scope: Scope, relations: Sequence[Relatio
     """Relations as another store had them: nothing follows from them a second time."""
     for relation in relations:
         for end in (relation.source, relation.target):
-            if db.execute("SELECT 1 FROM memory WHERE id = ? AND org = ?", (end, scope.org)).fetchone() is None:
-                raise InputError(f"a relation names the memory {end}, which is not here")
+            memory_in_scope(db, scope, end)
         _write_relation(db, scope.org, relation)
 
 
@@ -107,6 +109,9 @@ def _add_one(db: apsw.Connection, candidate: Candidate) -> Memory:
         _record(db, memory, memory.created_at, "add", {})
         return memory
     given = {name: getattr(memory, name) for name in candidate.given}
+    if memory.scope.session is not None:
+        # A topic outlives sessions, and is found in the one that spoke of it last.
+        given["scope"] = memory.scope
     revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
     return _revise(db, existing, revised, action="update")
 
@@ -143,8 +148,8 @@ def _put_one(db: apsw.Connection, record: Record) -> Literal["added", "updated",
     row = db.execute(statement("memory_by_id"), (memory.id,)).fetchone()
     existing = memory_from_row(row) if row else None
     if existing is not None:
-        if existing.scope.org != memory.scope.org:
-            raise InputError(f"the id {memory.id} belongs to another org here")
+        if existing.scope != memory.scope:
+            raise InputError(f"the id {memory.id} belongs to another scope here")
         if existing.updated_at >= memory.updated_at:
             if existing.updated_at == memory.updated_at:
                 _complete_history(db, record)
@@ -186,8 +191,13 @@ def _revise(db: apsw.Connection, old: Memory, new: Memory, *, action: str) -> Me
     if not changes:
         return old
     now = max(utc_now(), old.updated_at)
-    new = msgspec.structs.replace(new, updated_at=now, revision=old.revision + 1)
-    clash = _same_memory(db, new) if {"ref", "topic_key"} & changes.keys() else None
+    new = msgspec.structs.replace(
+        new,
+        updated_at=now,
+        revision=old.revision + 1,
+        masked=masked_labels(new.text, new.title, new.source, new.speaker, *new.tags),
+    )
+    clash = _same_memory(db, new) if {"ref", "topic_key", "scope"} & changes.keys() else None
     if clash is not None and clash.id != new.id:
         raise InputError(f"that ref or topic is taken by another memory: {clash.id}")
     _write_row(db, new)
