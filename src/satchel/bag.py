@@ -3,16 +3,16 @@
 import builtins
 import contextlib
 import os
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
 
 import msgspec
 
+from satchel.arguments import Choice, as_choices, as_draft, as_path, as_query, as_scope_name, check_known
 from satchel.errors import InputError, UnknownIdError
-from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, check_name, checked, utc_now
+from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
 from satchel.ids import normalise_prefix
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Satchel", "open", "restore"]
 
-Choice = str | Sequence[str] | None
+_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
 class Chosen(TypedDict, total=False):
@@ -58,14 +58,14 @@ def open(
 ) -> "Satchel":
     """Open the store at a location: a file, which is made if need be, or ":memory:"."""
     counting = find_counter(counter)
-    return Satchel(open_store(_path(location), create=create), counter=counting)
+    return Satchel(open_store(as_path(location), create=create), counter=counting)
 
 
 def restore(
     backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
 ) -> Path | None:
     """Put a backup in a store's place; with `replace` the old one is kept at the path returned."""
-    return restore_store(Path(_path(backup)), _path(location), replace=replace)
+    return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
 
 class Satchel:
@@ -105,7 +105,7 @@ class Satchel:
     ) -> "Satchel":
         """A view: reads and writes stay inside it. A view can be narrowed further, never widened."""
         given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
-        chosen = {name: _scope_name(name, value) for name, value in given.items() if value is not None}
+        chosen = {name: as_scope_name(name, value) for name, value in given.items() if value is not None}
         for name, value in chosen.items():
             held = getattr(self.scope, name)
             # Only the store itself, which is in no scope yet, may choose an org.
@@ -122,7 +122,7 @@ class Satchel:
 
     def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
         """Remember a text. The fields are those of `Draft`; the same `ref` or `topic_key` updates."""
-        return self.add_many([_draft(text, dict(fields))])[0]
+        return self.add_many([as_draft(text, dict(fields))])[0]
 
     def add_many(self, drafts: Iterable[Draft]) -> list[Memory]:
         """Remember several texts in one transaction."""
@@ -166,10 +166,10 @@ class Satchel:
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`."""
         budget = check_budget(token_budget)
-        _one_of("detail", detail, DETAILS)
-        _one_of("format", format, ("text", "json"))
+        check_known("detail", detail, DETAILS)
+        check_known("format", format, ("text", "json"))
         where = self._filter(**chosen, ended=ended)
-        found = recall(self._store, _query(query), where, limit=check_limit(limit))
+        found = recall(self._store, as_query(query), where, limit=check_limit(limit))
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
         hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
@@ -285,7 +285,7 @@ class Satchel:
         where = self._filter(**chosen, everything=True)
         lines = export_lines(self._store.records(where), self._store.all_relations(where))
         # The first line says what the file is.
-        return lines if target is None else write_lines(Path(_path(target)).expanduser(), lines) - 1
+        return lines if target is None else write_lines(Path(as_path(target)).expanduser(), lines) - 1
 
     def import_(
         self,
@@ -307,7 +307,7 @@ class Satchel:
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy the store to a new file while others write; the number of bytes."""
-        return self._store.backup(Path(_path(target)).expanduser())
+        return self._store.backup(Path(as_path(target)).expanduser())
 
     def checks(self) -> list[Check]:
         """What is well with the store and what is not."""
@@ -337,65 +337,14 @@ class Satchel:
         everything: bool = False,
     ) -> Filter:
         """Without a status only what is active; what has ended only if it is asked for by either."""
-        statuses = _choices("status", status, STATUSES)
+        statuses = as_choices("status", status, STATUSES)
         past = everything or ended or not {"active", "pending"}.issuperset(statuses)
         return Filter(
             scope=self.scope,
-            kinds=_choices("kind", kind, KINDS),
-            tiers=_choices("tier", tier, TIERS),
+            kinds=as_choices("kind", kind, KINDS),
+            tiers=as_choices("tier", tier, TIERS),
             tags=checked("tags", [tags] if isinstance(tags, str) else tags) or (),
             statuses=statuses or (() if everything else ("active",)),
             valid_at=None if past else utc_now(),
             ids=ids,
         )
-
-
-def _path(location: object) -> str:
-    """A path that any system call takes, or an error that says why not."""
-    try:
-        path = os.fsdecode(location)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"a path is needed, not {type(location).__name__}") from None
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the path {path!r} is not UTF-8; rename it") from None
-    if "\0" in path or not path:
-        raise InputError(f"{path!r} is not a path")
-    return path
-
-
-_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
-
-
-def _draft(text: str, fields: dict[str, Any]) -> Draft:
-    if unknown := fields.keys() - set(Draft.__struct_fields__):
-        raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
-    return Draft(text, **fields)
-
-
-def _query(query: object) -> str:
-    if not isinstance(query, str):
-        raise InputError(f"query must be a string, not {type(query).__name__}")
-    return query
-
-
-def _scope_name(field: str, value: object) -> str:
-    name = check_name(field, value)
-    if name is None:
-        raise InputError(f"{field} is blank; name it, or leave it out for any")
-    return name
-
-
-def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
-    if value is not None and not isinstance(value, str | list | tuple | set | frozenset):
-        raise InputError(f"{name} must be a string or a list of strings, not {type(value).__name__}")
-    chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
-    for each in chosen:
-        _one_of(name, each, known)
-    return chosen
-
-
-def _one_of(name: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")

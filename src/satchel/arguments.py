@@ -1,0 +1,62 @@
+"""What callers hand over, checked and brought to one form."""
+
+import os
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+from satchel.errors import InputError
+from satchel.fields import check_name
+from satchel.memory import Draft
+
+__all__ = ["Choice", "as_choices", "as_draft", "as_path", "as_query", "as_scope_name", "check_known"]
+
+Choice = str | Sequence[str] | None
+
+
+def as_path(location: object) -> str:
+    """A path that any system call takes, or an error that says why not."""
+    try:
+        path = os.fsdecode(location)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"a path is needed, not {type(location).__name__}") from None
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the path {path!r} is not UTF-8; rename it") from None
+    if "\0" in path or not path:
+        raise InputError(f"{path!r} is not a path")
+    return path
+
+
+def as_draft(text: str, fields: dict[str, Any]) -> Draft:
+    if unknown := fields.keys() - set(Draft.__struct_fields__):
+        raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
+    return Draft(text, **fields)
+
+
+def as_query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(f"query must be a string, not {type(query).__name__}")
+    return query
+
+
+def as_scope_name(field: str, value: object) -> str:
+    name = check_name(field, value)
+    if name is None:
+        raise InputError(f"{field} is blank; name it, or leave it out for any")
+    return name
+
+
+def as_choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
+    if value is not None and not isinstance(value, str | list | tuple | set | frozenset):
+        raise InputError(f"{name} must be a string or a list of strings, not {type(value).__name__}")
+    chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for each in chosen:
+        check_known(name, each, known)
+    return chosen
+
+
+def check_known(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")
