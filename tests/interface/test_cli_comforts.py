@@ -24,6 +24,12 @@ def test_one_token_is_not_two(cli: Cli):
     assert cli("add", "hello").stderr == "saved, 1 token\n"
 
 
+def test_a_counter_that_does_not_know_the_number_says_what_it_gives_instead(cli: Cli):
+    shown = cli("tokens", "--all", stdin="hi").stdout
+    assert "claude-3 (at most; about 2)" in shown
+    assert "chars/4 (rule of thumb)" in shown
+
+
 def test_update_can_clear_fields(cli: Cli, path: Path):
     with satchel.open(path) as bag:
         memory = bag.add("x", title="t", tags=["a"], topic_key="k")

@@ -33,6 +33,7 @@ def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as
             "tokens": each.count(text),
             "estimate": each.estimate(text),
             "exact": each.exact,
+            "binds": each.binds,
         }
         for file, text in texts
         for each in counters
@@ -52,7 +53,7 @@ def _label(row: dict[str, Any]) -> str:
     """The counter's name, and for one that does not know the number what it says instead."""
     if row["exact"]:
         return str(row["counter"])
-    if row["tokens"] == row["estimate"]:
+    if not row["binds"]:
         return f"{row['counter']} (rule of thumb)"
     return f"{row['counter']} (at most; about {row['estimate']:,})"
 

@@ -14,6 +14,9 @@ class Counter(ABC):
     exact = False
     """Whether `count` is the model's own number rather than a bound or a guess."""
 
+    binds = True
+    """Whether the real number stays within `count`, so that a budget held against it means something."""
+
     def __init__(self, name: str) -> None:
         self.name = name
 

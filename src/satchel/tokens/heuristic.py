@@ -10,6 +10,8 @@ class CharacterRule(Counter):
 
     __slots__ = ("_characters", "_tokens")
 
+    binds = False
+
     def __init__(self, name: str, *, characters: int, tokens: int) -> None:
         super().__init__(name)
         self._characters = characters
