@@ -9,7 +9,7 @@ from satchel.errors import InputError
 from satchel.fields import check_name
 from satchel.memory import Draft
 
-__all__ = ["Choice", "as_choices", "as_draft", "as_path", "as_query", "as_scope_name", "check_known"]
+__all__ = ["Choice", "as_choices", "as_draft", "as_name", "as_path", "as_query", "as_tags", "check_known"]
 
 Choice = str | Sequence[str] | None
 
@@ -41,11 +41,20 @@ def as_query(query: object) -> str:
     return query
 
 
-def as_scope_name(field: str, value: object) -> str:
+def as_name(field: str, value: object) -> str:
+    """A name that is not blank: a blank one must not be taken for none, which means any."""
     name = check_name(field, value)
     if name is None:
         raise InputError(f"{field} is blank; name it, or leave it out for any")
     return name
+
+
+def as_tags(tags: Choice) -> tuple[str, ...]:
+    """The tags of a filter."""
+    if tags is not None and not isinstance(tags, str | list | tuple | set | frozenset):
+        raise InputError(f"tags must be a string or a list of strings, not {type(tags).__name__}")
+    chosen = () if tags is None else (tags,) if isinstance(tags, str) else tags
+    return tuple(as_name("tag", tag) for tag in chosen)
 
 
 def as_choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
 
 import msgspec
 
-from satchel.arguments import Choice, as_choices, as_draft, as_path, as_query, as_scope_name, check_known
+from satchel.arguments import Choice, as_choices, as_draft, as_name, as_path, as_query, as_tags, check_known
 from satchel.errors import InputError, UnknownIdError
 from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
 from satchel.ids import normalise_prefix
@@ -105,7 +105,7 @@ class Satchel:
     ) -> "Satchel":
         """A view: reads and writes stay inside it. A view can be narrowed further, never widened."""
         given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
-        chosen = {name: as_scope_name(name, value) for name, value in given.items() if value is not None}
+        chosen = {name: as_name(name, value) for name, value in given.items() if value is not None}
         for name, value in chosen.items():
             held = getattr(self.scope, name)
             # Only the store itself, which is in no scope yet, may choose an org.
@@ -296,11 +296,12 @@ class Satchel:
     ) -> "Imported":
         """Bring in JSON lines from a file or an iterable; importing the same again changes nothing."""
         if isinstance(source, str | os.PathLike):
+            path = Path(as_path(source)).expanduser()
             try:
-                with builtins.open(source, "rb") as lines:
+                with builtins.open(path, "rb") as lines:
                     return self.import_(lines, strict=strict, progress=progress)
             except OSError as error:
-                raise InputError(f"cannot read {os.fspath(source)}: {error.strerror}") from error
+                raise InputError(f"cannot read {path}: {error.strerror}") from error
         from satchel.transfer import import_lines
 
         return import_lines(self._store, self.scope, source, strict=strict, progress=progress)
@@ -343,7 +344,7 @@ class Satchel:
             scope=self.scope,
             kinds=as_choices("kind", kind, KINDS),
             tiers=as_choices("tier", tier, TIERS),
-            tags=checked("tags", [tags] if isinstance(tags, str) else tags) or (),
+            tags=as_tags(tags),
             statuses=statuses or (() if everything else ("active",)),
             valid_at=None if past else utc_now(),
             ids=ids,

@@ -1,6 +1,5 @@
 """From a draft to what may be stored: inside its scope, without secrets, its tokens counted."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
@@ -12,7 +11,7 @@ from satchel.errors import InputError
 from satchel.fields import checked, utc_now
 from satchel.ids import new_id
 from satchel.memory import SCOPE_FIELDS, Draft, Memory, Scope
-from satchel.redact import masked_labels, redact
+from satchel.redact import masked_labels, redact, without_masks
 from satchel.store import Candidate, Record
 from satchel.tokens import DEFAULT_COUNTER, counter
 
@@ -22,7 +21,6 @@ _FREE_TEXT = ("text", "title", "source", "speaker")
 _IDENTITY = ("ref", "topic_key")
 # The cost that is kept with a memory is always the default counter's.
 _count = counter(DEFAULT_COUNTER).count
-_MASK = re.compile(r"\[masked:[\w-]+\]")
 
 
 def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> Candidate:
@@ -47,7 +45,7 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
         _mask_fields(clean)
     if "text" in clean:
         labels = masked_labels(*(clean.get(name) for name in _FREE_TEXT), *(clean.get("tags") or ()))
-        if labels and not _MASK.sub("", clean["text"]).strip():
+        if labels and not without_masks(clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
         clean["tokens"] = _count(clean["text"])
         clean["masked"] = labels

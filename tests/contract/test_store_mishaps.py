@@ -115,6 +115,21 @@ def test_any_number_of_ids_can_be_forgotten(bag: Satchel):
     assert bag.forget(ids, purge=True) == 40_000
 
 
+@pytest.mark.parametrize("blank", ["  ", [""], ["a", " "], (" ",)])
+def test_a_blank_tag_is_not_taken_for_any(bag: Satchel, blank):
+    view = bag.scoped(project="p")
+    view.add("precious", tags=["a"])
+    for call in (
+        lambda: view.forget(tags=blank),
+        lambda: view.forget(tags=blank, purge=True),
+        lambda: view.recent(tags=blank),
+        lambda: view.search("precious", tags=blank),
+    ):
+        with pytest.raises(satchel.InputError, match="tag is blank"):
+            call()
+    assert len(view.recent()) == 1
+
+
 def test_a_future_expiry_survives_being_made_active(bag: Satchel):
     later = datetime.now(UTC) + timedelta(days=365)
     memory = bag.add("offer", invalid_at=later)

@@ -83,6 +83,15 @@ def test_a_topic_goes_to_the_session_that_spoke_of_it_last(bag: Satchel):
     assert bag.stats().memories == 1
 
 
+def test_a_topic_that_went_to_another_session_can_be_imported_again(bag: Satchel):
+    bag.scoped(session="monday").add("REST", topic_key="api")
+    with satchel.open(":memory:") as other:
+        other.import_(bag.export())
+        bag.scoped(session="friday").add("gRPC", topic_key="api")
+        assert other.import_(bag.export()).updated == 1
+        assert list(other.export()) == list(bag.export())
+
+
 def test_a_change_of_folder_does_not_change_the_store(tmp_path: Path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)

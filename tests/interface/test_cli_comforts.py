@@ -96,3 +96,14 @@ def test_words_of_the_shell_that_are_not_utf8_are_refused(cli: Cli, path: Path):
     assert done.returncode == 2
     assert "the text is not UTF-8" in done.stderr
     assert not path.exists()
+
+
+def test_an_empty_variable_where_a_tag_was_meant_forgets_nothing(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        bag.add("precious", project="p")
+    for options in (("--tag", ""), ("--tag", "", "--purge", "--yes"), ("--project", "")):
+        done = cli("forget", *options)
+        assert done.returncode == 2
+        assert "is blank" in done.stderr
+    with satchel.open(path) as bag:
+        assert len(bag.recent()) == 1

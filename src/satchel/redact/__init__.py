@@ -10,7 +10,7 @@ from satchel.redact.assignments import HINTS, find_assignments
 from satchel.redact.contexts import ACROSS_WORDS, WITHIN_WORDS, Context, find_context
 from satchel.redact.shapes import SHAPES, find_shape, has_head
 
-__all__ = ["Redacted", "masked_labels", "redact"]
+__all__ = ["Redacted", "masked_labels", "redact", "without_masks"]
 
 
 class Redacted(NamedTuple):
@@ -97,6 +97,11 @@ def redact(text: str) -> Redacted:
 def masked_labels(*texts: str | None) -> tuple[str, ...]:
     """The labels of the masks that stand in texts, in order."""
     return tuple(mask[8:-1] for text in texts if text for mask in _MASK.findall(text))
+
+
+def without_masks(text: str) -> str:
+    """What is left of a text beside its masks."""
+    return _MASK.sub("", text)
 
 
 def _finders(text: str) -> list[_Finder]:

@@ -73,8 +73,8 @@ class Store(Protocol):
     def add(self, candidates: Sequence[Candidate]) -> list[Memory]:
         """Store all or none; the same ref or topic in the same scope updates what is there."""
 
-    def put(self, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
-        """Store records under their own ids, which keep their scope; what was changed last stays."""
+    def put(self, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+        """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
         """Store relations as they are, all or none; both of their memories must be in the scope."""

@@ -15,7 +15,8 @@ from satchel.transfer.lines import parse_line
 
 __all__ = ["Imported", "Problem", "import_lines"]
 
-BATCH = 2000
+# Other writers wait while a batch is stored; ten times as large, it gained a tenth of the time.
+BATCH = 500
 
 Outcome = Literal["added", "updated", "kept", "relation"]
 Item = Record | Relation | Candidate
@@ -126,7 +127,7 @@ class _Run:
         """What became of items that are all of one type; all of them, or none and an error."""
         match items[0]:
             case Record():
-                return self.store.put([each for each in items if isinstance(each, Record)])
+                return self.store.put(self.scope, [each for each in items if isinstance(each, Record)])
             case Relation():
                 relations = [each for each in items if isinstance(each, Relation)]
                 self.store.put_relations(self.scope, relations)

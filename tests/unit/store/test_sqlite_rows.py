@@ -114,7 +114,10 @@ def test_a_memory_survives_the_database(memory: Memory):
     try:
         DATABASE.execute("SAVEPOINT trial")
         DATABASE.execute(statement("insert_memory"), memory_row(memory))
-        assert memory_from_row(DATABASE.execute(statement("memory_by_id"), (memory.id,)).fetchone()) == memory
+        assert (
+            memory_from_row(DATABASE.execute(statement("memory_in_scope", where="true"), (memory.id,)).fetchone())
+            == memory
+        )
     finally:
         DATABASE.execute("ROLLBACK TO trial; RELEASE trial")
 

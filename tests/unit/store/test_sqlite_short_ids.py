@@ -20,7 +20,8 @@ def stored(ids: list[str]) -> SqliteStore:
 
     store = SqliteStore(":memory:")
     store.put(
-        [Record(memory=msgspec.convert({"id": each, "text": "x", "tokens": 1, **MOMENT}, Memory)) for each in ids]
+        Scope(),
+        [Record(memory=msgspec.convert({"id": each, "text": "x", "tokens": 1, **MOMENT}, Memory)) for each in ids],
     )
     return store
 

@@ -75,7 +75,7 @@ def test_a_missing_part_raises():
     [
         ("memory_by_ref", "INDEX memory_ref (org=? AND project=? AND user=? AND agent=? AND session=? AND ref=?)"),
         ("memory_by_topic", "INDEX memory_topic (org=? AND project=? AND user=? AND agent=? AND topic_key=?)"),
-        ("memory_by_id", "INDEX sqlite_autoindex_memory_1 (id=?)"),
+        ("id_exists", "COVERING INDEX sqlite_autoindex_memory_1 (id=?)"),
         ("memory_by_seq", "INTEGER PRIMARY KEY (rowid=?)"),
         ("history_of", "INDEX history_memory (memory=?)"),
         ("clear_history", "INDEX history_memory (memory=?)"),

@@ -14,7 +14,13 @@ from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_n
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognise_abandoned"]
 
 MIGRATIONS = Path(__file__).with_name("sql")
-SCHEMA_VERSION = 1
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+
+
+SCHEMA_VERSION = len(_files(MIGRATIONS))
 
 
 def prepare(connection: apsw.Connection, location: str, folder: Path = MIGRATIONS) -> None:
@@ -73,10 +79,6 @@ def _migrate(connection: apsw.Connection, location: str, files: list[Path]) -> N
             connection.execute(file.read_text(encoding="utf-8"))
             connection.pragma("user_version", number)
         connection.pragma("application_id", APPLICATION_ID)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
 
 
 def _back_up(location: str, version: int) -> None:

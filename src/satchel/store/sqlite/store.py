@@ -59,9 +59,9 @@ class SqliteStore:
         with self._write() as db:
             return writing.add(db, candidates)
 
-    def put(self, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+    def put(self, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
         with self._write() as db:
-            return writing.put(db, records)
+            return writing.put(db, scope, records)
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
         with self._write() as db:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import apsw
 import msgspec
 
-from satchel.errors import InputError
+from satchel.errors import InputError, UnknownIdError
 from satchel.fields import utc_now
 from satchel.memory import Memory, Relation, Scope
 from satchel.redact import masked_labels
@@ -33,8 +33,8 @@ def add(db: apsw.Connection, candidates: Sequence[Candidate]) -> list[Memory]:
     return [_add_one(db, candidate) for candidate in candidates]
 
 
-def put(db: apsw.Connection, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
-    return [_put_one(db, record) for record in records]
+def put(db: apsw.Connection, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+    return [_put_one(db, scope, record) for record in records]
 
 
 def change(
@@ -143,13 +143,14 @@ def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
     return found[0] if found else None
 
 
-def _put_one(db: apsw.Connection, record: Record) -> Literal["added", "updated", "kept"]:
+def _put_one(db: apsw.Connection, scope: Scope, record: Record) -> Literal["added", "updated", "kept"]:
     memory = record.memory
-    row = db.execute(statement("memory_by_id"), (memory.id,)).fetchone()
-    existing = memory_from_row(row) if row else None
-    if existing is not None:
-        if existing.scope != memory.scope:
-            raise InputError(f"the id {memory.id} belongs to another scope here")
+    existing = None
+    if db.execute(statement("id_exists"), (memory.id,)).fetchone():
+        try:
+            existing = memory_in_scope(db, scope, memory.id)
+        except UnknownIdError:
+            raise InputError(f"the id {memory.id} belongs to another scope here") from None
         if existing.updated_at >= memory.updated_at:
             if existing.updated_at == memory.updated_at:
                 _complete_history(db, record)

@@ -18,8 +18,8 @@ WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.session =
 SELECT {columns} FROM memory m
 WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.topic_key = ?
 
--- name: memory_by_id
-SELECT {columns} FROM memory m WHERE m.id = ?
+-- name: id_exists
+SELECT 1 FROM memory WHERE id = ?
 
 -- name: memory_in_scope
 SELECT {columns} FROM memory m WHERE m.id = ? AND {where}
