@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
+        EmbedderError,
         InputError,
         SatchelError,
         StoreBusyError,
@@ -40,6 +41,7 @@ __all__ = [
     "Check",
     "Counter",
     "Draft",
+    "EmbedderError",
     "Hit",
     "Hits",
     "Imported",

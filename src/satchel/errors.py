@@ -5,6 +5,7 @@ SatchelError
 │   ├── BudgetError          a token budget that is negative, fractional or not a number
 │   ├── UnknownIdError       no memory has this id or prefix
 │   └── AmbiguousIdError     several memories share this prefix
+├── EmbedderError            texts could not be turned into vectors
 └── StoreError               the store could not do what was asked
     ├── StoreFormatError     the file is not a Satchel store, or is damaged
     ├── StoreVersionError    the file was made by a newer Satchel
@@ -16,6 +17,7 @@ SatchelError
 __all__ = [
     "AmbiguousIdError",
     "BudgetError",
+    "EmbedderError",
     "InputError",
     "SatchelError",
     "StoreBusyError",
@@ -49,6 +51,10 @@ class UnknownIdError(InputError, KeyError):
 
 class AmbiguousIdError(InputError):
     """Catch this to ask for a longer prefix."""
+
+
+class EmbedderError(SatchelError):
+    """Catch this to go on without vectors: a model or server is missing or failed, the store is as it was."""
 
 
 class StoreError(SatchelError):

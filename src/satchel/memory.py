@@ -216,7 +216,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A memory that was found, and how well it matched: higher is better."""
+    """A memory that was found, and how likely it is that it is needed, between 0 and 1."""
 
     memory: Memory
     score: float
+    passage: tuple[int, int] | None = None
+    """The characters of the text that matched best, where the text is longer than one passage."""
+    parts: dict[str, float] | None = None
+    """What each part of the ranking added to the score; only where an explanation was asked for."""

@@ -36,7 +36,7 @@ def test_every_public_method_says_what_it_does():
 
 
 def test_no_name_is_exported_by_a_module_that_lacks_it():
-    for home in ("bag", "memory", "fields", "tokens", "store", "pack", "render", "recall", "transfer"):
+    for home in ("bag", "memory", "fields", "tokens", "embed", "store", "pack", "render", "recall", "transfer"):
         module = importlib.import_module(f"satchel.{home}")
         assert isinstance(module, types.ModuleType)
         for name in module.__all__:

