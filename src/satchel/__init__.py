@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UnknownIdError,
     )
     from satchel.memory import Change, Draft, Hit, Memory, Relation, Scope
-    from satchel.results import Hits, Timeline
+    from satchel.results import ContextBlock, Hits, Timeline
     from satchel.store import Check, Stats
     from satchel.tokens import Counter, count_tokens, counter, estimate_tokens
     from satchel.transfer import Imported, Problem
@@ -39,6 +39,7 @@ __all__ = [
     "BudgetError",
     "Change",
     "Check",
+    "ContextBlock",
     "Counter",
     "Draft",
     "EmbedderError",
@@ -75,7 +76,7 @@ _HOMES = {
     "aio": ("AsyncSatchel", "aopen"),
     "bag": ("Satchel", "open", "restore"),
     "memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
-    "results": ("Hits", "Timeline"),
+    "results": ("ContextBlock", "Hits", "Timeline"),
     "store": ("Check", "Stats"),
     "tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
     "transfer": ("Imported", "Problem"),

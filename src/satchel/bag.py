@@ -4,6 +4,7 @@ import builtins
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
 import msgspec
 
 from satchel.arguments import Choice, as_choices, as_draft, as_name, as_path, as_query, as_tags, check_known
+from satchel.embed import Embedder
 from satchel.errors import InputError, UnknownIdError
-from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, checked, utc_now
+from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, as_time, checked, utc_now
 from satchel.ids import normalise_prefix
+from satchel.indexing import Indexer
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
     CHANGEABLE,
     Change,
     ChangedFields,
     Draft,
+    Hit,
     Memory,
     PlacedFields,
     Relation,
@@ -27,7 +31,16 @@ from satchel.memory import (
 )
 from satchel.recall import recall
 from satchel.render import DETAILS, Detail
-from satchel.results import Hits, Timeline, fitted_hits
+from satchel.results import (
+    ContextBlock,
+    Frame,
+    Hits,
+    Timeline,
+    by_age,
+    enough_for,
+    fitted_context,
+    fitted_hits,
+)
 from satchel.store import Check, Filter, Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
@@ -54,11 +67,20 @@ def open(
     location: str | os.PathLike[str],
     *,
     counter: str | Counter = DEFAULT_COUNTER,
+    embedder: str | Embedder | None = None,
     create: bool = True,
 ) -> "Satchel":
-    """Open the store at a location: a file, which is made if need be, or ":memory:"."""
+    """Open the store at a location: a file, which is made if need be, or ":memory:".
+
+    Without an embedder the store's own is used, and `static` for a new one.
+    """
     counting = find_counter(counter)
-    return Satchel(open_store(as_path(location), create=create), counter=counting)
+    store = open_store(as_path(location), create=create)
+    try:
+        return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
+    except BaseException:
+        store.close()
+        raise
 
 
 def restore(
@@ -71,8 +93,11 @@ def restore(
 class Satchel:
     """Memories in one scope of one store. Safe to share between threads; a context manager."""
 
-    def __init__(self, store: Store, *, counter: Counter, scope: Scope | None = None) -> None:
+    def __init__(
+        self, store: Store, *, counter: Counter, indexer: Indexer | None = None, scope: Scope | None = None
+    ) -> None:
         self._store = store
+        self._indexer = indexer or Indexer(store)
         self.counter = counter
         self.scope = scope or Scope()
 
@@ -112,7 +137,7 @@ class Satchel:
             if held is not None and held != value and (name != "org" or self.scope != Scope()):
                 raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
         scope = msgspec.structs.replace(self.scope, **chosen)
-        return Satchel(self._store, counter=self.counter, scope=scope)
+        return Satchel(self._store, counter=self.counter, indexer=self._indexer, scope=scope)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -134,7 +159,12 @@ class Satchel:
             if not isinstance(draft, Draft):
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
         candidates = [new_candidate(draft, self.scope, now=now) for draft in wanted]
-        return self._store.add(candidates) if candidates else []
+        if not candidates:
+            return []
+        embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
+        stored = self._store.add(candidates, embedded)
+        self._indexer.catch_up()
+        return stored
 
     def get(self, identifier: str) -> Memory:
         """One memory by its id or a unique prefix of it; this counts as a use."""
@@ -162,18 +192,52 @@ class Satchel:
         ended: bool = False,
         detail: Detail = "full",
         format: Literal["text", "json"] = "text",
+        explain: bool = False,
+        as_of: datetime | date | str | None = None,
         **chosen: Unpack[Chosen],
     ) -> Hits:
-        """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`."""
+        """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
+
+        `as_of` searches what was known and held at an earlier moment; `explain` fills `Hit.parts`.
+        """
         budget = check_budget(token_budget)
         check_known("detail", detail, DETAILS)
         check_known("format", format, ("text", "json"))
-        where = self._filter(**chosen, ended=ended)
-        found = recall(self._store, as_query(query), where, limit=check_limit(limit))
+        where = self._filter(**chosen, ended=ended, as_of=as_of)
+        found = self._recall(as_query(query), where, limit=check_limit(limit), explain=explain)
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
         hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
+
+    def context(
+        self,
+        query: str | None = None,
+        *,
+        token_budget: int | None = 2000,
+        format: Literal["markdown"] = "markdown",
+        limit: int | None = None,
+        ended: bool = False,
+        frame: Frame | None = None,
+        **chosen: Unpack[Chosen],
+    ) -> ContextBlock:
+        """One text with what is worth most for its tokens; without a query what is pinned, then the newest.
+
+        The budget is held against `text`, which `frame` may make of the block, such as a prompt around it.
+        """
+        budget = check_budget(token_budget)
+        check_known("format", format, ("markdown",))
+        most = enough_for(budget) if limit is None else check_limit(limit)
+        where = self._filter(**chosen, ended=ended)
+        if query is None:
+            found = by_age(self._store.select(where, limit=most))
+        else:
+            found = self._recall(as_query(query), where, limit=most, surroundings=True)
+        block = fitted_context(
+            found, budget=budget, counter=self.counter, frame=frame, pinned_first=query is None
+        )
+        self._store.touch([hit.memory.id for hit in block.hits], utc_now())
+        return block
 
     def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of a memory; None clears one that may be empty."""
@@ -193,7 +257,12 @@ class Satchel:
             fields["superseded_by"] = None
             if memory.invalid_at is not None and memory.invalid_at <= utc_now():
                 fields.setdefault("invalid_at", None)
-        return self._store.change(self.scope, memory.id, fields, action="update")
+        embedded = None
+        if {"text", "title"} & fields.keys():
+            embedded = self._indexer.embedded([msgspec.structs.replace(memory, **fields)])
+        changed = self._store.change(self.scope, memory.id, fields, action="update", embedded=embedded)
+        self._indexer.catch_up()
+        return changed
 
     def forget(
         self,
@@ -304,7 +373,7 @@ class Satchel:
                 raise InputError(f"cannot read {path}: {error.strerror}") from error
         from satchel.transfer import import_lines
 
-        return import_lines(self._store, self.scope, source, strict=strict, progress=progress)
+        return import_lines(self._store, self._indexer, self.scope, source, strict=strict, progress=progress)
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy the store to a new file while others write; the number of bytes."""
@@ -317,6 +386,32 @@ class Satchel:
     def repair(self) -> list[str]:
         """Mend what can be mended without losing anything; what was done."""
         return self._store.repair()
+
+    def reembed(
+        self,
+        embedder: str | Embedder | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Make all vectors anew, by another embedder or the same; how many passages were embedded.
+
+        The old vectors serve until it is done. Stopped half-way, it goes on where it was.
+        """
+        return self._indexer.reembed(embedder, progress)
+
+    def _recall(
+        self, query: str, where: Filter, *, limit: int, surroundings: bool = False, explain: bool = False
+    ) -> list[Hit]:
+        return recall(
+            self._store,
+            query,
+            where,
+            limit=limit,
+            vector=self._indexer.query_vector,
+            now=where.valid_at,
+            surroundings=surroundings,
+            explain=explain,
+        )
 
     def _find(self, identifier: str) -> Memory:
         known = self._store.resolve(self.scope, identifier)
@@ -336,9 +431,16 @@ class Satchel:
         ids: tuple[str, ...] = (),
         ended: bool = False,
         everything: bool = False,
+        as_of: datetime | date | str | None = None,
     ) -> Filter:
-        """Without a status only what is active; what has ended only if it is asked for by either."""
+        """Without a status only what is active; what has ended only if it is asked for by either.
+
+        As of an earlier moment, what has been superseded since was active still.
+        """
         statuses = as_choices("status", status, STATUSES)
+        moment = None if as_of is None else as_time(as_of, name="as_of")
+        if moment is not None and not statuses:
+            statuses = ("active", "superseded")
         past = everything or ended or not {"active", "pending"}.issuperset(statuses)
         return Filter(
             scope=self.scope,
@@ -346,6 +448,7 @@ class Satchel:
             tiers=as_choices("tier", tier, TIERS),
             tags=as_tags(tags),
             statuses=statuses or (() if everything else ("active",)),
-            valid_at=None if past else utc_now(),
+            valid_at=moment or (None if past else utc_now()),
+            until=moment,
             ids=ids,
         )

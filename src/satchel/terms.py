@@ -138,7 +138,7 @@ def _porter(word: str) -> str:
 @cache
 def _stemmer() -> Callable[[str], str]:
     # Imported when first needed: opening a store and saving to it need no stems.
-    from Stemmer import Stemmer  # type: ignore[import-not-found]
+    from Stemmer import Stemmer
 
     stem_word: Callable[[str], str] = Stemmer("porter", 0).stemWord
     return stem_word

@@ -14,6 +14,7 @@ COMMANDS = {
     "get": "satchel.cli.look",
     "list": "satchel.cli.look",
     "search": "satchel.cli.look",
+    "context": "satchel.cli.look",
     "update": "satchel.cli.remember",
     "forget": "satchel.cli.remember",
     "relate": "satchel.cli.remember",

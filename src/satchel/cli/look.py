@@ -1,4 +1,4 @@
-"""Commands that read memories: get, list, search, timeline, history, stats."""
+"""Commands that read memories: get, list, search, context, timeline, history, stats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,9 +23,10 @@ from satchel.cli.output import note, print_json, print_listing, print_rows, prin
 from satchel.limits import MAX_LIMIT
 from satchel.memory import Change, Memory, compact
 from satchel.render import Detail, clean, entry, entry_json, join_entries, join_json
-from satchel.results import Hits
+from satchel.results import ContextBlock, Hits
 
 __all__ = [
+    "context_command",
     "get_command",
     "history_command",
     "list_command",
@@ -126,7 +127,57 @@ def search_command(
             print_text(hits.text)
         else:
             print_listing(hits.text)
-        if remark := _remark(hits, token_budget):
+        if remark := _remark(hits, len(hits), hits.omitted, token_budget):
+            note(remark)
+
+
+@click.command("context")
+@click.argument("query", required=False)
+@click.option(
+    "--tokens",
+    "--token-budget",
+    "token_budget",
+    type=BUDGET,
+    default=2000,
+    show_default=True,
+    help="At most this many tokens in what is printed.",
+)
+@click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
+@click.option(
+    "--format", "layout", type=click.Choice(["markdown"]), default="markdown", show_default=True, help="Its form."
+)
+@click.option("--limit", type=LIMIT, help="Choose among this many; as many as could fit if none is given.")
+@filter_options
+@ended_option
+@scope_options
+@store_options
+@json_option
+def context_command(
+    query: str | None,
+    token_budget: int,
+    counter: str | None,
+    layout: Any,
+    limit: int | None,
+    chosen: dict[str, Any],
+    ended: bool,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Pack what matters for QUERY into one text. Without QUERY what is pinned, then the newest."""
+    with open_store_for(db, scope, counter=counter) as bag:
+        block = bag.context(
+            query,
+            token_budget=token_budget,
+            format=layout,
+            limit=limit,
+            ended=ended,
+            frame=_context_json if as_json else None,
+            **chosen,
+        )
+        print_text(block.text)
+        nothing = "no memories here" if query is None else "nothing matched"
+        if remark := _remark(block, block.facts_included, block.facts_omitted, token_budget, nothing=nothing):
             note(remark)
 
 
@@ -217,19 +268,32 @@ def _inner_json(key: str, memories: Sequence[Memory], detail: Detail) -> str:
     return join_json(key, [entry_json(memory, detail=detail) for memory in memories]).strip()[1:-1]
 
 
-def _remark(hits: Hits, budget: int | None) -> str | None:
+def _context_json(block: ContextBlock) -> str:
+    """A block as JSON, with what a program may want to know beside its text."""
+    told = ("text", "token_count", "facts_included", "facts_omitted", "tier_breakdown")
+    return msgspec.json.encode({name: getattr(block, name) for name in told}).decode() + "\n"
+
+
+def _remark(
+    found: Hits | ContextBlock,
+    kept: int,
+    omitted: int,
+    budget: int | None,
+    *,
+    nothing: str = "nothing matched",
+) -> str | None:
     """What the output leaves unsaid: nothing matched, nothing fitted, or something was left out."""
-    if not hits and not hits.omitted:
-        return "nothing matched"
+    if not kept and not omitted:
+        return nothing
     if budget is None:
         return None
-    if not hits:
+    if not kept:
         return (
-            f"nothing fitted into {budget:,} tokens: {hits.omitted} matched, "
-            f"the smallest needs a budget of {hits.smallest_budget:,}"
+            f"nothing fitted into {budget:,} tokens: {omitted} matched, "
+            f"the smallest needs a budget of {found.smallest_budget:,}"
         )
-    left_out = f"; {hits.omitted} more did not fit" if hits.omitted else ""
-    return f"{hits.token_count:,} of {budget:,} tokens{left_out}"
+    left_out = f"; {omitted} more did not fit" if omitted else ""
+    return f"{found.token_count:,} of {budget:,} tokens{left_out}"
 
 
 def _change_lines(change: Change) -> str:

@@ -1,15 +1,41 @@
-"""From a query to ranked candidates."""
+"""From a query to ranked candidates: words, surroundings, meaning, relations, time and trust, fused."""
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from satchel.fields import utc_now
 from satchel.memory import Hit
-from satchel.segment import query_terms
 from satchel.store import Filter, Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["recall"]
 
-# A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
-MAX_TERMS = 64
 
+def recall(
+    store: Store,
+    query: str,
+    where: Filter,
+    *,
+    limit: int,
+    vector: "Callable[[str], NDArray[np.float32] | None]" = lambda query: None,
+    now: datetime | None = None,
+    surroundings: bool = False,
+    explain: bool = False,
+) -> list[Hit]:
+    """The memories that are most likely needed for a query, best first.
 
-def recall(store: Store, query: str, where: Filter, *, limit: int) -> list[Hit]:
-    """The memories that match any word of the query, best first."""
-    return store.search(where, query_terms(query)[:MAX_TERMS], limit=limit)
+    `vector` embeds the query; `surroundings` brings also what stands beside a match.
+    """
+    # Imported when first needed: numpy takes longer to load than most commands take in all.
+    from satchel.recall.question import read_question
+    from satchel.recall.ranking import rank
+
+    moment = now or utc_now()
+    question = read_question(query, now=moment, vector=vector)
+    if not question.terms and not question.times:
+        return []
+    return rank(store, question, where, limit=limit, now=moment, surroundings=surroundings, explain=explain)

@@ -3,15 +3,34 @@
 from pathlib import Path
 
 from satchel.errors import InputError
-from satchel.store.contract import Candidate, Check, Filter, Record, Stats, Store
+from satchel.store.contract import (
+    Candidate,
+    Check,
+    Embedded,
+    Embedding,
+    Filter,
+    Link,
+    Match,
+    Record,
+    Stats,
+    Store,
+    Trace,
+    TracedPassage,
+)
 
 __all__ = [
     "Candidate",
     "Check",
+    "Embedded",
+    "Embedding",
     "Filter",
+    "Link",
+    "Match",
     "Record",
     "Stats",
     "Store",
+    "Trace",
+    "TracedPassage",
     "open_store",
     "restore_store",
 ]

@@ -8,9 +8,23 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from satchel.memory import Change, Hit, Memory, Relation, Scope
+from satchel.memory import Change, Memory, Relation, Scope
+from satchel.parts import Part
 
-__all__ = ["Candidate", "Check", "Filter", "Record", "Stats", "Store"]
+__all__ = [
+    "Candidate",
+    "Check",
+    "Embedded",
+    "Embedding",
+    "Filter",
+    "Link",
+    "Match",
+    "Record",
+    "Stats",
+    "Store",
+    "Trace",
+    "TracedPassage",
+]
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +36,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ("active",)
     valid_at: datetime | None = None
+    until: datetime | None = None
+    """Nothing that speaks of a later time."""
     ids: tuple[str, ...] = ()
 
 
@@ -62,6 +78,72 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class Embedding(NamedTuple):
+    """The embedder whose vectors a store holds."""
+
+    name: str
+    dimensions: int
+
+
+class Embedded(NamedTuple):
+    """What an embedder made of memories before they are written."""
+
+    name: str
+    dimensions: int
+    parts: Mapping[str, Sequence[Part]]
+    """The passages of each memory, by its id."""
+    vectors: Mapping[str, tuple[bytes, bytes]]
+    """For the text of a passage: its vector in bytes of -127 to 127, and one bit for each number's sign."""
+
+
+class Match(NamedTuple):
+    """A memory that an index found, by the store's own number, and how well it matched there."""
+
+    key: int
+    score: float
+
+
+class TracedPassage(NamedTuple):
+    """One passage of a memory, as the index keeps it."""
+
+    start: int
+    end: int
+    flags: int
+    codes: bytes
+    vector: bytes | None
+
+
+class Trace(NamedTuple):
+    """What ranking needs of a memory, without its text."""
+
+    key: int
+    at: int
+    """Microseconds since 1970."""
+    id: str
+    thread: tuple[str, ...] | None
+    """What tells its session or document from all others; None where it belongs to neither."""
+    speaker: str | None
+    kind: str
+    tier: str
+    importance: float
+    confidence: float
+    pinned: bool
+    tokens: int
+    updated_at: int
+    uses: int
+    passages: tuple[TracedPassage, ...]
+
+
+class Link(NamedTuple):
+    """A relation between two memories, by the store's own numbers, seen from one of them."""
+
+    origin: int
+    key: int
+    kind: str
+    strength: float
+    outgoing: bool
+
+
 class Store(Protocol):
     """One place where memories live. Safe to share between threads and between processes."""
 
@@ -70,10 +152,12 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Make one transaction of all that this thread does inside; an error undoes it all."""
 
-    def add(self, candidates: Sequence[Candidate]) -> list[Memory]:
+    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
         """Store all or none; the same ref or topic in the same scope updates what is there."""
 
-    def put(self, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+    def put(
+        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
+    ) -> list[Literal["added", "updated", "kept"]]:
         """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
@@ -88,13 +172,76 @@ class Store(Protocol):
     def select(self, where: Filter, *, limit: int) -> list[Memory]:
         """The newest memories, by the time they speak of."""
 
-    def search(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Hit]:
+    def count(self, where: Filter, *, most: int) -> int:
+        """How many memories match, counted no further than `most`."""
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         """The best BM25 matches for any of the terms, filtered before the limit is applied."""
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        """The memories with a passage whose signs differ least from these, filtered before the limit."""
+
+    def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        """The memories that speak of a time in this span, newest first."""
+
+    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+        """For each of these, it and those up to `reach` places around it in its session or document, in order."""
+
+    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+        """Relations from these memories to others that match."""
+
+    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        """What ranking needs of the memories that match, oldest first; of all, or of those with these numbers."""
+
+    def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
+        """The memories with these numbers that are still there."""
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        """About how many memories there are, and in how many of them each term stands."""
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        """Terms of the index that are about as long as a word and start so."""
+
+    def embedding(self) -> Embedding | None:
+        """The embedder whose vectors are held; None before there are any."""
+
+    def adopt(self, embedding: Embedding) -> None:
+        """Record the embedder of a store that has none yet."""
+
+    def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
+        """Memories that wait to be embedded, with the store's own numbers."""
+
+    def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
+        """Write the vectors of memories that waited for them; how many are done."""
+
+    def begin_reembedding(self, embedding: Embedding) -> int:
+        """Start vectors of another embedder beside the current ones, or go on; how many passages there are."""
+
+    def unembedded(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """Passages the new vectors do not have yet, with the text to embed."""
+
+    def fill(self, numbers: Sequence[int], vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write new vectors; those of passages that are gone meanwhile are left out."""
+
+    def finish_reembedding(self) -> bool:
+        """Let the new vectors take the old ones' place; False if some are still missing."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside a transaction."""
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         """The memories just before and after one in time, without it, oldest first."""
 
-    def change(self, scope: Scope, identifier: str, changes: Mapping[str, Any], *, action: str) -> Memory:
+    def change(
+        self,
+        scope: Scope,
+        identifier: str,
+        changes: Mapping[str, Any],
+        *,
+        action: str,
+        embedded: Embedded | None = None,
+    ) -> Memory:
         """Set fields of one memory and enter the change into its history."""
 
     def forget(self, where: Filter, moment: datetime) -> int:

@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
+from satchel.indexing import Indexer
 from satchel.intake import inside, new_candidate, redacted_record
 from satchel.memory import Draft, Memory, Relation, Scope
 from satchel.redact import redact
-from satchel.store import Candidate, Record, Store
+from satchel.store import Candidate, Embedded, Record, Store
 from satchel.transfer.lines import parse_line
 
 __all__ = ["Imported", "Problem", "import_lines"]
@@ -41,6 +42,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 def import_lines(
     store: Store,
+    indexer: Indexer,
     scope: Scope,
     lines: Iterable[bytes],
     *,
@@ -48,7 +50,7 @@ def import_lines(
     progress: Callable[[int], None] | None = None,
 ) -> Imported:
     """Store what the lines hold; strict means that one bad line leaves the store as it was."""
-    run = _Run(store, scope, strict=strict)
+    run = _Run(store, indexer, scope, strict=strict)
     batches = run.parsed(lines, progress)
     if strict:
         # All of it is read and checked before the store is locked, and stored under one lock.
@@ -57,6 +59,7 @@ def import_lines(
             run.store_all(everything)
     else:
         run.store_all(batches)
+    indexer.catch_up()
     return run.result()
 
 
@@ -65,25 +68,34 @@ class _Numbered(NamedTuple):
     item: Item
 
 
+class _Batch(NamedTuple):
+    lines: list[_Numbered]
+    embedded: Embedded | None
+
+
 class _Run:
-    def __init__(self, store: Store, scope: Scope, *, strict: bool) -> None:
+    def __init__(self, store: Store, indexer: Indexer, scope: Scope, *, strict: bool) -> None:
         self.store = store
+        self.indexer = indexer
         self.scope = scope
         self.strict = strict
         self.counts: dict[Outcome, int] = {"added": 0, "updated": 0, "kept": 0, "relation": 0}
         self.problems: list[Problem] = []
 
-    def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[list[_Numbered]]:
+    def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
         numbered = enumerate(lines, start=1)
         while batch := list(itertools.islice(numbered, BATCH)):
-            yield [each for number, line in batch if (each := self._parse(number, line))]
+            parsed = [each for number, line in batch if (each := self._parse(number, line))]
+            items = (each.item for each in parsed)
+            memories = [item.memory for item in items if not isinstance(item, Relation)]
+            yield _Batch(parsed, self.indexer.embedded(memories) if memories else None)
             if progress is not None:
                 progress(sum(len(line) for _, line in batch))
 
-    def store_all(self, batches: Iterable[list[_Numbered]]) -> None:
+    def store_all(self, batches: Iterable[_Batch]) -> None:
         for batch in batches:
-            for _, group in itertools.groupby(batch, key=lambda each: type(each.item)):
-                self._store(list(group))
+            for _, group in itertools.groupby(batch.lines, key=lambda each: type(each.item)):
+                self._store(list(group), batch.embedded)
 
     def result(self) -> Imported:
         return Imported(
@@ -108,33 +120,34 @@ class _Run:
             self._problem(number, error)
             return None
 
-    def _store(self, group: list[_Numbered]) -> None:
+    def _store(self, group: list[_Numbered], embedded: Embedded | None) -> None:
         """All at once; where one is bad, halves of it, until the bad one stands alone."""
         try:
-            outcomes = self._stored([each.item for each in group])
+            outcomes = self._stored([each.item for each in group], embedded)
         except InputError as error:
             if len(group) == 1:
                 self._problem(group[0].number, error)
                 return
             middle = len(group) // 2
-            self._store(group[:middle])
-            self._store(group[middle:])
+            self._store(group[:middle], embedded)
+            self._store(group[middle:], embedded)
         else:
             for outcome in outcomes:
                 self.counts[outcome] += 1
 
-    def _stored(self, items: Sequence[Item]) -> Sequence[Outcome]:
+    def _stored(self, items: Sequence[Item], embedded: Embedded | None) -> Sequence[Outcome]:
         """What became of items that are all of one type; all of them, or none and an error."""
         match items[0]:
             case Record():
-                return self.store.put(self.scope, [each for each in items if isinstance(each, Record)])
+                records = [each for each in items if isinstance(each, Record)]
+                return self.store.put(self.scope, records, embedded)
             case Relation():
                 relations = [each for each in items if isinstance(each, Relation)]
                 self.store.put_relations(self.scope, relations)
                 return ["relation"] * len(relations)
             case Candidate():
                 candidates = [each for each in items if isinstance(each, Candidate)]
-                stored = self.store.add(candidates)
+                stored = self.store.add(candidates, embedded)
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
     def _problem(self, number: int, error: InputError) -> None:

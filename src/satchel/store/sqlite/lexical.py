@@ -1,43 +1,42 @@
-"""Full-text search: the best BM25 matches that pass a filter."""
+"""Full-text search: the best BM25 matches that pass a filter, and the words of the index."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import apsw
 
-from satchel.memory import Hit
-from satchel.store.contract import Filter
-from satchel.store.sqlite.rows import memory_from_row
+from satchel.store.contract import Filter, Match
 from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.where import filter_sql
+from satchel.store.sqlite.where import filter_sql, narrows
 
-__all__ = ["match_expression", "search"]
+__all__ = ["frequencies", "match_expression", "matches", "words_like"]
 
 # How many matches are ranked before the filter is tried on them: enough for most filters, and the
 # sort stays small.
 HEADROOM = 4
 SPARE = 50
+# A term is a stem, and may be some letters shorter than the word it was.
+LONGER_BY = 4
 
 # A quote would end the string, and a NUL byte the whole expression.
 _NOT_QUOTABLE = {ord('"'): " ", 0: " "}
+_LAST = "\U0010ffff"
 
 
-def search(db: apsw.Connection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Hit]:
+def matches(db: apsw.Connection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
     """Filtered before the limit, ties by time and id."""
     if not terms:
         return []
     match = match_expression(terms)
     condition, values = filter_sql(where)
     rows: list[Any] = []
-    if not _narrows(where):
-        depth = HEADROOM * limit + SPARE
+    if not narrows(where):
+        depth = limit + max(SPARE, min(limit, 100) * (HEADROOM - 1))
         rows = db.execute(statement("search_best", where=condition), (match, depth, *values)).fetchall()
     if not _is_complete(rows, limit=limit):
         found = db.execute(statement("search_filtered", where=condition), (match, *values, limit))
         rows = found.fetchall()
-    fetch = statement("memory_by_seq")
-    memories = ((db.execute(fetch, row[:1]).fetchone(), -row[1]) for row in rows[:limit])
-    return [Hit(memory_from_row(row), score) for row, score in memories if row is not None]
+    return [Match(row[0], -row[1]) for row in rows[:limit]]
 
 
 def match_expression(terms: Sequence[str]) -> str:
@@ -45,19 +44,16 @@ def match_expression(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.translate(_NOT_QUOTABLE) + '"' for term in terms)
 
 
-def _narrows(where: Filter) -> bool:
-    """Whether it is likely to leave little: then testing each match costs less than ranking them all."""
-    scope = where.scope
-    return bool(
-        scope.project
-        or scope.user
-        or scope.agent
-        or scope.session
-        or where.kinds
-        or where.tiers
-        or where.tags
-        or where.ids
-    )
+def frequencies(db: apsw.Connection, terms: Sequence[str]) -> tuple[int, list[int]]:
+    """Ended memories are counted too: what is common does not change with them."""
+    found = [db.execute(statement("word_frequency"), (term,)).fetchone() for term in terms]
+    return db.execute(statement("newest_seq")).get, [row[0] if row else 0 for row in found]
+
+
+def words_like(db: apsw.Connection, word: str, *, start: str) -> list[str]:
+    lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
+    rows: list[Any] = db.execute(statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
+    return [row[0] for row in rows]
 
 
 def _is_complete(rows: list[Any], *, limit: int) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from satchel.errors import StoreReadOnlyError
+from satchel.store.sqlite import index
 from satchel.store.sqlite.connection import connect, reading_errors, trust, use_wal, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_newer
@@ -14,6 +15,8 @@ from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_n
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognise_abandoned"]
 
 MIGRATIONS = Path(__file__).with_name("sql")
+# What SQL alone cannot bring up to date.
+_BUILDERS = {"0002_recall.sql": index.build}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -77,6 +80,8 @@ def _migrate(connection: apsw.Connection, location: str, files: list[Path]) -> N
             _back_up(location, version)
         for number, file in enumerate(files[version:], start=version + 1):
             connection.execute(file.read_text(encoding="utf-8"))
+            if file.name in _BUILDERS:
+                _BUILDERS[file.name](connection)
             connection.pragma("user_version", number)
         connection.pragma("application_id", APPLICATION_ID)
 

@@ -10,9 +10,20 @@ from typing import Any, Literal
 import apsw
 
 from satchel.errors import InputError, StoreError
-from satchel.memory import Change, Hit, Memory, Relation, Scope
-from satchel.store.contract import Candidate, Check, Filter, Record, Stats
-from satchel.store.sqlite import lexical, reading, upkeep, writing
+from satchel.memory import Change, Memory, Relation, Scope
+from satchel.store.contract import (
+    Candidate,
+    Check,
+    Embedded,
+    Embedding,
+    Filter,
+    Link,
+    Match,
+    Record,
+    Stats,
+    Trace,
+)
+from satchel.store.sqlite import index, lexical, reading, tracing, upkeep, writing
 from satchel.store.sqlite.connection import connect, reading_errors, trust, waiting_at_most, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import refuse_newer
@@ -55,13 +66,15 @@ class SqliteStore:
         with self._write():
             yield
 
-    def add(self, candidates: Sequence[Candidate]) -> list[Memory]:
+    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
         with self._write() as db:
-            return writing.add(db, candidates)
+            return writing.add(db, candidates, embedded)
 
-    def put(self, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
+    def put(
+        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
+    ) -> list[Literal["added", "updated", "kept"]]:
         with self._write() as db:
-            return writing.put(db, scope, records)
+            return writing.put(db, scope, records, embedded)
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
         with self._write() as db:
@@ -80,18 +93,98 @@ class SqliteStore:
             found = reading.select(db, where, limit=limit)
         return [self._uses.added_to(memory) for memory in found]
 
-    def search(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Hit]:
+    def count(self, where: Filter, *, most: int) -> int:
         with self._read() as db:
-            return lexical.search(db, where, terms, limit=limit)
+            return tracing.count(db, where, most)
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+        with self._read() as db:
+            return lexical.matches(db, where, terms, limit=limit)
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        with self._read() as db:
+            return tracing.nearest(db, where, code, limit=limit)
+
+    def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        with self._read() as db:
+            return tracing.between(db, where, start, end, limit=limit)
+
+    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+        with self._read() as db:
+            return tracing.beside(db, traces, where, reach=reach)
+
+    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+        with self._read() as db:
+            return tracing.links(db, keys, where, limit=limit)
+
+    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        with self._read() as db:
+            return tracing.traces(db, where, keys)
+
+    def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
+        with self._read() as db:
+            return tracing.memories(db, keys)
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        with self._read() as db:
+            return lexical.frequencies(db, terms)
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        with self._read() as db:
+            return lexical.words_like(db, word, start=start)
+
+    def embedding(self) -> Embedding | None:
+        with self._read() as db:
+            return index.embedding(db)
+
+    def adopt(self, embedding: Embedding) -> None:
+        with self._write() as db:
+            index.adopt(db, *embedding)
+
+    def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
+        with self._read() as db:
+            return index.backlog(db, limit)
+
+    def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
+        with self._write() as db:
+            return index.embed_backlog(db, embedded, keys)
+
+    def begin_reembedding(self, embedding: Embedding) -> int:
+        with self._write() as db:
+            return index.begin_generation(db, *embedding)
+
+    def unembedded(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        with self._read() as db:
+            return index.unembedded(db, after, limit)
+
+    def fill(self, numbers: Sequence[int], vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        with self._write() as db:
+            index.fill_generation(db, numbers, vectors)
+
+    def finish_reembedding(self) -> bool:
+        with self._write() as db:
+            return index.finish_generation(db)
+
+    @property
+    def in_transaction(self) -> bool:
+        return getattr(self._current, "connection", None) is not None
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         with self._read() as db:
             found = reading.around(db, memory, where, before=before, after=after)
         return [self._uses.added_to(each) for each in found]
 
-    def change(self, scope: Scope, identifier: str, changes: Mapping[str, Any], *, action: str) -> Memory:
+    def change(
+        self,
+        scope: Scope,
+        identifier: str,
+        changes: Mapping[str, Any],
+        *,
+        action: str,
+        embedded: Embedded | None = None,
+    ) -> Memory:
         with self._write() as db:
-            return writing.change(db, scope, identifier, changes, action=action)
+            return writing.change(db, scope, identifier, changes, action=action, embedded=embedded)
 
     def forget(self, where: Filter, moment: datetime) -> int:
         with self._write() as db:

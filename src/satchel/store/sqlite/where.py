@@ -8,7 +8,7 @@ from satchel.memory import Scope
 from satchel.store.contract import Filter
 from satchel.store.sqlite.rows import micros
 
-__all__ = ["UNINDEXED", "filter_sql", "scope_sql"]
+__all__ = ["UNINDEXED", "filter_sql", "narrows", "scope_sql"]
 
 
 # With this alias a filter is only tested, and never chosen as the way in instead of the id.
@@ -48,7 +48,25 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
         conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
         values.extend((moment, moment))
+    if where.until is not None:
+        conditions.append(f"{alias}.at <= ?")
+        values.append(micros(where.until))
     for tag in where.tags:
         conditions.append(f"EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)")
         values.append(tag)
     return " AND ".join(conditions), values
+
+
+def narrows(where: Filter) -> bool:
+    """Whether it is likely to leave little: then testing each match costs less than ranking them all."""
+    scope = where.scope
+    return bool(
+        scope.project
+        or scope.user
+        or scope.agent
+        or scope.session
+        or where.kinds
+        or where.tiers
+        or where.tags
+        or where.ids
+    )

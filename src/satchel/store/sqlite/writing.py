@@ -11,7 +11,8 @@ from satchel.errors import InputError, UnknownIdError
 from satchel.fields import utc_now
 from satchel.memory import Memory, Relation, Scope
 from satchel.redact import masked_labels
-from satchel.store.contract import Candidate, Filter, Record
+from satchel.store.contract import Candidate, Embedded, Filter, Record
+from satchel.store.sqlite.index import Index
 from satchel.store.sqlite.reading import history, memory_in_scope, select_ids
 from satchel.store.sqlite.rows import (
     column_values,
@@ -29,27 +30,39 @@ __all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate",
 _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
-def add(db: apsw.Connection, candidates: Sequence[Candidate]) -> list[Memory]:
-    return [_add_one(db, candidate) for candidate in candidates]
+def add(db: apsw.Connection, candidates: Sequence[Candidate], embedded: Embedded | None) -> list[Memory]:
+    index = Index(db, embedded)
+    return [_add_one(db, candidate, index) for candidate in candidates]
 
 
-def put(db: apsw.Connection, scope: Scope, records: Sequence[Record]) -> list[Literal["added", "updated", "kept"]]:
-    return [_put_one(db, scope, record) for record in records]
+def put(
+    db: apsw.Connection, scope: Scope, records: Sequence[Record], embedded: Embedded | None
+) -> list[Literal["added", "updated", "kept"]]:
+    index = Index(db, embedded)
+    return [_put_one(db, scope, record, index) for record in records]
 
 
 def change(
-    db: apsw.Connection, scope: Scope, identifier: str, changes: Mapping[str, Any], *, action: str
+    db: apsw.Connection,
+    scope: Scope,
+    identifier: str,
+    changes: Mapping[str, Any],
+    *,
+    action: str,
+    embedded: Embedded | None,
 ) -> Memory:
     memory = memory_in_scope(db, scope, identifier)
-    return _revise(db, memory, msgspec.structs.replace(memory, **changes), action=action)
+    changed = msgspec.structs.replace(memory, **changes)
+    return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 
 def forget(db: apsw.Connection, where: Filter, moment: datetime) -> int:
     """What has ended already keeps its end, and is not counted."""
     found = [memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where)]
     ending = [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
+    index = Index(db)
     for memory in ending:
-        _revise(db, memory, msgspec.structs.replace(memory, invalid_at=moment), action="forget")
+        _revise(db, memory, msgspec.structs.replace(memory, invalid_at=moment), index, action="forget")
     return len(ending)
 
 
@@ -57,7 +70,9 @@ def purge(db: apsw.Connection, where: Filter) -> int:
     """Everything goes, the history's texts too; one line stays that says it was purged."""
     ids = select_ids(db, where)
     org, now = where.scope.org, micros(utc_now())
+    index = Index(db)
     for identifier in ids:
+        index.remove(_seq(db, identifier))
         db.execute(statement("clear_history"), (org, identifier))
         db.execute(statement("delete_memory"), (identifier,))
         db.execute(statement("insert_history"), (org, identifier, now, "purge", "{}"))
@@ -82,7 +97,7 @@ def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> None:
             superseded_by=source.id,
             invalid_at=target.invalid_at or relation.created_at,
         )
-        _revise(db, target, ended, action="supersede")
+        _revise(db, target, ended, Index(db), action="supersede")
 
 
 def put_relations(db: apsw.Connection, scope: Scope, relations: Sequence[Relation]) -> None:
@@ -101,11 +116,11 @@ def use(db: apsw.Connection, uses: Mapping[str, tuple[int, datetime]]) -> None:
     )
 
 
-def _add_one(db: apsw.Connection, candidate: Candidate) -> Memory:
+def _add_one(db: apsw.Connection, candidate: Candidate, index: Index) -> Memory:
     memory = candidate.memory
     existing = _same_memory(db, memory)
     if existing is None:
-        _insert(db, memory)
+        _insert(db, memory, index)
         _record(db, memory, memory.created_at, "add", {})
         return memory
     given = {name: getattr(memory, name) for name in candidate.given}
@@ -113,7 +128,7 @@ def _add_one(db: apsw.Connection, candidate: Candidate) -> Memory:
         # A topic outlives sessions, and is found in the one that spoke of it last.
         given["scope"] = memory.scope
     revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
-    return _revise(db, existing, revised, action="update")
+    return _revise(db, existing, revised, index, action="update")
 
 
 def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
@@ -143,7 +158,9 @@ def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
     return found[0] if found else None
 
 
-def _put_one(db: apsw.Connection, scope: Scope, record: Record) -> Literal["added", "updated", "kept"]:
+def _put_one(
+    db: apsw.Connection, scope: Scope, record: Record, index: Index
+) -> Literal["added", "updated", "kept"]:
     memory = record.memory
     existing = None
     if db.execute(statement("id_exists"), (memory.id,)).fetchone():
@@ -159,9 +176,9 @@ def _put_one(db: apsw.Connection, scope: Scope, record: Record) -> Literal["adde
     if clash is not None and clash.id != memory.id:
         raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
     if existing is None:
-        _insert(db, memory)
+        _insert(db, memory, index)
     else:
-        _write_row(db, memory)
+        _write_row(db, existing, memory, index)
     _replace_history(db, record)
     if memory.accessed_at is not None:
         db.execute(statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
@@ -182,7 +199,7 @@ def _replace_history(db: apsw.Connection, record: Record) -> None:
         _record(db, memory, entry.at, entry.action, entry.changes)
 
 
-def _revise(db: apsw.Connection, old: Memory, new: Memory, *, action: str) -> Memory:
+def _revise(db: apsw.Connection, old: Memory, new: Memory, index: Index, *, action: str) -> Memory:
     """Write what differs, with the next revision and a line of history; nothing if nothing does."""
     changes = {
         name: [before, after]
@@ -201,20 +218,28 @@ def _revise(db: apsw.Connection, old: Memory, new: Memory, *, action: str) -> Me
     clash = _same_memory(db, new) if {"ref", "topic_key", "scope"} & changes.keys() else None
     if clash is not None and clash.id != new.id:
         raise InputError(f"that ref or topic is taken by another memory: {clash.id}")
-    _write_row(db, new)
+    _write_row(db, old, new, index)
     _record(db, new, now, action, changes)
     return new
 
 
-def _insert(db: apsw.Connection, memory: Memory) -> None:
+def _insert(db: apsw.Connection, memory: Memory, index: Index) -> None:
     db.execute(statement("insert_memory"), memory_row(memory))
+    # Triggers insert too, but what they insert is not seen out here.
+    index.enter(db.last_insert_rowid(), memory)
 
 
-def _write_row(db: apsw.Connection, memory: Memory) -> None:
-    values = column_values(memory)
+def _write_row(db: apsw.Connection, old: Memory, new: Memory, index: Index) -> None:
+    values = column_values(new)
     identifier = values.pop("id")
     assignments = ", ".join(f"{name} = ?" for name in values)
     db.execute(statement("update_memory", assignments=assignments), (*values.values(), identifier))
+    if (old.text, old.title, old.tags) != (new.text, new.title, new.tags):
+        index.replace(_seq(db, identifier), new)
+
+
+def _seq(db: apsw.Connection, identifier: str) -> int:
+    return int(db.execute(statement("memory_seq"), (identifier,)).get)
 
 
 def _write_relation(db: apsw.Connection, org: str, relation: Relation) -> None:

@@ -110,3 +110,78 @@ SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DE
 
 -- name: count_relations
 SELECT count(*) FROM relation r JOIN memory m ON m.id = r.source WHERE {where}
+
+-- name: memory_seq
+SELECT seq FROM memory WHERE id = ?
+
+-- name: memories_after
+SELECT {columns}, m.seq FROM memory m WHERE m.seq > ? ORDER BY m.seq LIMIT ?
+
+-- name: insert_passage
+INSERT INTO passage (seq, start, stop, flags, codes) VALUES (?, ?, ?, ?, ?)
+
+-- name: delete_passages
+DELETE FROM passage WHERE seq >= ? AND seq < ?
+
+-- name: passages_of
+SELECT seq FROM passage WHERE seq >= ? AND seq < ?
+
+-- name: generation
+SELECT generation, name, dimensions FROM embedding WHERE state = ?
+
+-- name: insert_backlog
+INSERT OR IGNORE INTO backlog (memory) VALUES (?)
+
+-- name: backlog
+SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory ORDER BY b.memory LIMIT ?
+
+-- name: count_some
+SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?)
+
+-- name: traces
+SELECT m.seq, m.at, m.id, m.project, m.user, m.agent, m.session, m.source, m.speaker, m.kind, m.tier,
+    m.importance, m.confidence, m.pinned, m.tokens, m.updated_at, m.status,
+    (SELECT u.count FROM usage u WHERE u.seq = m.seq),
+    p.seq & 4095, p.start, p.stop, p.flags, p.codes, {vector}
+FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 {vectors}
+WHERE {where} ORDER BY m.at, m.id, p.seq
+
+-- name: seqs_before
+SELECT m.seq FROM memory m
+WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: seqs_after
+SELECT m.seq FROM memory m
+WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
+
+-- name: seqs_between
+SELECT m.seq FROM memory m
+WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: nearest
+SELECT m.seq, min(f.distance) AS distance FROM (
+    SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(?) AND k = ?
+) f CROSS JOIN memory m ON m.seq = f.passage >> 12
+WHERE {where} GROUP BY m.seq ORDER BY distance, m.seq LIMIT ?
+
+-- name: nearest_filtered
+SELECT rowid >> 12 AS seq, min(distance) AS distance FROM {codes}
+WHERE code MATCH vec_bit(?) AND k = ? AND rowid IN (
+    SELECT p.seq FROM memory m CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
+    WHERE {where}
+) GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+
+-- name: word_frequency
+SELECT doc FROM memory_word WHERE term = ?
+
+-- name: words_between
+SELECT term FROM memory_word WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?
+
+-- name: newest_seq
+SELECT coalesce(max(seq), 0) FROM memory
+
+-- name: linked
+SELECT m.seq, o.seq, r.kind, r.strength
+FROM json_each(?) j CROSS JOIN memory o ON o.seq = j.value CROSS JOIN relation r ON r.{near} = o.id
+    CROSS JOIN memory m ON m.id = r.{far}
+WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT ?

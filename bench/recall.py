@@ -1,0 +1,179 @@
+"""How much of the evidence for a question stands in its context, next to plain FTS5 in the same run.
+
+python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl]
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import satchel
+from bench.evidence import Conversation, evidence_recall, read_conversations, sentences
+from bench.floors import PACKINGS, Floor
+from bench.table import print_table
+
+OURS = "satchel"
+WHOLE = ", whole turns only"
+count = satchel.counter("o200k_base").count
+
+
+class Score(NamedTuple):
+    """What one system reached for one question within one budget."""
+
+    system: str
+    budget: int
+    half: str
+    category: str
+    recall: float
+
+
+class Run(NamedTuple):
+    """What was measured on one file."""
+
+    scores: list[Score]
+    milliseconds: list[float]
+    overrun: int
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--budgets", type=_budgets, default=[500, 1000, 2000, 4000], metavar="N,N…")
+    parser.add_argument("--embedder", metavar="NAME", help="for satchel.open; its default if not given")
+    parser.add_argument("--dump", type=Path, metavar="OUT", help="write every context as a JSON line")
+    parser.add_argument("--limit-questions", type=int, metavar="N", help="only the first N of a conversation")
+    options = parser.parse_args(arguments)
+    overrun = 0
+    with contextlib.ExitStack() as stack:
+        try:
+            files = {path: read_conversations(path) for path in options.data}
+            dump = stack.enter_context(open(options.dump, "w", encoding="utf-8")) if options.dump else None
+        except OSError as error:
+            print(f"bench.recall: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
+        except (ValueError, KeyError, TypeError) as error:
+            print(f"bench.recall: not a file of conversations: {error!r}", file=sys.stderr)
+            return 2
+        for path, conversations in files.items():
+            asked = [each._replace(questions=each.questions[: options.limit_questions]) for each in conversations]
+            run = measure(asked, options.budgets, embedder=options.embedder, dump=dump)
+            report(path.stem, asked, run, options.budgets)
+            overrun = max(overrun, run.overrun)
+    return 1 if overrun > 0 else 0
+
+
+def measure(
+    conversations: Sequence[Conversation], budgets: Sequence[int], *, embedder: str | None, dump: TextIO | None
+) -> Run:
+    """Every conversation in a scope of its own in one store, and every question at every budget."""
+    run = Run([], [], 0)
+    given: dict[str, Any] = {"embedder": embedder} if embedder else {}
+    with tempfile.TemporaryDirectory() as folder, satchel.open(Path(folder, "recall.db"), **given) as bag:
+        for conversation in conversations:
+            bag.scoped(project=conversation.id).add_many(_drafts(conversation))
+        for place, conversation in enumerate(conversations):
+            half = "first half" if 2 * place < len(conversations) else "second half"
+            view = bag.scoped(project=conversation.id)
+            floor = Floor(conversation, count)
+            pieces = {turn.id: sentences(turn.text) for turn in conversation.turns}
+            for question in conversation.questions:
+                evidence = [pieces[each] for each in question.evidence]
+                found = floor.find(question.text)
+                for budget in budgets:
+                    started = time.perf_counter()
+                    block = view.context(question.text, token_budget=budget, format="markdown")
+                    run.milliseconds.append(1000 * (time.perf_counter() - started))
+                    tokens = count(block.text)
+                    run = run._replace(overrun=max(run.overrun, tokens - budget))
+                    reached = {OURS: evidence_recall(evidence, block.text)}
+                    for name, pack in PACKINGS.items():
+                        taken = pack(found, budget)
+                        text = "".join(floor.lines[index] for index in taken)
+                        reached[name] = evidence_recall(evidence, text)
+                        ids = {conversation.turns[index].id for index in taken}
+                        whole = sum(each in ids for each in question.evidence) / len(evidence)
+                        reached[name + WHOLE] = whole
+                    run.scores.extend(
+                        Score(name, budget, half, question.category, recall) for name, recall in reached.items()
+                    )
+                    if dump is not None:
+                        line = {
+                            "conversation": conversation.id,
+                            "question": question.text,
+                            "budget": budget,
+                            "tokens": tokens,
+                            "text": block.text,
+                        }
+                        dump.write(json.dumps(line, ensure_ascii=False) + "\n")
+            floor.close()
+    return run
+
+
+def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: Sequence[int]) -> None:
+    asked = sum(len(each.questions) for each in conversations)
+    turns = sum(len(each.turns) for each in conversations)
+    if not asked:
+        print(f"\n{name}: no question with known evidence")
+        return
+    heading = ("evidence recall, %", *map(str, budgets))
+    systems = list(dict.fromkeys(score.system for score in run.scores))
+    rows: list[Sequence[str]] = [heading]
+    rows += [(system, *_means(run.scores, budgets, system=system)) for system in systems]
+    print_table(f"{name}: {len(conversations)} conversations, {turns:,} turns, {asked:,} questions", rows)
+    rows = [heading]
+    for half in dict.fromkeys(score.half for score in run.scores):
+        for system in (OURS, *PACKINGS):
+            rows.append((f"{half}, {system}", *_means(run.scores, budgets, system=system, half=half)))
+    print_table(f"{name}: by half of the conversations", rows)
+    whole = [score._replace(recall=float(score.recall == 1)) for score in run.scores]
+    rows = [("questions with all their evidence, %", *map(str, budgets))]
+    rows += [(system, *_means(whole, budgets, system=system)) for system in (OURS, *PACKINGS)]
+    print_table(f"{name}: all or nothing", rows)
+    rows = [heading]
+    for category in sorted({score.category for score in run.scores}):
+        number = sum(question.category == category for each in conversations for question in each.questions)
+        cells = _means(run.scores, budgets, system=OURS, category=category)
+        rows.append((f"{category} ({number})", *cells))
+    print_table(f"{name}: {OURS} by category", rows)
+    p50, p95 = statistics.median(run.milliseconds), _percentile(run.milliseconds, 95)
+    print(f"  a context call: p50 {p50:.1f} ms, p95 {p95:.1f} ms; tokens over a budget: {run.overrun}")
+
+
+def _drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
+    for turn in conversation.turns:
+        yield satchel.Draft(
+            turn.text,
+            tier="conversation",
+            session=turn.session,
+            speaker=turn.speaker,
+            at=turn.at,
+            ref=turn.id,
+        )
+
+
+def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> list[str]:
+    """The mean at each budget of the scores whose fields are as chosen."""
+    reached: dict[int, list[float]] = {budget: [] for budget in budgets}
+    for score in scores:
+        if all(getattr(score, name) == value for name, value in chosen.items()):
+            reached[score.budget].append(score.recall)
+    return [f"{100 * statistics.fmean(each):.1f}" if each else "–" for each in reached.values()]
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
+
+
+def _budgets(text: str) -> list[int]:
+    return sorted({int(each) for each in text.split(",")})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Which memories are looked at closely: all of a small scope, else what the indexes bring and its surroundings."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from satchel.recall.features import Lexical, rarity
+from satchel.recall.graph import SEEDS, spread
+from satchel.recall.question import QueryTerm, Question, corrected, index_term
+from satchel.recall.sheet import Sheet
+from satchel.recall.typos import near_terms
+from satchel.store import Filter, Store
+
+__all__ = ["Candidates", "gather"]
+
+# A scope of this many memories is read whole: that costs less than asking each index.
+SMALL = 1000
+# How many each index brings at least, and in all for those who want a long list.
+LEXICAL = 150
+NEAREST = 60
+DATED = 100
+MOST = 2000
+# Of how many the surroundings are looked at, and how far.
+SURROUNDED = 100
+REACH = 4
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """What may be needed, and the question as it was understood."""
+
+    sheet: Sheet
+    question: Question
+    words: Lexical
+
+
+def gather(store: Store, question: Question, where: Filter, *, wanted: int) -> Candidates:
+    if store.count(where, most=SMALL + 1) <= SMALL:
+        return _whole(store, question, where)
+    return _found(store, question, where, wanted=wanted)
+
+
+def _whole(store: Store, question: Question, where: Filter) -> Candidates:
+    sheet = Sheet(store.traces(where))
+    terms = question.terms
+    counts = [_standing(sheet, term) for term in terms]
+    if 0 in counts:
+        unknown = [term for term, count in zip(terms, counts, strict=True) if not count]
+        question = _respelt(store, question, unknown)
+        counts = [_standing(sheet, term) for term in question.terms]
+    weights = rarity(sheet.size, np.array(counts, np.float64))
+    return Candidates(sheet, question, Lexical(sheet, question, weights))
+
+
+def _standing(sheet: Sheet, term: QueryTerm) -> int:
+    return int((sheet.total(sheet.frequencies(term.codes)) > 0).sum()) if sheet.size else 0
+
+
+def _found(store: Store, question: Question, where: Filter, *, wanted: int) -> Candidates:
+    _, counts = store.frequencies([index_term(term) for term in question.terms if len(term.codes) == 1])
+    single = iter(counts)
+    missing = [term for term in question.terms if len(term.codes) == 1 and not next(single)]
+    question = _respelt(store, question, missing)
+    keys = list(dict.fromkeys(_by_index(store, question, where, wanted=wanted)))
+    related, _ = spread(store, where, dict.fromkeys(keys[:SEEDS], 1.0))
+    keys = list(dict.fromkeys([*keys, *related]))
+    seeds = store.traces(where, keys)
+    place = {key: number for number, key in enumerate(keys)}
+    leading = sorted(seeds, key=lambda trace: place[trace.key])[:SURROUNDED]
+    runs = store.beside([trace for trace in leading if trace.thread], where, reach=REACH)
+    around = dict.fromkeys(key for run in runs for key in run)
+    more = store.traces(where, [key for key in around if key not in place])
+    sheet = Sheet([*seeds, *more], runs)
+    total, counts = store.frequencies([index_term(term) for term in question.terms])
+    known = np.array(
+        [max(count, _standing(sheet, term)) for count, term in zip(counts, question.terms, strict=True)]
+    )
+    weights = rarity(total, known.astype(np.float64))
+    return Candidates(sheet, question, Lexical(sheet, question, weights))
+
+
+def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
+    """The best of each index, the lexical one's first."""
+    lexical = store.matches(where, question.searchable, limit=min(max(LEXICAL, wanted), MOST))
+    near: Sequence[int] = []
+    if question.vector is not None:
+        code = np.packbits(question.vector > 0).tobytes()
+        near = [match.key for match in store.nearest(where, code, limit=NEAREST)]
+    # Interleaved, so that the surroundings of both are looked at.
+    words = [match.key for match in lexical]
+    for pair in range(max(len(words), len(near))):
+        yield from words[pair : pair + 1]
+        yield from near[pair : pair + 1]
+    for span in question.times:
+        yield from store.between(where, span.start, span.end, limit=DATED)
+
+
+def _respelt(store: Store, question: Question, unknown: Sequence[QueryTerm]) -> Question:
+    """Terms that stand nowhere, replaced by those of the index they may have meant."""
+    unknown = [term for term in unknown if len(term.codes) == 1 and term.text.isalpha()]
+    if not unknown:
+        return question
+    _, counts = store.frequencies([index_term(term) for term in unknown])
+    meant: dict[str, list[QueryTerm]] = {}
+    for term, count in zip(unknown, counts, strict=True):
+        if count:
+            continue
+        near = near_terms(term.text, store.words_like(term.text, start=term.text[0]))
+        near = near or near_terms(term.text, store.words_like(term.text, start=""))
+        meant[term.text] = [corrected(term, found, weight) for found, weight in near]
+    if not any(meant.values()):
+        return question
+    terms = [new for term in question.terms for new in (meant.get(term.text) or [term])]
+    return msgspec.structs.replace(question, terms=tuple(terms))

@@ -1,0 +1,227 @@
+"""What speaks for each memory, as named columns of numbers; what they weigh is `fusion`'s."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from satchel.recall.question import Question
+from satchel.recall.sheet import Sheet, unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+    Columns = dict[str, Floats]
+
+__all__ = ["Lexical", "features", "rarity"]
+
+K1 = 1.2
+B = 0.75
+DECAY = 0.6
+REACH = 4
+NEAR = 2
+FAR = 6
+
+
+class Lexical:
+    """How the question's terms stand in the passages, the memories and around them."""
+
+    def __init__(self, sheet: Sheet, question: Question, rarity: "Floats") -> None:
+        self.rarity = rarity * np.array([term.weight for term in question.terms])
+        found = [sheet.frequencies(term.codes) for term in question.terms]
+        self.passages = np.stack(found) if found else np.zeros((0, len(sheet.starts)))
+        self.memories = sheet.total(self.passages)
+        self.length = sheet.total(sheet.length)
+        self.possible = float(self.rarity.sum()) or 1.0
+
+    def bm25(self, frequencies: "Floats", lengths: "Floats") -> "Floats":
+        mean = lengths.mean() if lengths.size else 1.0
+        norm = K1 * (1 - B + B * lengths / (mean or 1.0))
+        scores: Floats = (self.rarity[:, None] * frequencies * (K1 + 1) / (frequencies + norm)).sum(axis=0)
+        return scores
+
+    def coverage(self, frequencies: "Floats") -> "Floats":
+        """The share of what the question asks for, by rarity, that stands there at all."""
+        share: Floats = (self.rarity[:, None] * (frequencies > 0)).sum(axis=0) / self.possible
+        return share
+
+
+def rarity(total: int, counts: "Floats") -> "Floats":
+    """The inverse document frequency of terms, as BM25 has it."""
+    found: Floats = np.log1p((np.maximum(total - counts, 0) + 0.5) / (counts + 0.5))
+    return found
+
+
+def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
+    """Every column, over all memories of the sheet."""
+    columns = _lexical(sheet, words)
+    columns |= _near(sheet, words, columns)
+    columns |= _vectors(sheet, question)
+    columns |= _said(sheet, question)
+    columns |= _looks(sheet, question)
+    columns |= _answers(sheet, columns)
+    columns |= _combined(columns)
+    return columns
+
+
+def _lexical(sheet: Sheet, words: Lexical) -> "Columns":
+    whole = words.bm25(words.memories, words.length)
+    best = sheet.best(words.bm25(words.passages, sheet.length))
+    return {
+        "text": whole,
+        "text/top": _top(whole),
+        "text/rank": _rank(whole),
+        "passage": best,
+        "passage/top": _top(best),
+        "passage/rank": _rank(best),
+        "cover": words.coverage(words.memories),
+        "passage_cover": sheet.best(words.coverage(words.passages)),
+    }
+
+
+def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
+    best = columns["passage"]
+    top = best.max(initial=0.0) or 1.0
+    near = np.zeros(sheet.size)
+    for distance in range(1, REACH + 1):
+        near += DECAY**distance * (sheet.beside(best, distance) + sheet.beside(best, -distance))
+    found: Columns = {
+        "before": sheet.beside(best, -1) / top,
+        "after": sheet.beside(best, 1) / top,
+        "before2": sheet.beside(best, -2) / top,
+        "after2": sheet.beside(best, 2) / top,
+        "near": near,
+        "near/top": _top(near),
+        "near/rank": _rank(near),
+    }
+    for name, reach in (("around", NEAR), ("far", FAR)):
+        frequencies = sheet.around(words.memories, reach)
+        score = words.bm25(frequencies, sheet.around(words.length, reach))
+        found |= {name: score, f"{name}/top": _top(score), f"{name}_cover": words.coverage(frequencies)}
+    said = sheet.thread_total(words.memories)
+    whole = words.bm25(said, sheet.thread_total(words.length))
+    found |= {
+        "thread": whole,
+        "thread/top": _top(whole),
+        "thread_best/top": _top(sheet.thread_best(best)),
+        "thread_cover": words.coverage(said),
+    }
+    return found
+
+
+def _vectors(sheet: Sheet, question: Question) -> "Columns":
+    names = ("meaning", "passage_meaning", "around_meaning", "far_meaning", "thread_meaning")
+    if question.vector is None or not sheet.size:
+        zero = np.zeros(sheet.size)
+        found = dict.fromkeys((*names, "before_meaning", "after_meaning"), zero)
+        return found | {f"{name}/top": zero for name in names} | {
+            "passage_meaning/rank": zero, "around_meaning/rank": zero,
+        }  # fmt: skip
+    passages = sheet.vectors(len(question.vector))
+    memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
+    columns = memories.T
+    around = unit(sheet.around(columns, NEAR).T)
+    far = unit(sheet.around(columns, FAR).T)
+    threads = np.zeros((sheet.threads, memories.shape[1]), np.float32)
+    np.add.at(threads, sheet.thread, memories)
+    best = sheet.best((passages @ question.vector).astype(np.float64))
+    found = {
+        "meaning": memories @ question.vector,
+        "passage_meaning": best,
+        "around_meaning": around @ question.vector,
+        "far_meaning": far @ question.vector,
+        "thread_meaning": (unit(threads) @ question.vector)[sheet.thread],
+    }
+    found = {name: column.astype(np.float64) for name, column in found.items()}
+    return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
+        "passage_meaning/rank": _rank(best),
+        "around_meaning/rank": _rank(found["around_meaning"]),
+        "before_meaning": sheet.beside(best, -1),
+        "after_meaning": sheet.beside(best, 1),
+    }  # fmt: skip
+
+
+def _said(sheet: Sheet, question: Question) -> "Columns":
+    speakers = [(trace.speaker or "").casefold() for trace in sheet.traces]
+    known = {speaker: frozenset(speaker.split()) for speaker in set(speakers) if speaker}
+    named = {speaker for speaker, names in known.items() if names & question.words}
+    by = np.array([speaker in named for speaker in speakers], np.float64)
+    replies = sheet.replies
+    return {
+        "named": by,
+        "other": (1 - by) * bool(named),
+        "reply": replies,
+        "reply_to_me": replies * question.first_person,
+    }
+
+
+def _looks(sheet: Sheet, question: Question) -> "Columns":
+    tokens = np.array([trace.tokens for trace in sheet.traces], np.float64)
+    at = np.array([trace.at for trace in sheet.traces], np.float64)
+    spread = at.max(initial=0) - at.min(initial=0) if sheet.size else 0.0
+    first = np.ones(sheet.size)
+    first[1:] = sheet.run[1:] != sheet.run[:-1]
+    return {
+        "length": np.log(tokens + 4),
+        "asks": sheet.asks,
+        "time_told": sheet.has_time,
+        "time_wanted": sheet.has_time * question.asks_when,
+        "number_told": sheet.has_number,
+        "number_wanted": sheet.has_number * question.asks_many,
+        "opening": first,
+        "later": (at - at.min(initial=at[0] if sheet.size else 0)) / (spread or 1.0),
+        "dated": _dated(at, question),
+    }
+
+
+def _dated(at: "Floats", question: Question) -> "Floats":
+    """Whether it speaks of a time that the question names."""
+    found = np.zeros(len(at))
+    for span in question.times:
+        start, end = span.start.timestamp() * 1e6, span.end.timestamp() * 1e6
+        found = np.maximum(found, ((at >= start) & (at < end)) * (1.0 if span.precise == "exact" else 0.5))
+    return found
+
+
+def _answers(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
+    """What stands right after a question that is like the one asked may be its answer."""
+    asked = sheet.beside(columns["asks"], -1)
+    return {
+        "answer": asked,
+        "answer*before": asked * columns["before"],
+        "answer*before_meaning": asked * columns["before_meaning"],
+    }
+
+
+PRODUCTS = (
+    ("passage/top", "passage_meaning"),
+    ("passage/top", "near/top"),
+    ("passage_meaning", "near/top"),
+    ("passage_cover", "passage_meaning"),
+    ("named", "passage/top"),
+    ("named", "passage_meaning"),
+    ("reply", "passage/top"),
+    ("reply", "passage_meaning"),
+    ("length", "passage/top"),
+    ("around_cover", "passage_meaning"),
+    ("length", "length"),
+)
+
+
+def _combined(columns: Mapping[str, "Floats"]) -> "Columns":
+    return {f"{one}*{other}": columns[one] * columns[other] for one, other in PRODUCTS}
+
+
+def _top(values: "Floats") -> "Floats":
+    """As a share of the highest."""
+    highest = values.max(initial=0.0)
+    return values / highest if highest > 0 else values * 0
+
+
+def _rank(values: "Floats") -> "Floats":
+    """The logarithm of the place in the ranking by this column."""
+    order = np.argsort(-values, kind="stable")
+    ranks = np.empty(len(values))
+    ranks[order] = np.arange(len(values))
+    return np.log1p(ranks)

@@ -1,0 +1,91 @@
+"""One score from all that speaks for a memory: how likely it is that it is needed.
+
+The weights of what was fitted are in `weights.json`, with the script that fits them in its first lines.
+What the data at hand cannot teach is weighed by hand: what a memory's keeper said of it, its age, its use.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+__all__ = ["HAND_SET", "Weights", "fuse", "shares", "weights"]
+
+# Added to the log-odds for each unit of a column.
+HAND_SET = {
+    "importance": 1.5,
+    "doubt": -2.0,
+    "contradicted": -1.0,
+    "recent": 0.5,
+    "used": 0.15,
+    "pinned": 1.0,
+    "linked": 2.5,
+    "tagged": 0.0,
+}
+
+# What is shown together in an explanation.
+PARTS = {
+    "words": ("text", "passage", "cover", "passage_cover"),
+    "surroundings": (
+        "before", "after", "before2", "after2", "near", "around", "around_cover", "far", "far_cover", "answer",
+    ),
+    "session": ("thread", "thread_best", "thread_cover", "thread_meaning"),
+    "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
+    "speaker": ("named", "other", "reply", "reply_to_me"),
+    "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
+    "time": ("time_wanted", "later", "dated", "recent"),
+    "graph": ("linked", "entities"),
+    "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
+}  # fmt: skip
+_PART_OF = {column: part for part, columns in PARTS.items() for column in columns}
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """The intercept and the weight of each column that was fitted."""
+
+    about: str
+    intercept: float
+    columns: dict[str, float]
+
+
+@cache
+def weights() -> Weights:
+    raw = Path(__file__).with_name("weights.json").read_bytes()
+    return msgspec.json.decode(raw, type=Weights)
+
+
+def fuse(columns: Mapping[str, "Floats"], using: Weights | None = None) -> "Floats":
+    """The probability of each memory."""
+    chosen = using or weights()
+    size = len(next(iter(columns.values())))
+    total = np.full(size, chosen.intercept)
+    for name, weight in (chosen.columns | HAND_SET).items():
+        if name in columns:
+            total += weight * columns[name]
+    found: Floats = 1 / (1 + np.exp(-np.clip(total, -30, 30)))
+    return found
+
+
+def shares(columns: Mapping[str, "Floats"], place: int) -> dict[str, float]:
+    """What each part adds to one memory's log-odds, beside what the average candidate has of it."""
+    chosen = weights()
+    found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    for name, weight in (chosen.columns | HAND_SET).items():
+        if name in columns:
+            found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
+    return {part: round(value, 3) for part, value in found.items()}
+
+
+def part_of(column: str) -> str:
+    """The part a column is shown under; a product under its first factor that is not a mere shape."""
+    factors = [factor.partition("/")[0] for factor in column.split("*")]
+    parts = [_PART_OF[factor] for factor in factors]
+    return next((part for part in parts if part not in ("shape", "speaker")), parts[0])

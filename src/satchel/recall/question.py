@@ -1,0 +1,93 @@
+"""What a question asks for: its terms, whom it names, which times, and its vector."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from satchel.parts import CODE_BYTES
+from satchel.recall.dates import Span, named_times
+from satchel.segment import query_terms
+from satchel.terms import QUESTION_WORDS, stem, term_codes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["QueryTerm", "Question", "read_question"]
+
+# A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
+MAX_TERMS = 64
+
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
+_ASKS_WHEN = re.compile(
+    r"\bwhen\b|\bhow (?:long|old|recently)\b|\bwh(?:at|ich) (?:date|day|month|year|time)\b", re.IGNORECASE
+)
+_ASKS_MANY = re.compile(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+
+
+class QueryTerm(msgspec.Struct, frozen=True):
+    """One term of a question; several codes are a phrase. `weight` is below 1 for a corrected slip."""
+
+    text: str
+    codes: tuple[int, ...]
+    weight: float = 1.0
+    meant: str | None = None
+    """The word it stands for, where it is a correction."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A question, read once."""
+
+    text: str
+    terms: tuple[QueryTerm, ...]
+    words: frozenset[str]
+    times: tuple[Span, ...]
+    first_person: bool
+    asks_when: bool
+    asks_many: bool
+    vector: Any = None
+    """A row of float32, or None."""
+
+    @property
+    def searchable(self) -> list[str]:
+        return [term.text for term in self.terms]
+
+
+def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[np.float32] | None"]) -> Question:
+    words = query_terms(text)[: 2 * MAX_TERMS]
+    telling = [word for word in words if word not in QUESTION_WORDS] or list(words)
+    terms: dict[tuple[int, ...], QueryTerm] = {}
+    for word in telling:
+        codes = as_codes(word)
+        if codes and len(terms) < MAX_TERMS:
+            terms.setdefault(codes, QueryTerm(word, codes))
+    return Question(
+        text=text,
+        terms=tuple(terms.values()),
+        words=frozenset(words),
+        times=named_times(text, now),
+        first_person=bool(_FIRST_PERSON.search(text)),
+        asks_when=bool(_ASKS_WHEN.search(text)),
+        asks_many=bool(_ASKS_MANY.search(text)),
+        vector=vector(text) if terms else None,
+    )
+
+
+def as_codes(text: str) -> tuple[int, ...]:
+    codes = term_codes(text)
+    return tuple(int.from_bytes(codes[at : at + CODE_BYTES], "little") for at in range(0, len(codes), CODE_BYTES))
+
+
+def corrected(term: QueryTerm, found: str, weight: float) -> QueryTerm:
+    """The term that a misspelt one was taken for; a term of the index is a stem already."""
+    import zlib
+
+    return QueryTerm(found, (zlib.crc32(found.encode()),), weight, term.text)
+
+
+def index_term(term: QueryTerm) -> str:
+    """What the index calls it."""
+    return stem(term.text)

@@ -1,0 +1,122 @@
+"""From a question to ranked hits: gather candidates, look at what speaks for each, fuse, explain."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from satchel.memory import Hit
+from satchel.recall.candidates import Candidates, gather
+from satchel.recall.features import features
+from satchel.recall.fusion import fuse, shares
+from satchel.recall.graph import SEEDS, shared_names, spread
+from satchel.recall.question import Question
+from satchel.recall.sheet import Sheet
+from satchel.store import Filter, Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+__all__ = ["Examined", "examine", "rank"]
+
+# A vector at least this near counts as a find of its own; nearer than most unrelated texts are.
+CLOSE = 0.4
+DAY = 86_400e6
+HALF_LIFE_DAYS = 30.0
+DOUBT_DOUBLES_DAYS = 365.0
+
+
+class Examined:
+    """The candidates of a question with every column and the score of each."""
+
+    def __init__(self, found: Candidates, columns: "dict[str, Floats]", matched: "NDArray[np.bool_]") -> None:
+        self.sheet = found.sheet
+        self.question = found.question
+        self.words = found.words
+        self.columns = columns
+        self.matched = matched
+        self.scores = fuse(columns) if self.sheet.size else np.zeros(0)
+
+
+def examine(store: Store, question: Question, where: Filter, *, wanted: int, now: datetime) -> Examined:
+    found = gather(store, question, where, wanted=wanted)
+    if not found.sheet.size:
+        return Examined(found, {}, np.zeros(0, bool))
+    sheet, columns = found.sheet, features(found.sheet, found.question, found.words)
+    first = columns["passage/top"] + columns["passage_meaning"]
+    leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
+    seeds = {sheet.traces[place].key: float(columns["passage/top"][place]) for place in leading}
+    active, refuted = spread(store, where, {key: value for key, value in seeds.items() if value > 0})
+    linked = np.array([active.get(trace.key, 0.0) for trace in sheet.traces])
+    columns["linked"] = linked
+    columns["entities"] = shared_names(store, sheet, leading, first)
+    columns |= _trust(sheet, refuted, now)
+    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= CLOSE)
+    matched |= (columns["dated"] > 0) | (linked > 0)
+    return Examined(found, columns, matched)
+
+
+def _trust(sheet: Sheet, refuted: set[int], now: datetime) -> "dict[str, Floats]":
+    """What is known of a memory apart from any question."""
+
+    def column(values: object) -> "Floats":
+        return np.fromiter(values, np.float64, sheet.size)  # type: ignore[call-overload, no-any-return]
+
+    age = (now.timestamp() * 1e6 - column(trace.at for trace in sheet.traces)) / DAY
+    age = np.maximum(age, 0.0)
+    doubt = 1 - column(trace.confidence for trace in sheet.traces)
+    return {
+        "importance": column(trace.importance for trace in sheet.traces) - 0.5,
+        "doubt": doubt * (1 + np.minimum(age / DOUBT_DOUBLES_DAYS, 1.0)),
+        "contradicted": column(trace.key in refuted for trace in sheet.traces),
+        "recent": 0.5 ** (age / HALF_LIFE_DAYS),
+        "used": np.log1p(np.minimum(column(trace.uses for trace in sheet.traces), 20)),
+        "pinned": column(trace.pinned for trace in sheet.traces),
+    }
+
+
+def rank(
+    store: Store,
+    question: Question,
+    where: Filter,
+    *,
+    limit: int,
+    now: datetime,
+    surroundings: bool,
+    explain: bool,
+) -> list[Hit]:
+    """The best hits; with `surroundings` also what did not match itself but stands by what did."""
+    seen = examine(store, question, where, wanted=limit, now=now)
+    if not seen.matched.any():
+        return []
+    eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
+    traces = seen.sheet.traces
+    order = sorted(
+        (int(place) for place in eligible),
+        key=lambda place: (-seen.scores[place], -traces[place].at, traces[place].id),
+    )[:limit]
+    memories = store.memories([traces[place].key for place in order])
+    matching = _matching(seen)
+    hits = []
+    for place in order:
+        memory = memories.get(traces[place].key)
+        if memory is not None:
+            parts = shares(seen.columns, place) if explain else None
+            hits.append(Hit(memory, float(seen.scores[place]), matching[place], parts))
+    return hits
+
+
+def _matching(seen: Examined) -> list[tuple[int, int] | None]:
+    """The passage of each longer memory that matched best."""
+    sheet = seen.sheet
+    values = seen.words.bm25(seen.words.passages, sheet.length)
+    values = values / (values.max(initial=0.0) or 1.0)
+    if seen.question.vector is not None:
+        values = values + sheet.vectors(len(seen.question.vector)) @ seen.question.vector
+    spans: list[tuple[int, int] | None] = []
+    for place, first in enumerate(sheet.first):
+        count = len(sheet.traces[place].passages)
+        spans.append(sheet.spans[first + int(np.argmax(values[first : first + count]))] if count > 1 else None)
+    return spans

@@ -1,0 +1,154 @@
+"""Traces as columns of numbers, side by side with what a question looks for in them."""
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from satchel.parts import ASKS, NUMBERS, TIMES
+from satchel.store import Trace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+__all__ = ["Sheet"]
+
+_REPLIES = frozenset({"assistant", "ai", "bot", "model", "system", "tool", "agent"})
+
+
+class Sheet:
+    """Columns over memories and over their passages; memories of one thread stand together, in time order."""
+
+    def __init__(self, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> None:
+        """`runs` tell which memories are neighbours where not all of a thread is here."""
+        numbers: dict[object, int] = {}
+        # What belongs to no session or document is a thread of its own.
+        threads = [numbers.setdefault(trace.thread or trace.key, len(numbers)) for trace in traces]
+        order = sorted(range(len(traces)), key=lambda place: (threads[place], traces[place].at, traces[place].id))
+        self.traces = [traces[place] for place in order]
+        self.size = len(self.traces)
+        self.place = {trace.key: place for place, trace in enumerate(self.traces)}
+        self.thread = np.array([threads[place] for place in order], np.int64)
+        self.threads = len(numbers)
+        self.run = self._runs(runs)
+        passages = [passage for trace in self.traces for passage in trace.passages]
+        counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
+        self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if self.size else counts
+        self.owner = np.repeat(np.arange(self.size), counts)
+        self.codes = np.frombuffer(b"".join(passage.codes for passage in passages), "<u4")
+        # Titles are a part of each passage, so that few have no term at all.
+        self.length = np.array([len(passage.codes) // 4 for passage in passages], np.float64)
+        ends = np.cumsum(self.length).astype(np.int64)
+        self.starts = np.concatenate([[0], ends[:-1]]) if passages else ends
+        self.flags = np.array([passage.flags for passage in passages], np.int64)
+        self.spans = [(passage.start, passage.end) for passage in passages]
+        self._vectors = [passage.vector for passage in passages]
+
+    def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
+        """A number for each stretch of a thread that has no gap."""
+        breaks = np.ones(self.size, bool)
+        breaks[1:] = self.thread[1:] != self.thread[:-1]
+        if runs is not None:
+            joined = {pair for run in runs for pair in itertools.pairwise(run)}
+            keys = [trace.key for trace in self.traces]
+            for place in range(1, self.size):
+                breaks[place] |= (keys[place - 1], keys[place]) not in joined
+        return np.cumsum(breaks)
+
+    def vectors(self, dimensions: int) -> "NDArray[np.float32]":
+        """A unit row for each passage; zeros where there is no vector."""
+        empty = bytes(dimensions)
+        packed = b"".join(each if each is not None and len(each) == dimensions else empty for each in self._vectors)
+        rows = np.frombuffer(packed, np.int8).reshape(-1, dimensions).astype(np.float32)
+        return unit(rows)
+
+    def frequencies(self, codes: Sequence[int]) -> "Floats":
+        """How often a term, or a phrase of several, stands in each passage."""
+        hits = self.codes == codes[0]
+        for further, code in enumerate(codes[1:], start=1):
+            hits[:-further] &= self.codes[further:] == code
+            hits[-further:] = False
+        return self.per_passage(hits.astype(np.float64))
+
+    def per_passage(self, values: "Floats") -> "Floats":
+        """Sums over the terms of each passage."""
+        if not len(values):
+            return np.zeros(len(self.starts))
+        totals: Floats = np.concatenate([[0.0], np.cumsum(values)])
+        sums: Floats = totals[self.starts + self.length.astype(np.int64)] - totals[self.starts]
+        return sums
+
+    def best(self, values: "Floats") -> "Floats":
+        """The highest value among each memory's passages."""
+        return np.maximum.reduceat(values, self.first) if self.size else values
+
+    def total(self, values: "Floats") -> "Floats":
+        """The sum over each memory's passages; along the last axis."""
+        return np.add.reduceat(values, self.first, axis=-1) if self.size else values
+
+    def beside(self, values: "Floats", distance: int) -> "Floats":
+        """The value of the memory so many places later, or earlier if negative; 0 where there is none."""
+        shifted = np.zeros_like(values)
+        steps = abs(distance)
+        if steps >= self.size:
+            return shifted
+        near, far = (slice(None, -steps), slice(steps, None))
+        same = self.run[near] == self.run[far]
+        if distance > 0:
+            shifted[..., near] = values[..., far] * same
+        else:
+            shifted[..., far] = values[..., near] * same
+        return shifted
+
+    def around(self, values: "Floats", reach: int) -> "Floats":
+        """The sum of a memory's value and of those up to so many places around it."""
+        total = values.copy()
+        for distance in range(1, reach + 1):
+            total += self.beside(values, distance) + self.beside(values, -distance)
+        return total
+
+    def thread_total(self, values: "Floats") -> "Floats":
+        """The sum over the thread each memory belongs to, as far as it is here; along the last axis."""
+        columns = np.atleast_2d(values)
+        sums = np.stack([np.bincount(self.thread, row, minlength=self.threads) for row in columns])
+        spread: Floats = sums[:, self.thread].reshape(values.shape)
+        return spread
+
+    def thread_best(self, values: "Floats") -> "Floats":
+        best = np.zeros(self.threads)
+        np.maximum.at(best, self.thread, values)
+        return best[self.thread]
+
+    def flagged(self, flag: int) -> "Floats":
+        found: Floats = self.best((self.flags & flag > 0).astype(np.float64))
+        return found
+
+    @property
+    def asks(self) -> "Floats":
+        """Whether a memory ends with a question."""
+        last = np.concatenate([self.first[1:], [len(self.flags)]]) - 1
+        asking: Floats = (self.flags[last] & ASKS > 0).astype(np.float64)
+        return asking
+
+    @property
+    def has_time(self) -> "Floats":
+        return self.flagged(TIMES)
+
+    @property
+    def has_number(self) -> "Floats":
+        return self.flagged(NUMBERS)
+
+    @property
+    def replies(self) -> "Floats":
+        """Whether it was said by a machine."""
+        return np.array([(trace.speaker or "").casefold() in _REPLIES for trace in self.traces], np.float64)
+
+
+def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths == 0] = 1
+    found: NDArray[np.float32] = rows / lengths[:, None]
+    return found

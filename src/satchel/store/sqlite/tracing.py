@@ -1,0 +1,127 @@
+"""What ranking reads: traces of memories, their neighbours, and those whose vectors are near."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+import msgspec
+
+from satchel.memory import Memory
+from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.store.sqlite.index import generation, load_vectors
+from satchel.store.sqlite.rows import memory_from_row, micros
+from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.where import filter_sql, narrows
+
+__all__ = ["beside", "between", "count", "links", "memories", "nearest", "traces"]
+
+# sqlite-vec takes time for each of the k it looks for, and no more than 4,096 of them.
+MOST_NEAREST = 1000
+# How many more are looked for than needed, since several passages may belong to one memory.
+SEVERAL = 2
+
+_PASSAGE = 18
+_IN_KEYS = "json_each(?) j CROSS JOIN memory m ON m.seq = j.value"
+
+
+def count(db: apsw.Connection, where: Filter, most: int) -> int:
+    condition, values = filter_sql(where)
+    return int(db.execute(statement("count_some", where=condition), (*values, most)).get)
+
+
+def traces(db: apsw.Connection, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
+    condition, values = filter_sql(where, "m" if keys is None else "+m")
+    current = generation(db)
+    embedded = current is not None and current.dimensions
+    sql = statement(
+        "traces",
+        memories="memory m" if keys is None else _IN_KEYS,
+        vector="v.vector" if embedded else "NULL",
+        vectors=f"LEFT JOIN vector_{current.number} v ON v.passage = p.seq" if current and embedded else "",
+        where=condition,
+    )
+    rows = db.execute(sql, values if keys is None else (_json(keys), *values))
+    return [_trace(list(group)) for _, group in itertools.groupby(rows, key=lambda row: row[0])]
+
+
+def _trace(rows: list[Any]) -> Trace:
+    row = rows[0]
+    key, at, identifier, project, user, agent, session, source, speaker, kind, tier = row[:11]
+    importance, confidence, pinned, tokens, updated_at, _status, uses = row[11:_PASSAGE]
+    thread = None
+    if session:
+        thread = ("session", project, user, agent, session)
+    elif source:
+        thread = ("source", project, user, agent, source)
+    passages = tuple(TracedPassage(*each[_PASSAGE + 1 :]) for each in rows)
+    return Trace(
+        key, at, identifier, thread, speaker, kind, tier, importance, confidence, bool(pinned), tokens, updated_at,
+        uses or 0, passages,
+    )  # fmt: skip
+
+
+def memories(db: apsw.Connection, keys: Sequence[int]) -> dict[int, Memory]:
+    sql = statement("memory_by_seq")
+    found = ((key, db.execute(sql, (key,)).fetchone()) for key in keys)
+    return {key: memory_from_row(row) for key, row in found if row is not None}
+
+
+def nearest(db: apsw.Connection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+    current = generation(db)
+    if current is None or not current.dimensions:
+        return []
+    load_vectors(db)
+    condition, values = filter_sql(where)
+    codes = f"code_{current.number}"
+    wide = min(SEVERAL * limit, MOST_NEAREST)
+    rows: list[Any] = []
+    if not narrows(where):
+        sql = statement("nearest", codes=codes, where=condition)
+        rows = db.execute(sql, (code, wide, *values, limit)).fetchall()
+    if len(rows) < limit:
+        sql = statement("nearest_filtered", codes=codes, where=condition)
+        rows = db.execute(sql, (code, wide, *values, limit)).fetchall()
+    return [Match(key, -float(distance)) for key, distance in rows]
+
+
+def between(db: apsw.Connection, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
+    condition, values = filter_sql(where)
+    sql = statement("seqs_between", where=condition)
+    return [row[0] for row in db.execute(sql, (*values, micros(start), micros(end), limit))]
+
+
+def beside(db: apsw.Connection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+    condition, values = filter_sql(where)
+    return [_run(db, trace, condition, values, reach) for trace in near]
+
+
+def _run(db: apsw.Connection, trace: Trace, condition: str, values: Sequence[Any], reach: int) -> list[int]:
+    if trace.thread is None:
+        return [trace.key]
+    kind, *place = trace.thread
+    same = "m.project = ? AND m.user = ? AND m.agent = ? AND "
+    same += "m.session = ? AND m.session <> ''" if kind == "session" else "m.source = ? AND m.session = ''"
+    bounds = (*values, *place, trace.at, trace.id, reach)
+    earlier, later = (
+        [row[0] for row in db.execute(statement(name, where=f"{condition} AND {same}"), bounds)]
+        for name in ("seqs_before", "seqs_after")
+    )
+    return [*reversed(earlier), trace.key, *later]
+
+
+def links(db: apsw.Connection, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+    condition, values = filter_sql(where, "+m")
+    return list(_links(db, _json(keys), condition, values, limit))
+
+
+def _links(db: apsw.Connection, keys: str, condition: str, values: Sequence[Any], limit: int) -> Iterator[Link]:
+    for near, far, outgoing in (("source", "target", True), ("target", "source", False)):
+        sql = statement("linked", near=near, far=far, where=condition)
+        for key, origin, kind, strength in db.execute(sql, (keys, *values, limit)):
+            yield Link(origin, key, kind, strength, outgoing)
+
+
+def _json(keys: Sequence[int]) -> str:
+    return msgspec.json.encode(list(keys)).decode()
