@@ -233,9 +233,7 @@ class Satchel:
             found = by_age(self._store.select(where, limit=most))
         else:
             found = self._recall(as_query(query), where, limit=most, surroundings=True)
-        block = fitted_context(
-            found, budget=budget, counter=self.counter, frame=frame, pinned_first=query is None
-        )
+        block = fitted_context(found, budget=budget, counter=self.counter, frame=frame, pinned_first=query is None)
         self._store.touch([hit.memory.id for hit in block.hits], utc_now())
         return block
 

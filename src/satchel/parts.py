@@ -36,7 +36,7 @@ class Part(NamedTuple):
     text: str
     """What is embedded: the title, if there is one, and the passage."""
     codes: bytes
-    """The codes of the title's, the tags' and the passage's terms, in this order."""
+    """The codes of the title's terms, twice, the tags' and the passage's, in this order."""
     flags: int
 
 
@@ -55,10 +55,10 @@ def _parts(memory: Memory) -> Iterator[Part]:
 
 
 def codes_of(memory: Memory) -> bytes:
-    """The codes of what stands above each passage: the title and the tags."""
+    """The codes of what stands above each passage: the title, which counts double, and the tags."""
     if not memory.title and not memory.tags:
         return b""
-    return term_codes(" ".join([memory.title or "", *memory.tags]))
+    return 2 * term_codes(memory.title or "") + term_codes(" ".join(memory.tags))
 
 
 def _flags(passage: str, codes: bytes) -> int:

@@ -16,11 +16,10 @@ __all__ = ["Candidates", "gather"]
 
 # A scope of this many memories is read whole: that costs less than asking each index.
 SMALL = 1000
-# How many each index brings at least, and in all for those who want a long list.
+# How many each index brings; the lexical one more, for those who want a long list.
 LEXICAL = 150
 NEAREST = 60
 DATED = 100
-MOST = 2000
 # Of how many the surroundings are looked at, and how far.
 SURROUNDED = 100
 REACH = 4
@@ -81,7 +80,7 @@ def _found(store: Store, question: Question, where: Filter, *, wanted: int) -> C
 
 def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
     """The best of each index, the lexical one's first."""
-    lexical = store.matches(where, question.searchable, limit=min(max(LEXICAL, wanted), MOST))
+    lexical = store.matches(where, question.searchable, limit=max(LEXICAL, wanted))
     near: Sequence[int] = []
     if question.vector is not None:
         code = np.packbits(question.vector > 0).tobytes()

@@ -95,11 +95,13 @@ def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Col
         "near/top": _top(near),
         "near/rank": _rank(near),
     }
-    for name, reach in (("around", NEAR), ("far", FAR)):
-        frequencies = sheet.around(words.memories, reach)
-        score = words.bm25(frequencies, sheet.around(words.length, reach))
+    standing = sheet.around(words.memories.T, NEAR, FAR)
+    lengths = sheet.around(words.length, NEAR, FAR)
+    for name, said_there, length in zip(("around", "far"), standing, lengths, strict=True):
+        frequencies = said_there.T
+        score = words.bm25(frequencies, length)
         found |= {name: score, f"{name}/top": _top(score), f"{name}_cover": words.coverage(frequencies)}
-    said = sheet.thread_total(words.memories)
+    said = sheet.thread_total(words.memories.T).T
     whole = words.bm25(said, sheet.thread_total(words.length))
     found |= {
         "thread": whole,
@@ -120,18 +122,14 @@ def _vectors(sheet: Sheet, question: Question) -> "Columns":
         }  # fmt: skip
     passages = sheet.vectors(len(question.vector))
     memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
-    columns = memories.T
-    around = unit(sheet.around(columns, NEAR).T)
-    far = unit(sheet.around(columns, FAR).T)
-    threads = np.zeros((sheet.threads, memories.shape[1]), np.float32)
-    np.add.at(threads, sheet.thread, memories)
+    around, far = sheet.around(memories, NEAR, FAR)
     best = sheet.best((passages @ question.vector).astype(np.float64))
     found = {
         "meaning": memories @ question.vector,
         "passage_meaning": best,
-        "around_meaning": around @ question.vector,
-        "far_meaning": far @ question.vector,
-        "thread_meaning": (unit(threads) @ question.vector)[sheet.thread],
+        "around_meaning": unit(around) @ question.vector,
+        "far_meaning": unit(far) @ question.vector,
+        "thread_meaning": unit(sheet.thread_total(memories)) @ question.vector,
     }
     found = {name: column.astype(np.float64) for name, column in found.items()}
     return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {

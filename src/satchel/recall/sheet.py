@@ -34,6 +34,8 @@ class Sheet:
         self.thread = np.array([threads[place] for place in order], np.int64)
         self.threads = len(numbers)
         self.run = self._runs(runs)
+        self._bounds = _stretches(self.run)
+        self._thread_starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
         passages = [passage for trace in self.traces for passage in trace.passages]
         counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
         self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if self.size else counts
@@ -67,19 +69,13 @@ class Sheet:
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
         """How often a term, or a phrase of several, stands in each passage."""
-        hits = self.codes == codes[0]
+        hits = np.flatnonzero(self.codes == codes[0])
         for further, code in enumerate(codes[1:], start=1):
-            hits[:-further] &= self.codes[further:] == code
-            hits[-further:] = False
-        return self.per_passage(hits.astype(np.float64))
-
-    def per_passage(self, values: "Floats") -> "Floats":
-        """Sums over the terms of each passage."""
-        if not len(values):
-            return np.zeros(len(self.starts))
-        totals: Floats = np.concatenate([[0.0], np.cumsum(values)])
-        sums: Floats = totals[self.starts + self.length.astype(np.int64)] - totals[self.starts]
-        return sums
+            hits = hits[hits + further < len(self.codes)]
+            hits = hits[self.codes[hits + further] == code]
+        # The last passage that begins at or before a hit: those without a term begin where the next one does.
+        places = np.searchsorted(self.starts, hits, side="right") - 1
+        return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
 
     def best(self, values: "Floats") -> "Floats":
         """The highest value among each memory's passages."""
@@ -103,24 +99,24 @@ class Sheet:
             shifted[..., far] = values[..., near] * same
         return shifted
 
-    def around(self, values: "Floats", reach: int) -> "Floats":
-        """The sum of a memory's value and of those up to so many places around it."""
-        total = values.copy()
-        for distance in range(1, reach + 1):
-            total += self.beside(values, distance) + self.beside(values, -distance)
-        return total
+    def around(self, values: "Floats", *reaches: int) -> "list[Floats]":
+        """The sums over a memory and those up to so many places around it; along the first axis."""
+        places = np.arange(self.size)
+        start, end = self._bounds
+        totals = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0)])
+        return [
+            totals[np.minimum(places + reach + 1, end)] - totals[np.maximum(places - reach, start)]
+            for reach in reaches
+        ]
 
     def thread_total(self, values: "Floats") -> "Floats":
-        """The sum over the thread each memory belongs to, as far as it is here; along the last axis."""
-        columns = np.atleast_2d(values)
-        sums = np.stack([np.bincount(self.thread, row, minlength=self.threads) for row in columns])
-        spread: Floats = sums[:, self.thread].reshape(values.shape)
-        return spread
+        """The sum over the thread each memory belongs to, as far as it is here; along the first axis."""
+        sums: Floats = np.add.reduceat(values, self._thread_starts, axis=0)[self.thread]
+        return sums
 
     def thread_best(self, values: "Floats") -> "Floats":
-        best = np.zeros(self.threads)
-        np.maximum.at(best, self.thread, values)
-        return best[self.thread]
+        best: Floats = np.maximum.reduceat(values, self._thread_starts)[self.thread]
+        return best
 
     def flagged(self, flag: int) -> "Floats":
         found: Floats = self.best((self.flags & flag > 0).astype(np.float64))
@@ -145,6 +141,13 @@ class Sheet:
     def replies(self) -> "Floats":
         """Whether it was said by a machine."""
         return np.array([(trace.speaker or "").casefold() in _REPLIES for trace in self.traces], np.float64)
+
+
+def _stretches(numbers: "NDArray[np.int64]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """Where the stretch of equal numbers begins and ends that each place is in."""
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    lengths = np.diff(np.append(begins, len(numbers)))
+    return np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
 
 
 def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":

@@ -120,16 +120,15 @@ class Trace(NamedTuple):
     at: int
     """Microseconds since 1970."""
     id: str
-    thread: tuple[str, ...] | None
+    thread: str | None
     """What tells its session or document from all others; None where it belongs to neither."""
     speaker: str | None
     kind: str
     tier: str
     importance: float
     confidence: float
-    pinned: bool
+    pinned: int
     tokens: int
-    updated_at: int
     uses: int
     passages: tuple[TracedPassage, ...]
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.pack import fit
+from satchel.pack import fit, fit_proposed
 
 
 def joined(parts: list[str], frame: str = ""):
@@ -60,3 +60,54 @@ def test_the_budget_binds_and_what_is_kept_stays_in_order(parts, budget, frame):
     elif parts:
         assert found.smallest_budget is not None
         assert fit(parts, budget=found.smallest_budget, count=len, assemble=joined(parts, frame)).kept
+
+
+def test_room_that_is_left_is_offered_again():
+    """A proposal that thinks twice as much of every part as it costs."""
+    parts = ["aaaa", "bbbb", "cccc", "dddd"]
+    rooms = []
+
+    def wary(room, kept, refused):
+        rooms.append(room)
+        return [index for index in range(4) if index not in kept][: room // 8]
+
+    found = fit_proposed(wary, total=4, budget=16, count=len, assemble=joined(parts))
+    assert (found.kept, found.text) == ((0, 1, 2), "aaaabbbbcccc")
+    assert rooms == [16, 8, 4]
+
+
+def test_what_was_proposed_last_goes_first_and_is_not_asked_for_again():
+    parts = ["a" * 5, "b" * 5, "c" * 5, "d"]
+    told = []
+
+    def hopeful(room, kept, refused):
+        told.append((tuple(kept), tuple(refused)))
+        return [index for index in (2, 0, 1, 3) if index not in kept and index not in refused]
+
+    found = fit_proposed(hopeful, total=4, budget=12, count=len, assemble=joined(parts))
+    assert (found.kept, found.text) == ((0, 2, 3), "aaaaacccccd")
+    assert told == [((), ()), ((2, 0), (1,)), ((2, 0, 3), (1,))]
+
+
+def test_a_proposal_of_nothing_still_gives_what_fits_alone():
+    parts = ["aaa", "bb"]
+    found = fit_proposed(lambda *_: [], total=2, budget=2, count=len, assemble=joined(parts))
+    assert found.kept == (1,)
+
+
+@given(
+    st.lists(st.text(max_size=20), max_size=8),
+    st.integers(0, 80),
+    st.lists(st.lists(st.integers(0, 7), unique=True), max_size=6),
+)
+def test_whatever_is_proposed_the_budget_binds(parts, budget, proposals):
+    left = iter(proposals)
+
+    def anything(room, kept, refused):
+        wanted = next(left, [])
+        return [index for index in wanted if index < len(parts) and index not in kept and index not in refused]
+
+    found = fit_proposed(anything, total=len(parts), budget=budget, count=len, assemble=joined(parts))
+    assert len(found.text) <= budget
+    assert list(found.kept) == sorted(set(found.kept))
+    assert found.text == joined(parts)(found.kept)

@@ -1,7 +1,6 @@
 """What ranking reads: traces of memories, their neighbours, and those whose vectors are near."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +21,8 @@ MOST_NEAREST = 1000
 # How many more are looked for than needed, since several passages may belong to one memory.
 SEVERAL = 2
 
-_PASSAGE = 18
+# Where the columns of the passage begin.
+_PASSAGE = 12
 _IN_KEYS = "json_each(?) j CROSS JOIN memory m ON m.seq = j.value"
 
 
@@ -43,23 +43,21 @@ def traces(db: apsw.Connection, where: Filter, keys: Sequence[int] | None) -> li
         where=condition,
     )
     rows = db.execute(sql, values if keys is None else (_json(keys), *values))
-    return [_trace(list(group)) for _, group in itertools.groupby(rows, key=lambda row: row[0])]
+    return list(_traced(rows))
 
 
-def _trace(rows: list[Any]) -> Trace:
-    row = rows[0]
-    key, at, identifier, project, user, agent, session, source, speaker, kind, tier = row[:11]
-    importance, confidence, pinned, tokens, updated_at, _status, uses = row[11:_PASSAGE]
-    thread = None
-    if session:
-        thread = ("session", project, user, agent, session)
-    elif source:
-        thread = ("source", project, user, agent, source)
-    passages = tuple(TracedPassage(*each[_PASSAGE + 1 :]) for each in rows)
-    return Trace(
-        key, at, identifier, thread, speaker, kind, tier, importance, confidence, bool(pinned), tokens, updated_at,
-        uses or 0, passages,
-    )  # fmt: skip
+def _traced(rows: Iterable[Any]) -> Iterator[Trace]:
+    """Rows of one memory stand together, one for each passage."""
+    last: tuple[Any, ...] = ()
+    passages: list[TracedPassage] = []
+    for row in rows:
+        if last and row[0] != last[0]:
+            yield Trace._make((*last, tuple(passages)))
+            passages = []
+        last = row[:_PASSAGE]
+        passages.append(TracedPassage(*row[_PASSAGE:]))
+    if last:
+        yield Trace._make((*last, tuple(passages)))
 
 
 def memories(db: apsw.Connection, keys: Sequence[int]) -> dict[int, Memory]:
@@ -100,7 +98,7 @@ def beside(db: apsw.Connection, near: Sequence[Trace], where: Filter, *, reach: 
 def _run(db: apsw.Connection, trace: Trace, condition: str, values: Sequence[Any], reach: int) -> list[int]:
     if trace.thread is None:
         return [trace.key]
-    kind, *place = trace.thread
+    kind, *place = msgspec.json.decode(trace.thread)
     same = "m.project = ? AND m.user = ? AND m.agent = ? AND "
     same += "m.session = ? AND m.session <> ''" if kind == "session" else "m.source = ? AND m.session = ''"
     bounds = (*values, *place, trace.at, trace.id, reach)

@@ -138,11 +138,15 @@ SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory O
 -- name: count_some
 SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?)
 
+-- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
 -- name: traces
-SELECT m.seq, m.at, m.id, m.project, m.user, m.agent, m.session, m.source, m.speaker, m.kind, m.tier,
-    m.importance, m.confidence, m.pinned, m.tokens, m.updated_at, m.status,
-    (SELECT u.count FROM usage u WHERE u.seq = m.seq),
-    p.seq & 4095, p.start, p.stop, p.flags, p.codes, {vector}
+SELECT m.seq, m.at, m.id,
+    CASE WHEN m.session <> '' THEN json_array('session', m.project, m.user, m.agent, m.session)
+        WHEN m.source IS NOT NULL THEN json_array('source', m.project, m.user, m.agent, m.source)
+    END,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens,
+    coalesce((SELECT u.count FROM usage u WHERE u.seq = m.seq), 0),
+    p.start, p.stop, p.flags, p.codes, {vector}
 FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 {vectors}
 WHERE {where} ORDER BY m.at, m.id, p.seq
 
