@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Conversation", "Question", "Turn", "evidence_recall", "read_conversations", "sentences"]
+import satchel
+
+__all__ = ["Conversation", "Question", "Turn", "drafts", "evidence_recall", "read_conversations", "sentences"]
 
 SKIPPED = "adversarial"
 
@@ -54,6 +56,19 @@ def _conversation(fields: dict[str, list[dict[str, str | None]]]) -> Conversatio
         if question["category"] != SKIPPED
     )
     return Conversation(str(fields["id"]), turns, tuple(question for question in asked if question.evidence))
+
+
+def drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
+    """Its turns, as they are remembered."""
+    for turn in conversation.turns:
+        yield satchel.Draft(
+            turn.text,
+            tier="conversation",
+            session=turn.session,
+            speaker=turn.speaker,
+            at=turn.at,
+            ref=turn.id,
+        )
 
 
 def sentences(text: str) -> list[str]:

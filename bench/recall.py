@@ -10,12 +10,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import satchel
-from bench.evidence import Conversation, evidence_recall, read_conversations, sentences
+from bench.evidence import Conversation, drafts, evidence_recall, read_conversations, sentences
 from bench.floors import PACKINGS, Floor
 from bench.table import print_table
 
@@ -77,7 +77,7 @@ def measure(
     given: dict[str, Any] = {"embedder": embedder} if embedder else {}
     with tempfile.TemporaryDirectory() as folder, satchel.open(Path(folder, "recall.db"), **given) as bag:
         for conversation in conversations:
-            bag.scoped(project=conversation.id).add_many(_drafts(conversation))
+            bag.scoped(project=conversation.id).add_many(drafts(conversation))
         for place, conversation in enumerate(conversations):
             half = "first half" if 2 * place < len(conversations) else "second half"
             view = bag.scoped(project=conversation.id)
@@ -144,18 +144,6 @@ def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: 
     print_table(f"{name}: {OURS} by category", rows)
     p50, p95 = statistics.median(run.milliseconds), _percentile(run.milliseconds, 95)
     print(f"  a context call: p50 {p50:.1f} ms, p95 {p95:.1f} ms; tokens over a budget: {run.overrun}")
-
-
-def _drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
-    for turn in conversation.turns:
-        yield satchel.Draft(
-            turn.text,
-            tier="conversation",
-            session=turn.session,
-            speaker=turn.speaker,
-            at=turn.at,
-            ref=turn.id,
-        )
 
 
 def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> list[str]:

@@ -406,6 +406,7 @@ class Satchel:
             where,
             limit=limit,
             vector=self._indexer.query_vector,
+            embedder=self._indexer.embedder.name if self._indexer.embedder else "none",
             now=where.valid_at,
             surroundings=surroundings,
             explain=explain,

@@ -22,15 +22,18 @@ def recall(
     *,
     limit: int,
     vector: "Callable[[str], NDArray[np.float32] | None]" = lambda query: None,
+    embedder: str = "none",
     now: datetime | None = None,
     surroundings: bool = False,
     explain: bool = False,
 ) -> list[Hit]:
     """The memories that are most likely needed for a query, best first.
 
-    `vector` embeds the query; `surroundings` brings also what stands beside a match.
+    `vector` embeds the query, `embedder` is the name of what does so; `surroundings` brings also what
+    stands beside a match.
     """
     # Imported when first needed: numpy takes longer to load than most commands take in all.
+    from satchel.recall.fusion import family
     from satchel.recall.question import read_question
     from satchel.recall.ranking import rank
 
@@ -38,4 +41,13 @@ def recall(
     question = read_question(query, now=moment, vector=vector)
     if not question.terms and not question.times:
         return []
-    return rank(store, question, where, limit=limit, now=moment, surroundings=surroundings, explain=explain)
+    return rank(
+        store,
+        question,
+        where,
+        limit=limit,
+        now=moment,
+        family=family(embedder),
+        surroundings=surroundings,
+        explain=explain,
+    )

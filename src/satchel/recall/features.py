@@ -61,7 +61,6 @@ def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
     columns |= _said(sheet, question)
     columns |= _looks(sheet, question)
     columns |= _answers(sheet, columns)
-    columns |= _combined(columns)
     return columns
 
 
@@ -190,25 +189,6 @@ def _answers(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
         "answer*before": asked * columns["before"],
         "answer*before_meaning": asked * columns["before_meaning"],
     }
-
-
-PRODUCTS = (
-    ("passage/top", "passage_meaning"),
-    ("passage/top", "near/top"),
-    ("passage_meaning", "near/top"),
-    ("passage_cover", "passage_meaning"),
-    ("named", "passage/top"),
-    ("named", "passage_meaning"),
-    ("reply", "passage/top"),
-    ("reply", "passage_meaning"),
-    ("length", "passage/top"),
-    ("around_cover", "passage_meaning"),
-    ("length", "length"),
-)
-
-
-def _combined(columns: Mapping[str, "Floats"]) -> "Columns":
-    return {f"{one}*{other}": columns[one] * columns[other] for one, other in PRODUCTS}
 
 
 def _top(values: "Floats") -> "Floats":

@@ -4,6 +4,7 @@ The weights of what was fitted are in `weights.json`, with the script that fits 
 What the data at hand cannot teach is weighed by hand: what a memory's keeper said of it, its age, its use.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["HAND_SET", "Weights", "fuse", "shares", "weights"]
+__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "shares", "weights"]
+
+FILE = Path(__file__).with_name("weights.json")
 
 # Added to the log-odds for each unit of a column.
 HAND_SET = {
@@ -28,7 +31,6 @@ HAND_SET = {
     "used": 0.15,
     "pinned": 1.0,
     "linked": 2.5,
-    "tagged": 0.0,
 }
 
 # What is shown together in an explanation.
@@ -51,41 +53,46 @@ _PART_OF = {column: part for part, columns in PARTS.items() for column in column
 class Weights(msgspec.Struct, frozen=True):
     """The intercept and the weight of each column that was fitted."""
 
-    about: str
     intercept: float
     columns: dict[str, float]
 
 
+class Fitted(msgspec.Struct, frozen=True):
+    """The file of weights: one set for each family of embedders, since their numbers differ in scale."""
+
+    about: str
+    families: dict[str, Weights]
+
+
+def family(embedder: str) -> str:
+    """Whose weights serve an embedder of this name."""
+    return embedder if embedder == "none" else "static" if embedder.startswith("static") else "dense"
+
+
 @cache
-def weights() -> Weights:
-    raw = Path(__file__).with_name("weights.json").read_bytes()
-    return msgspec.json.decode(raw, type=Weights)
+def weights(family: str) -> Weights:
+    raw = FILE.read_bytes()
+    return msgspec.json.decode(raw, type=Fitted).families[family]
 
 
-def fuse(columns: Mapping[str, "Floats"], using: Weights | None = None) -> "Floats":
+def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
     """The probability of each memory."""
-    chosen = using or weights()
     size = len(next(iter(columns.values())))
     total = np.full(size, chosen.intercept)
     for name, weight in (chosen.columns | HAND_SET).items():
-        if name in columns:
-            total += weight * columns[name]
+        total += weight * columns[name]
     found: Floats = 1 / (1 + np.exp(-np.clip(total, -30, 30)))
     return found
 
 
-def shares(columns: Mapping[str, "Floats"], place: int) -> dict[str, float]:
+def shares(columns: Mapping[str, "Floats"], place: int, chosen: Weights) -> dict[str, float]:
     """What each part adds to one memory's log-odds, beside what the average candidate has of it."""
-    chosen = weights()
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for name, weight in (chosen.columns | HAND_SET).items():
-        if name in columns:
-            found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
+        found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
     return {part: round(value, 3) for part, value in found.items()}
 
 
 def part_of(column: str) -> str:
-    """The part a column is shown under; a product under its first factor that is not a mere shape."""
-    factors = [factor.partition("/")[0] for factor in column.split("*")]
-    parts = [_PART_OF[factor] for factor in factors]
-    return next((part for part in parts if part not in ("shape", "speaker")), parts[0])
+    """The part of an explanation that a column is shown under."""
+    return _PART_OF[re.split(r"[/*]", column, maxsplit=1)[0]]

@@ -8,7 +8,7 @@ import numpy as np
 from satchel.memory import Hit
 from satchel.recall.candidates import Candidates, gather
 from satchel.recall.features import features
-from satchel.recall.fusion import fuse, shares
+from satchel.recall.fusion import fuse, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.sheet import Sheet
@@ -37,7 +37,6 @@ class Examined:
         self.words = found.words
         self.columns = columns
         self.matched = matched
-        self.scores = fuse(columns) if self.sheet.size else np.zeros(0)
 
 
 def examine(store: Store, question: Question, where: Filter, *, wanted: int, now: datetime) -> Examined:
@@ -84,6 +83,7 @@ def rank(
     *,
     limit: int,
     now: datetime,
+    family: str,
     surroundings: bool,
     explain: bool,
 ) -> list[Hit]:
@@ -91,11 +91,13 @@ def rank(
     seen = examine(store, question, where, wanted=limit, now=now)
     if not seen.matched.any():
         return []
+    using = weights(family if question.vector is not None else "none")
+    scores = fuse(seen.columns, using)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(
         (int(place) for place in eligible),
-        key=lambda place: (-seen.scores[place], -traces[place].at, traces[place].id),
+        key=lambda place: (-scores[place], -traces[place].at, traces[place].id),
     )[:limit]
     memories = store.memories([traces[place].key for place in order])
     matching = _matching(seen)
@@ -103,8 +105,8 @@ def rank(
     for place in order:
         memory = memories.get(traces[place].key)
         if memory is not None:
-            parts = shares(seen.columns, place) if explain else None
-            hits.append(Hit(memory, float(seen.scores[place]), matching[place], parts))
+            parts = shares(seen.columns, place, using) if explain else None
+            hits.append(Hit(memory, float(scores[place]), matching[place], parts))
     return hits
 
 
