@@ -9,7 +9,7 @@ from satchel.recall.features import Lexical, rarity
 from satchel.recall.graph import SEEDS, spread
 from satchel.recall.question import QueryTerm, Question, corrected, index_term
 from satchel.recall.sheet import Sheet
-from satchel.recall.typos import near_terms
+from satchel.recall.typos import first_letter_slips, near_terms
 from satchel.store import Filter, Store
 
 __all__ = ["Candidates", "gather"]
@@ -23,6 +23,8 @@ DATED = 100
 # Of how many the surroundings are looked at, and how far.
 SURROUNDED = 100
 REACH = 4
+# How many words of a question may be taken for others.
+MOST_RESPELT = 4
 
 
 class Candidates(msgspec.Struct, frozen=True):
@@ -96,18 +98,24 @@ def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -
 
 def _respelt(store: Store, question: Question, unknown: Sequence[QueryTerm]) -> Question:
     """Terms that stand nowhere, replaced by those of the index they may have meant."""
-    unknown = [term for term in unknown if len(term.codes) == 1 and term.text.isalpha()]
+    unknown = [term for term in unknown if len(term.codes) == 1 and term.text.isalpha()][:MOST_RESPELT]
     if not unknown:
         return question
     _, counts = store.frequencies([index_term(term) for term in unknown])
     meant: dict[str, list[QueryTerm]] = {}
     for term, count in zip(unknown, counts, strict=True):
-        if count:
-            continue
-        near = near_terms(term.text, store.words_like(term.text, start=term.text[0]))
-        near = near or near_terms(term.text, store.words_like(term.text, start=""))
-        meant[term.text] = [corrected(term, found, weight) for found, weight in near]
+        if not count:
+            near = near_terms(term.text, _like(store, term.text))
+            meant[term.text] = [corrected(term, found, weight) for found, weight in near]
     if not any(meant.values()):
         return question
     terms = [new for term in question.terms for new in (meant.get(term.text) or [term])]
     return msgspec.structs.replace(question, terms=tuple(terms))
+
+
+def _like(store: Store, word: str) -> list[str]:
+    """Terms of the index with the same first letter; others only if one slip there makes them the word."""
+    other = first_letter_slips(word)
+    _, counts = store.frequencies(other)
+    there = [term for term, count in zip(other, counts, strict=True) if count]
+    return store.words_like(word, start=word[0]) + there

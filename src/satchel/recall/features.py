@@ -156,7 +156,8 @@ def _said(sheet: Sheet, question: Question) -> "Columns":
 def _looks(sheet: Sheet, question: Question) -> "Columns":
     tokens = np.array([trace.tokens for trace in sheet.traces], np.float64)
     at = np.array([trace.at for trace in sheet.traces], np.float64)
-    spread = at.max(initial=0) - at.min(initial=0) if sheet.size else 0.0
+    oldest, newest = (float(at.min()), float(at.max())) if sheet.size else (0.0, 0.0)
+    spoken = np.array([trace.tier == "conversation" for trace in sheet.traces], np.float64)
     first = np.ones(sheet.size)
     first[1:] = sheet.run[1:] != sheet.run[:-1]
     return {
@@ -167,7 +168,8 @@ def _looks(sheet: Sheet, question: Question) -> "Columns":
         "number_told": sheet.has_number,
         "number_wanted": sheet.has_number * question.asks_many,
         "opening": first,
-        "later": (at - at.min(initial=at[0] if sheet.size else 0)) / (spread or 1.0),
+        # What is asked about is more often told early in a conversation; of facts the newer count more.
+        "early": (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken,
         "dated": _dated(at, question),
     }
 
@@ -198,8 +200,7 @@ def _top(values: "Floats") -> "Floats":
 
 
 def _rank(values: "Floats") -> "Floats":
-    """The logarithm of the place in the ranking by this column."""
-    order = np.argsort(-values, kind="stable")
-    ranks = np.empty(len(values))
-    ranks[order] = np.arange(len(values))
-    return np.log1p(ranks)
+    """The logarithm of the place in the ranking by this column; equal values share the best of theirs."""
+    better = len(values) - np.searchsorted(np.sort(values), values, side="right")
+    found: Floats = np.log1p(better)
+    return found

@@ -43,7 +43,7 @@ PARTS = {
     "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
     "speaker": ("named", "other", "reply", "reply_to_me"),
     "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
-    "time": ("time_wanted", "later", "dated", "recent"),
+    "time": ("time_wanted", "early", "dated", "recent"),
     "graph": ("linked", "entities"),
     "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
 }  # fmt: skip

@@ -21,6 +21,21 @@ __all__ = ["QueryTerm", "Question", "read_question"]
 # A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
 MAX_TERMS = 64
 
+# Words that say how to answer, or that something was said at all, more often than what about.
+ASKING = 0.3
+_ASKING_WORDS = frozenset(
+    """
+    answer answers answered ask asked asking aspect aspects brief briefly bring brought chat chats clear
+    comprehensive conversation conversations describe described detail detailed details different discuss
+    discussed discussing discussion discussions everything exactly explain explained far finally first
+    help highlight item items key kind kinds list listed main many mention mentioned mentions much name
+    named number only order ordered overall overview point points provide provided question questions
+    recall remember remind said saying sequence session sessions share shared specific specifically
+    suggest suggested summarise summarize summary talk talked talking thing things think throughout time
+    times today told topic topics total type types various walk way ways
+    """.split()
+)
+
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bhow (?:long|old|recently)\b|\bwh(?:at|ich) (?:date|day|month|year|time)\b", re.IGNORECASE
@@ -63,7 +78,7 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
     for word in telling:
         codes = as_codes(word)
         if codes and len(terms) < MAX_TERMS:
-            terms.setdefault(codes, QueryTerm(word, codes))
+            terms.setdefault(codes, QueryTerm(word, codes, ASKING if word in _ASKING_WORDS else 1.0))
     return Question(
         text=text,
         terms=tuple(terms.values()),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "examine", "rank"]
 
-# A vector at least this near counts as a find of its own; nearer than most unrelated texts are.
-CLOSE = 0.4
+# A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
+CLOSE = 0.5
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0

@@ -5,7 +5,7 @@ import random
 import pytest
 from rapidfuzz.distance import DamerauLevenshtein
 
-from satchel.recall.typos import Vocabulary, near_terms
+from satchel.recall.typos import first_letter_slips, near_terms
 from satchel.terms import terms
 
 TEXT = """Caroline and Melanie talked about counseling, adoption agencies, running, kubernetes, postgres,
@@ -75,10 +75,14 @@ def test_no_more_terms_than_asked_for():
     assert near_terms("violix", vocabulary, limit=0) == []
 
 
-def test_a_vocabulary_built_once_gives_the_same_answers():
-    built = Vocabulary(WORDS)
-    assert near_terms("wether", built) == near_terms("wether", iter(WORDS))
-    assert set(built) == {word for word in WORDS if len(word) > 2 and word.isalpha()}
+def test_every_slip_in_the_first_letter_is_among_those_that_are_looked_up():
+    for word in ("violin", "weather", "cat"):
+        slips = first_letter_slips(word)
+        for term in ("iolin", "ivolin", "xviolin", "fiolin", "eather", "bat", "at", "scat"):
+            if DamerauLevenshtein.distance(word, term) == 1:
+                assert term in slips
+        assert all(DamerauLevenshtein.distance(form, slip) <= 1 for slip in slips for form in [word])
+    assert first_letter_slips("x1") == first_letter_slips("記憶") == []
 
 
 def test_no_near_term_is_overlooked():
