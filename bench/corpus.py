@@ -2,11 +2,15 @@
 
 import itertools
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from satchel.fields import KINDS
+from satchel.terms import QUESTION_WORDS
 
-__all__ = ["Corpus"]
+__all__ = ["PROJECTS", "Asked", "Corpus", "vocabulary"]
 
 ONSETS = [
     "b",
@@ -50,18 +54,57 @@ COMMON = [
     "what",
     "from",
 ]
+SPEAKERS = ["Ana", "Bram", "Chloe", "Davor", "Esra", "Femi", "Greta", "Hugo", "Ines", "Jonas", "Kaja", "Luis"]
+
+PROJECTS = 20
+# A day of one project: a session of about forty turns, one document, and notes for the rest.
+DAY = 64
+FIRST_DAY = datetime(2024, 1, 2, 9, tzinfo=UTC)
+SENTENCE = 12
+# How much of a text is of the day's theme, and how many words a theme has, some of them new: so the
+# vocabulary grows with the store, as names and identifiers make it grow.
+THEMATIC = 0.25
+THEME = 40
+COINED = 3
+# Words more frequent than this are nothing to ask for.
+TELLING = 100
+ASKED_FOR = 4
+
+# Beside what they ask for, only words that `satchel.terms` takes for a question's own, or that the texts have.
+SAID = [
+    "What did {speaker} say about the {0} of {1}, and the {2} {3}?",
+    "Why was {speaker} for {0} and {1} with the {2} of the {3}?",
+    "When did {speaker} have the {0} {1} and that {2} with {3}?",
+]
+KNOWN = [
+    "What do we know about the {0} with {1}, {2} and {3}?",
+    "Which {0} was it that had the {1} of {2} and {3}?",
+    "Where was the {0} {1} from {month}, with {2} and {3}?",
+]
+
+
+class Asked(NamedTuple):
+    """A question, and the `ref` of the memory that all its telling words stand in."""
+
+    text: str
+    misspelt: str
+    """The same with two letters of a word swapped, so that this word stands nowhere."""
+    ref: str
+    project: str
 
 
 class Corpus:
     """The same seed gives the same words and memories."""
 
-    def __init__(self, seed: int = 7, words: int = 30_000) -> None:
+    def __init__(self, seed: int = 7, words: int | Sequence[str] = 30_000) -> None:
+        """From so many words, made up here, or from those given, the most frequent first."""
+        self.seed = seed
         self.random = random.Random(seed)
-        made: dict[str, None] = dict.fromkeys(COMMON)
-        while len(made) < words:
-            made["".join(self._syllable() for _ in range(self.random.randint(1, 3)))] = None
+        made: dict[str, None] = dict.fromkeys(COMMON if isinstance(words, int) else words)
+        while isinstance(words, int) and len(made) < words:
+            made[_coined(self.random)] = None
         self.words = list(made)
-        self.cumulative = list(itertools.accumulate(1 / rank for rank in range(1, words + 1)))
+        self.cumulative = list(itertools.accumulate(1 / rank for rank in range(1, len(made) + 1)))
 
     def text(self, length: int) -> str:
         words = self.random.choices(self.words, cum_weights=self.cumulative, k=length)
@@ -84,5 +127,100 @@ class Corpus:
                 "ref": f"n{number}",
             }
 
-    def _syllable(self) -> str:
-        return self.random.choice(ONSETS) + self.random.choice(VOWELS) + self.random.choice(CODAS)
+    def days(self, count: int, projects: int = PROJECTS) -> Iterator[dict[str, object]]:
+        """So many memories of lives in projects, day by day; a larger count only adds to a smaller one."""
+        for start in range(0, count, DAY):
+            yield from itertools.islice(self._day(start // DAY, projects), count - start)
+
+    def questions(self, count: int, number: int, projects: int = PROJECTS) -> list[Asked]:
+        """Questions about as many of the first `count` memories of `days`, spread evenly; fewer of a few."""
+        return [self._question((2 * place + 1) * count // (2 * number), count, projects) for place in range(number)]
+
+    def _day(self, number: int, projects: int) -> Iterator[dict[str, object]]:
+        # By itself, so that a question needs no more than the day it is about.
+        rng = random.Random(f"{self.seed} {number}")
+        began = FIRST_DAY + timedelta(days=number // projects, minutes=rng.randrange(240))
+        theme = rng.sample(self.words[TELLING:], THEME - COINED) + [_coined(rng) for _ in range(COINED)]
+        project = f"project-{number % projects}"
+        here = {"project": project, "session": f"{project} {began:%Y-%m-%d}"}
+        speakers = rng.sample(SPEAKERS, 2)
+        turns = rng.randint(30, 50)
+        for place in range(DAY):
+            at = began + timedelta(minutes=place)
+            known: dict[str, object] = {"ref": f"m{number * DAY + place}", "project": project, "at": at.isoformat()}
+            if place < turns:
+                speaker, other = speakers[place % 2], speakers[1 - place % 2]
+                text = self._about(rng, theme, rng.lognormvariate(2.9, 0.7))
+                text = f"{other}, {text}" if rng.random() < 0.2 else text
+                yield known | here | {"text": text, "tier": "conversation", "speaker": speaker}
+            elif place < DAY - 1:
+                known |= {"title": self._about(rng, theme, 4)[:-1], "kind": rng.choice(KINDS)}
+                known |= {"tags": rng.choices(self.words[TELLING : TELLING + 50], k=rng.randint(1, 3))}
+                yield known | {"text": self._about(rng, theme, rng.lognormvariate(3.4, 0.7))}
+            else:
+                known |= {"title": f"{self._about(rng, theme, 4)[:-1]} of {at:%B %Y}", "source": f"{number}.md"}
+                parts = [self._about(rng, theme, rng.lognormvariate(4.2, 0.5)) for _ in range(rng.randint(3, 9))]
+                yield known | {"text": "\n\n".join(parts)}
+
+    def _about(self, rng: random.Random, theme: Sequence[str], length: float) -> str:
+        words = rng.choices(self.words, cum_weights=self.cumulative, k=max(4, int(length)))
+        words = [rng.choice(theme) if rng.random() < THEMATIC else word for word in words]
+        sentences = [words[start : start + SENTENCE] for start in range(0, len(words), SENTENCE)]
+        return " ".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
+
+    def _question(self, near: int, count: int, projects: int) -> Asked:
+        """About the first memory from a place on that has enough to ask for in one sentence."""
+        rng = random.Random(f"{self.seed} {near}?")
+        common = {*self.words[:TELLING], *QUESTION_WORDS, *map(str.lower, SPEAKERS)}
+        for place in itertools.chain(range(near, count), range(near)):
+            memory = next(itertools.islice(self._day(place // DAY, projects), place % DAY, None))
+            text = str(memory["text"])
+            sentence = rng.choice(text.replace(",", "").removesuffix(".").lower().split(". "))
+            telling = [word for word in dict.fromkeys(sentence.split()) if word not in common]
+            if len(telling) < ASKED_FOR:
+                continue
+            words = rng.sample(telling, ASKED_FOR)
+            asked = rng.choice(SAID if "speaker" in memory else KNOWN)
+            fields = {
+                "speaker": memory.get("speaker"),
+                "month": f"{datetime.fromisoformat(str(memory['at'])):%B %Y}",
+            }
+            longest = max(words, key=len)
+            swapped = [_slipped(word) if word == longest else word for word in words]
+            return Asked(
+                asked.format(*words, **fields),
+                asked.format(*swapped, **fields),
+                str(memory["ref"]),
+                str(memory["project"]),
+            )
+        raise ValueError(f"none of {count} memories has {ASKED_FOR} words to ask for")
+
+
+def vocabulary() -> list[str]:
+    """Some 24,000 words, most of them English: those that are one token in cl100k_base, in its order, which
+    is about that of their frequency."""
+    from splintr import Tokenizer
+
+    decode = Tokenizer.from_pretrained("cl100k_base").decode
+    pieces = (_decoded(decode, token) for token in range(100_256))
+    words = (piece[1:] for piece in pieces if re.fullmatch(" [a-z]{3,}", piece))
+    return list(dict.fromkeys([*COMMON, *words]))
+
+
+def _decoded(decode: Callable[[list[int]], str], token: int) -> str:
+    try:
+        return decode([token])
+    except ValueError:
+        # Half of a character.
+        return ""
+
+
+def _coined(rng: random.Random) -> str:
+    syllables = range(rng.randint(1, 3))
+    return "".join(rng.choice(ONSETS) + rng.choice(VOWELS) + rng.choice(CODAS) for _ in syllables)
+
+
+def _slipped(word: str) -> str:
+    """Two letters near its end swapped, or where they are the same one doubled."""
+    swapped = word[:-3] + word[-2] + word[-3] + word[-1:]
+    return swapped if swapped != word else word[:-1] + word[-2:]

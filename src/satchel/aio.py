@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from satchel.bag import Satchel
 from satchel.bag import open as open_bag
+from satchel.embed import Embedder
 from satchel.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["AsyncSatchel", "aopen"]
@@ -21,10 +22,15 @@ _NOT_AWAITED = frozenset({"scoped", "transaction"})
 
 
 async def aopen(
-    location: str | os.PathLike[str], *, counter: str | Counter = DEFAULT_COUNTER, create: bool = True
+    location: str | os.PathLike[str],
+    *,
+    counter: str | Counter = DEFAULT_COUNTER,
+    embedder: str | Embedder | None = None,
+    create: bool = True,
 ) -> "AsyncSatchel":
     """Open a store as `satchel.open` does, without blocking the event loop."""
-    return AsyncSatchel(await asyncio.to_thread(open_bag, location, counter=counter, create=create))
+    bag = await asyncio.to_thread(open_bag, location, counter=counter, embedder=embedder, create=create)
+    return AsyncSatchel(bag)
 
 
 class AsyncSatchel:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
 import msgspec
 
 from satchel.arguments import Choice, as_choices, as_draft, as_name, as_path, as_query, as_tags, check_known
-from satchel.embed import Embedder
-from satchel.errors import InputError, UnknownIdError
+from satchel.embed import Embedder, resolve_embedder
+from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, as_time, checked, utc_now
 from satchel.ids import normalise_prefix
 from satchel.indexing import Indexer
@@ -75,6 +75,9 @@ def open(
     Without an embedder the store's own is used, and `static` for a new one.
     """
     counting = find_counter(counter)
+    if embedder is not None:
+        # Refused before a store is made for it.
+        resolve_embedder(embedder)
     store = open_store(as_path(location), create=create)
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
@@ -119,6 +122,17 @@ class Satchel:
         """Write what is pending and let go of the store; views of it close with it."""
         self._store.close()
 
+    @property
+    def embedder(self) -> str | None:
+        """The name of the embedder whose vectors the store holds; None before there are any."""
+        held = self._store.embedding()
+        return held.name if held else None
+
+    @property
+    def embedder_trouble(self) -> str | None:
+        """Why the embedder failed last, where it did: what was saved then waits, and is found by its words."""
+        return self._indexer.trouble
+
     def scoped(
         self,
         *,
@@ -144,6 +158,7 @@ class Satchel:
         """All that this thread does inside is stored together, or not at all if an error leaves it."""
         with self._store.transaction():
             yield self
+        self._indexer.catch_up()
 
     def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
         """Remember a text. The fields are those of `Draft`; the same `ref` or `topic_key` updates."""
@@ -219,20 +234,23 @@ class Satchel:
         limit: int | None = None,
         ended: bool = False,
         frame: Frame | None = None,
+        explain: bool = False,
+        as_of: datetime | date | str | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
         """One text with what is worth most for its tokens; without a query what is pinned, then the newest.
 
         The budget is held against `text`, which `frame` may make of the block, such as a prompt around it.
+        `as_of` and `explain` are those of `search`; only what a query found can be explained.
         """
         budget = check_budget(token_budget)
         check_known("format", format, ("markdown",))
         most = enough_for(budget) if limit is None else check_limit(limit)
-        where = self._filter(**chosen, ended=ended)
+        where = self._filter(**chosen, ended=ended, as_of=as_of)
         if query is None:
             found = by_age(self._store.select(where, limit=most))
         else:
-            found = self._recall(as_query(query), where, limit=most, surroundings=True)
+            found = self._recall(as_query(query), where, limit=most, surroundings=True, explain=explain)
         block = fitted_context(found, budget=budget, counter=self.counter, frame=frame, pinned_first=query is None)
         self._store.touch([hit.memory.id for hit in block.hits], utc_now())
         return block
@@ -396,6 +414,17 @@ class Satchel:
         The old vectors serve until it is done. Stopped half-way, it goes on where it was.
         """
         return self._indexer.reembed(embedder, progress)
+
+    def catch_up(self, *, progress: Callable[[int], None] | None = None) -> int:
+        """Embed what waits for its vectors because its embedder failed or was not there; how many memories."""
+        done = 0
+        while made := self._indexer.catch_up():
+            done += made
+            if progress is not None:
+                progress(done)
+        if done and self._store.backlog(limit=1):
+            raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
+        return done
 
     def _recall(
         self, query: str, where: Filter, *, limit: int, surroundings: bool = False, explain: bool = False

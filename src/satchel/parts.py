@@ -1,5 +1,6 @@
 """What recall keeps of a memory beside its text: its passages, their terms, and what they look like."""
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -16,6 +17,9 @@ TIMES = 2
 NUMBERS = 4
 
 CODE_BYTES = 4
+
+_ASKING = frozenset("?？")
+_DIGIT = re.compile(r"\d")
 
 _TIME_WORDS = (
     "yesterday today tomorrow tonight week weekend month year day ago last next morning evening since "
@@ -62,14 +66,13 @@ def codes_of(memory: Memory) -> bytes:
 
 
 def _flags(passage: str, codes: bytes) -> int:
-    found = {codes[at : at + CODE_BYTES] for at in range(0, len(codes), CODE_BYTES)}
-    flags = ASKS if passage.rstrip()[-1:] in "?？" and passage.strip() else 0
-    flags |= TIMES if not found.isdisjoint(_codes(_TIME_WORDS)) else 0
-    flags |= NUMBERS if not found.isdisjoint(_codes(_NUMBER_WORDS)) or any(map(str.isdigit, passage)) else 0
+    found = memoryview(codes).cast("I")
+    flags = ASKS if passage.rstrip()[-1:] in _ASKING else 0
+    flags |= 0 if _codes(_TIME_WORDS).isdisjoint(found) else TIMES
+    flags |= NUMBERS if _DIGIT.search(passage) or not _codes(_NUMBER_WORDS).isdisjoint(found) else 0
     return flags
 
 
 @cache
-def _codes(words: str) -> frozenset[bytes]:
-    codes = term_codes(words)
-    return frozenset(codes[at : at + CODE_BYTES] for at in range(0, len(codes), CODE_BYTES))
+def _codes(words: str) -> frozenset[int]:
+    return frozenset(memoryview(term_codes(words)).cast("I"))

@@ -110,7 +110,7 @@ def fitted_hits(
 ) -> Hits:
     """The hits whose listing fits the budget: text under the given short ids, or JSON without any."""
     if names is None:
-        parts = [entry_json(hit.memory, detail=detail, score=hit.score) for hit in found]
+        parts = [_hit_json(hit, detail) for hit in found]
     else:
         pairs = zip(found, names, strict=True)
         parts = [entry(hit.memory, short_id=name, detail=detail) for hit, name in pairs]
@@ -129,6 +129,12 @@ def fitted_hits(
         omitted=len(found) - len(fitted.kept),
         smallest_budget=fitted.smallest_budget,
     )
+
+
+def _hit_json(hit: Hit, detail: Detail) -> str:
+    """With the parts of its score and the passage that matched, where they were asked for."""
+    passage = hit.passage if hit.parts is not None else None
+    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, passage=passage)
 
 
 def enough_for(budget: int | None) -> int:

@@ -11,8 +11,10 @@ import apsw
 import pytest
 
 import satchel
+from in_step import Letters, differences
+from old_store import make_old
 from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.migrations import MIGRATIONS, prepare
+from satchel.store.sqlite.migrations import MIGRATIONS, SCHEMA_VERSION, prepare
 
 CHANGING = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z")
 LINES = [b'{"text": "fig"}\n', b'{"text": "date", "tags": ["t"]}\n', b'{"text": "apple crumble", "ref": "a"}\n']
@@ -30,10 +32,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bag.backup(folder / "other.db")
     with satchel.open(folder / "other.db") as other:
         other.add("only in the backup")
+    make_old(folder / "notes.db", folder / "old.db")
     migrations = folder / "migrations"
-    migrations.mkdir()
-    shutil.copy(MIGRATIONS / "0001_initial.sql", migrations)
-    (migrations / "0002_extra.sql").write_text(
+    shutil.copytree(MIGRATIONS, migrations)
+    (migrations / f"{SCHEMA_VERSION + 1:04}_extra.sql").write_text(
         "CREATE TABLE extra (id TEXT PRIMARY KEY, size INTEGER);"
         "INSERT INTO extra SELECT id, length(text) FROM memory;"
         "CREATE INDEX extra_size ON extra (size);"
@@ -75,6 +77,19 @@ def migrate(path: Path, begin: Callable[[], object]) -> None:
         prepare(db, str(path), path.with_name("migrations"))
 
 
+def upgrade(path: Path, begin: Callable[[], object]) -> None:
+    """The same memories as the first version of the schema kept them, opened by this one."""
+    shutil.copy(path.with_name("old.db"), path)
+    begin()
+    satchel.open(path).close()
+
+
+def reembed(bag: satchel.Satchel) -> None:
+    """Twice, so that tables of vectors are made, filled, put in place and dropped."""
+    bag.reembed(Letters())
+    bag.reembed("none")
+
+
 def several(bag: satchel.Satchel) -> None:
     with bag.transaction():
         bag.add("fig")
@@ -93,7 +108,9 @@ OPERATIONS: dict[str, Callable[[Path, Callable[[], object]], object]] = {
     "strict import": on_bag(lambda bag: bag.import_(LINES, strict=True)),
     "a transaction of several": on_bag(several),
     "backup": on_bag(lambda bag: bag.backup(Path(bag._store.location).with_name("copy.db"))),
+    "reembed": on_bag(reembed),
     "restore": restore,
+    "upgrade": upgrade,
     "migration": migrate,
 }
 
@@ -109,6 +126,7 @@ def state(path: Path, *, more: str = "") -> bytes:
     undo_migration(path)
     with satchel.open(path) as bag:
         assert [check for check in bag.checks() if check.state == "failed"] == []
+        assert differences(bag) == []
         # The uses are best effort and no part of what was acknowledged.
         lines = [json.loads(line) for line in bag.export()]
         assert not more or bag.get(bag.add(more).id).text == more
@@ -120,9 +138,10 @@ def state(path: Path, *, more: str = "") -> bytes:
 
 def undo_migration(path: Path) -> None:
     with contextlib.closing(apsw.Connection(str(path))) as db:
-        if db.pragma("user_version") == 2:
+        if db.pragma("user_version") == SCHEMA_VERSION + 1:
             assert db.execute("SELECT count(*) FROM extra JOIN memory USING (id)").get == 3
-            db.execute("DROP TABLE extra; PRAGMA user_version = 1")
+            db.execute("DROP TABLE extra")
+            db.pragma("user_version", SCHEMA_VERSION)
 
 
 def form(content: bytes) -> bytes:

@@ -71,12 +71,12 @@ import json, os, resource, subprocess, sys, satchel
 folder, way, command = sys.argv[1:]
 path, filler = folder + "/notes.db", folder + "/filler"
 if way == "disk":
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=True)
     with open(filler, "wb") as file:
         file.write(bytes(1_000_000))
 else:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_200_000, hard))
 
 bag = satchel.open(path)
 said, error = [], None
@@ -114,7 +114,7 @@ def a_small_disk_can_be_mounted() -> bool:
     if shutil.which("unshare") is None:
         return False
     with tempfile.TemporaryDirectory() as folder:
-        command = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder]
+        command = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder]
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
 

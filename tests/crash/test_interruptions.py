@@ -62,14 +62,14 @@ def hooks() -> Iterator[Hooks]:
 
 
 # The other operations are the same statements again.
-@pytest.mark.parametrize("name", ["add", "update", "supersede", "purge", "import", "restore"])
+@pytest.mark.parametrize("name", ["add", "update", "supersede", "purge", "import", "reembed", "restore"])
 def test_an_interruption_at_any_moment_leaves_it_whole_or_undone(template: Path, inside: Path, hooks: Hooks, name):
     apsw.connection_hooks.append(hooks.interrupt)
     failures = assert_whole_or_not_at_all(template, inside, name, hooks.arm, hooks.disarm)
     assert failures >= 2
 
 
-@pytest.mark.parametrize("name", ["purge", "supersede", "migration"])
+@pytest.mark.parametrize("name", ["add", "purge", "supersede", "reembed", "migration"])
 def test_a_statement_that_fails_at_any_point_leaves_it_whole_or_undone(
     template: Path, inside: Path, hooks: Hooks, name
 ):

@@ -1,10 +1,11 @@
-"""An acknowledged write survives SIGKILL."""
+"""An acknowledged write survives SIGKILL, and no part of one is left."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import satchel
+from in_step import differences
 
 NURSERY = Path(__file__).with_name("nursery.py")
 KILLS = 200
@@ -17,15 +18,32 @@ def test_every_acknowledged_write_is_there_after_200_kills(path: Path, tmp_path:
     for stage in range(STAGES):
         folder = tmp_path / f"said{stage}"
         folder.mkdir()
-        numbers = map(str, (KILLS // STAGES, 4, 20261116 + stage))
-        done = subprocess.run(
-            [sys.executable, str(NURSERY), str(path), str(folder), *numbers], capture_output=True, timeout=120
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
+        kill_writers("write", path, folder, kills=KILLS // STAGES, seed=20261116 + stage)
         for file in folder.iterdir():
             said |= acknowledged(file.read_bytes())
         assert_all_there(path, said)
     assert len(said) > KILLS
+
+
+def test_passages_and_vectors_are_in_step_after_60_kills_of_whatever_changes_them(path: Path, tmp_path: Path):
+    satchel.open(path).close()
+    for stage in range(3):
+        folder = tmp_path / f"said{stage}"
+        folder.mkdir()
+        kill_writers("churn", path, folder, kills=20, seed=stage)
+        assert sum(file.stat().st_size > 0 for file in folder.iterdir()) > 5
+        with satchel.open(path) as bag:
+            assert [check for check in bag.checks() if check.state == "failed"] == []
+            assert differences(bag) == []
+            bag.reembed("static")
+            assert [check for check in bag.checks() if check.state != "ok"] == []
+            assert differences(bag) == []
+
+
+def kill_writers(work: str, path: Path, folder: Path, *, kills: int, seed: int) -> None:
+    arguments = [work, path, folder, kills, 4, seed]
+    done = subprocess.run([sys.executable, str(NURSERY), *map(str, arguments)], capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def acknowledged(output: bytes) -> dict[str, int]:

@@ -146,7 +146,7 @@ def test_completion_prints_a_script_for_the_shell(cli: Cli, shell: str):
     ("words", "position", "wanted"),
     [
         ("satchel sea", 1, {"search"}),
-        ("satchel re", 1, {"relate", "restore"}),
+        ("satchel re", 1, {"reembed", "relate", "restore"}),
         ("satchel list --kind pre", 3, {"preference"}),
         ("satchel add --tier w", 3, {"working"}),
         ("satchel search --tok", 2, {"--token-budget"}),

@@ -39,8 +39,9 @@ def test_control_characters_never_reach_a_listing(cli: Cli, hostile: satchel.Mem
 
 
 def test_a_project_whose_name_has_a_line_end_stays_on_one_row(cli: Cli, hostile: satchel.Memory):
-    rows = [line for line in cli("stats").stdout.split("\n") if line]
+    *rows, last = [line for line in cli("stats").stdout.split("\n") if line]
     assert all(row.split()[-1][0].isdigit() for row in rows)
+    assert last.startswith("embedder  static:")
 
 
 def test_json_gives_control_characters_back_escaped(cli: Cli, hostile: satchel.Memory):

@@ -40,8 +40,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), BAD_INPUT)
     except SatchelError as error:
         return _complain(str(error), FAILURE)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped", INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        return _complain(str(stop) or "stopped", INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has gone; Python must not try to flush into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

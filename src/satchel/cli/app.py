@@ -26,6 +26,7 @@ COMMANDS = {
     "backup": "satchel.cli.move",
     "restore": "satchel.cli.move",
     "doctor": "satchel.cli.care",
+    "reembed": "satchel.cli.care",
     "tokens": "satchel.cli.count",
     "completion": "satchel.cli.care",
 }
@@ -57,7 +58,18 @@ class LazyCommands(click.Group):
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="satchel %(version)s")
 @click.option("--db", metavar="FILE", help="The store; SATCHEL_DB or the user's data folder else.")
+@click.option(
+    "--embedder",
+    metavar="SPEC",
+    help="Who makes vectors: static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]; "
+    "SATCHEL_EMBEDDER or the store's own else.",
+)
 @click.pass_context
-def app(ctx: click.Context, db: str | None) -> None:
+def app(ctx: click.Context, db: str | None, embedder: str | None) -> None:
     """Memory for LLM agents that fits the token budget you give it."""
-    ctx.obj = db
+    if embedder is not None:
+        from satchel.embed import resolve_embedder
+
+        # Most commands embed nothing; a wrong word is wrong before all of them.
+        resolve_embedder(embedder)
+    ctx.obj = {"db": db, "embedder": embedder}

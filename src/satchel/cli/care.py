@@ -1,12 +1,26 @@
-"""Commands for the upkeep: doctor, completion."""
+"""Commands for the upkeep: doctor, reembed, completion."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from functools import partial
 
 import click
 from click.shell_completion import get_completion_class
 
-from satchel.cli.options import json_option, location, open_store_for, store_options
-from satchel.cli.output import note, print_json, print_rows, print_text
+from satchel.bag import Satchel
+from satchel.cli.options import (
+    about_this_store,
+    embedder_option,
+    json_option,
+    location,
+    open_store_for,
+    store_options,
+)
+from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
+from satchel.embed import resolve_embedder
 
-__all__ = ["completion_command", "doctor_command"]
+__all__ = ["completion_command", "doctor_command", "reembed_command"]
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -17,7 +31,7 @@ SHELLS = ("bash", "zsh", "fish")
 @json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool) -> None:
-    """Check the health of the store. Integrity, indexes, SQLite version, permissions, log."""
+    """Check the health of the store. Integrity, indexes, vectors, SQLite version, permissions, log."""
     with open_store_for(db) as bag:
         done = bag.repair() if fix else []
         checks = bag.checks()
@@ -26,11 +40,56 @@ def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool)
     else:
         marks = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
         print_text(f"{location(db)}\n")
-        print_rows([(marks[check.state], check.name, check.detail) for check in checks])
+        print_rows([(marks[check.state], check.name, about_this_store(check.detail, db)) for check in checks])
         for line in done:
             note(line)
     if any(check.state == "failed" for check in checks):
         ctx.exit(1)
+
+
+@click.command("reembed")
+@partial(
+    embedder_option,
+    text="The new one: static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
+)
+@store_options
+@json_option
+def reembed_command(embedder: str | None, db: str | None, as_json: bool) -> None:
+    """Make all vectors anew. By another embedder, or by the store's own; if memories wait for vectors of
+    that one, only theirs. The old ones serve until it is done, and what was stopped goes on where it was.
+    """
+    started = time.monotonic()
+    try:
+        with _opened_to_reembed(db, embedder) as (bag, own), counting_bar("embedding") as show:
+            waited = bag.catch_up(progress=lambda done: show(done, None)) if own else 0
+            embedded = waited or bag.reembed(embedder, progress=show)
+            name = bag.embedder
+    except KeyboardInterrupt:
+        raise click.Abort("stopped; the same command goes on where it was") from None
+    if as_json:
+        print_json({"embedded": embedded, "embedder": name})
+    elif name == "none":
+        print_text("there are no vectors any more; searches go by words alone\n")
+    else:
+        what = "passage" if embedded == 1 else "passages"
+        if waited:
+            what = "memory that waited" if waited == 1 else "memories that waited"
+        print_text(f"embedded {embedded:,} {what} by {name} in {time.monotonic() - started:.1f} s\n")
+
+
+@contextlib.contextmanager
+def _opened_to_reembed(db: str | None, embedder: str | None) -> Iterator[tuple[Satchel, bool]]:
+    """The store, and whether its own embedder is meant, which then is at hand.
+
+    Opened with another one it would be refused.
+    """
+    with open_store_for(db) as bag:
+        own = bag.embedder
+        if embedder is None or resolve_embedder(embedder).name != own:
+            yield bag, embedder is None
+            return
+    with open_store_for(db, embedder=embedder) as bag:
+        yield bag, True
 
 
 @click.command("completion")

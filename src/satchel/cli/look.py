@@ -7,12 +7,16 @@ import click
 import msgspec
 
 from satchel.bag import Satchel
+from satchel.cli.explanation import explain_hits
 from satchel.cli.options import (
     BUDGET,
     COUNT,
     LIMIT,
+    as_of_option,
     detail_option,
+    embedder_option,
     ended_option,
+    explain_option,
     filter_options,
     json_option,
     open_store_for,
@@ -94,10 +98,13 @@ def list_command(
 @click.option("--limit", type=LIMIT, default=10, show_default=True, help="At most this many.")
 @click.option("--token-budget", type=BUDGET, help="At most this many tokens in what is printed.")
 @click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
+@explain_option
 @filter_options
 @ended_option
+@as_of_option
 @scope_options
 @detail_option("standard")
+@embedder_option
 @store_options
 @json_option
 def search_command(
@@ -105,15 +112,18 @@ def search_command(
     limit: int,
     token_budget: int | None,
     counter: str | None,
+    explain: bool,
     chosen: dict[str, Any],
     ended: bool,
+    as_of: str | None,
     scope: dict[str, str | None],
     detail: Detail,
+    embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Find memories by any of the words of QUERY, best first."""
-    with open_store_for(db, scope, counter=counter) as bag:
+    """Find memories by what QUERY says or asks, best first."""
+    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         hits = bag.search(
             query,
             limit=limit,
@@ -121,14 +131,20 @@ def search_command(
             ended=ended,
             detail=detail,
             format="json" if as_json else "text",
+            explain=explain,
+            as_of=as_of,
             **chosen,
         )
         if as_json:
             print_text(hits.text)
         else:
             print_listing(hits.text)
+            if explain:
+                # What is printed to be handed on stays within its budget.
+                explain_hits(hits, bag.short_ids([hit.memory for hit in hits]), apart=token_budget is not None)
         if remark := _remark(hits, len(hits), hits.omitted, token_budget):
             note(remark)
+        _tell_of_words_alone(bag, embedder)
 
 
 @click.command("context")
@@ -147,9 +163,12 @@ def search_command(
     "--format", "layout", type=click.Choice(["markdown"]), default="markdown", show_default=True, help="Its form."
 )
 @click.option("--limit", type=LIMIT, help="Choose among this many; as many as could fit if none is given.")
+@explain_option
 @filter_options
 @ended_option
+@as_of_option
 @scope_options
+@embedder_option
 @store_options
 @json_option
 def context_command(
@@ -158,14 +177,17 @@ def context_command(
     counter: str | None,
     layout: Any,
     limit: int | None,
+    explain: bool,
     chosen: dict[str, Any],
     ended: bool,
+    as_of: str | None,
     scope: dict[str, str | None],
+    embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
     """Pack what matters for QUERY into one text. Without QUERY what is pinned, then the newest."""
-    with open_store_for(db, scope, counter=counter) as bag:
+    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         block = bag.context(
             query,
             token_budget=token_budget,
@@ -173,12 +195,18 @@ def context_command(
             limit=limit,
             ended=ended,
             frame=_context_json if as_json else None,
+            explain=explain,
+            as_of=as_of,
             **chosen,
         )
         print_text(block.text)
+        if explain:
+            explain_hits(block.hits, bag.short_ids([hit.memory for hit in block.hits]), apart=True, titled=True)
         nothing = "no memories here" if query is None else "nothing matched"
         if remark := _remark(block, block.facts_included, block.facts_omitted, token_budget, nothing=nothing):
             note(remark)
+        if query is not None:
+            _tell_of_words_alone(bag, embedder)
 
 
 @click.command("timeline")
@@ -239,9 +267,9 @@ def history_command(identifier: str, scope: dict[str, str | None], db: str | Non
 def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Count the memories by kind, tier, status and project."""
     with open_store_for(db, scope) as bag:
-        stats = bag.stats()
+        stats, embedder = bag.stats(), bag.embedder
     if as_json:
-        print_json(stats)
+        print_json(msgspec.structs.asdict(stats) | {"embedder": embedder})
         return
     rows = [
         ("memories", f"{stats.memories:,}"),
@@ -255,6 +283,8 @@ def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -
     if stats.oldest and stats.newest:
         rows += [("oldest", str(stats.oldest.date())), ("newest", str(stats.newest.date()))]
     print_rows(rows, right=1)
+    if embedder:
+        print_rows([("embedder", embedder)])
 
 
 def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
@@ -294,6 +324,14 @@ def _remark(
         )
     left_out = f"; {omitted} more did not fit" if omitted else ""
     return f"{found.token_count:,} of {budget:,} tokens{left_out}"
+
+
+def _tell_of_words_alone(bag: Satchel, embedder: str | None) -> None:
+    """A question is sent to a server only if its address is given, not because a store records it."""
+    if bag.embedder_trouble:
+        note(f"searched by words alone: {bag.embedder_trouble}")
+    elif embedder is None and (own := bag.embedder) and own.startswith("openai:"):
+        note(f"searched by words alone; by meaning too with --embedder {own}")
 
 
 def _change_lines(change: Change) -> str:

@@ -9,6 +9,7 @@ import click
 
 from satchel.bag import restore
 from satchel.cli.options import (
+    embedder_option,
     filter_options,
     json_option,
     location_to_write,
@@ -46,6 +47,7 @@ def export_command(
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Import nothing if any line is bad.")
 @scope_options
+@embedder_option
 @store_options
 @json_option
 @click.pass_context
@@ -54,11 +56,12 @@ def import_command(
     source: Path,
     strict: bool,
     scope: dict[str, str | None],
+    embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
     """Bring in JSON lines. FILE may be `-` for standard input; twice is the same as once."""
-    with _opened(source) as lines, open_store_for(db, scope, create=True) as bag:
+    with _opened(source) as lines, open_store_for(db, scope, create=True, embedder=embedder) as bag:
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:
             done = bag.import_(lines, strict=strict, progress=progress)

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import click
 
 from satchel.bag import Satchel
 from satchel.bag import open as open_bag
+from satchel.embed import resolve_embedder
 from satchel.errors import InputError
 from satchel.fields import KINDS, STATUSES, TIERS
 from satchel.limits import check_budget, check_limit
@@ -21,9 +23,13 @@ __all__ = [
     "BUDGET",
     "COUNT",
     "LIMIT",
+    "about_this_store",
+    "as_of_option",
     "default_location",
     "detail_option",
+    "embedder_option",
     "ended_option",
+    "explain_option",
     "filter_options",
     "json_option",
     "location",
@@ -34,6 +40,8 @@ __all__ = [
 ]
 
 Command = Callable[..., Any]
+
+EMBEDDER_VARIABLE = "SATCHEL_EMBEDDER"
 
 
 class _Budget(click.ParamType[int | None]):
@@ -58,7 +66,9 @@ BUDGET = _Budget()
 LIMIT = _Limit(least=1)
 COUNT = _Limit(least=0)
 
+as_of_option = click.option("--as-of", metavar="TIME", help="As it was known and held then, as ISO 8601.")
 ended_option = click.option("--ended", is_flag=True, help="Also what is forgotten or not valid yet.")
+explain_option = click.option("--explain", is_flag=True, help="Also why: the parts of each score, as a table.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -75,6 +85,16 @@ def detail_option(default: str) -> Callable[[Command], Command]:
 def store_options(command: Command) -> Command:
     """--db, after the command's name too."""
     return click.option("--db", metavar="FILE", help="The store to use.")(command)
+
+
+def embedder_option(command: Command, *, text: str = "Who makes vectors; `satchel --help` names them.") -> Command:
+    """--embedder, after the name of a command that embeds; without it SATCHEL_EMBEDDER, or None."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        return command(*args, embedder=_embedder_spec(options.pop("embedder")), **options)
+
+    return click.option("--embedder", metavar="SPEC", help=text)(wrapped)
 
 
 def scope_options(command: Command, *, text: str = "Only in this {field}.") -> Command:
@@ -118,11 +138,29 @@ def filter_options(command: Command) -> Command:
 
 def location(db: str | None) -> str:
     """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
-    root: str | None = click.get_current_context().find_root().obj
-    given = root if db is None else db
+    given = _given("db", db)
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file, or leave it out")
     return given or os.environ.get("SATCHEL_DB") or str(default_location())
+
+
+def _embedder_spec(embedder: str | None) -> str | None:
+    given = _given("embedder", embedder)
+    if given is not None:
+        return given
+    named = os.environ.get(EMBEDDER_VARIABLE, "").strip()
+    if named:
+        try:
+            resolve_embedder(named)
+        except InputError as error:
+            raise InputError(f"{EMBEDDER_VARIABLE}: {error}") from error
+    return named or None
+
+
+def _given(name: str, value: str | None) -> str | None:
+    """What stands after the command's name, or else before it."""
+    before: str | None = click.get_current_context().find_root().obj[name]
+    return before if value is None else value
 
 
 def location_to_write(db: str | None) -> str:
@@ -145,8 +183,19 @@ def open_store_for(
     *,
     create: bool = False,
     counter: str | None = None,
+    embedder: str | None = None,
 ) -> Satchel:
     """The store a command works on, inside the scope its options name."""
     place = location_to_write(db) if create else location(db)
     counting = counter or DEFAULT_COUNTER
-    return open_bag(place, create=create, counter=counting).scoped(**(scope or {}))
+    try:
+        bag = open_bag(place, create=create, counter=counting, embedder=embedder)
+    except InputError as error:
+        raise InputError(about_this_store(str(error), db)) from error
+    return bag.scoped(**(scope or {}))
+
+
+def about_this_store(advice: str, db: str | None) -> str:
+    """The commands that a text advises, made to work on the store of --db."""
+    given = _given("db", db)
+    return advice if given is None else advice.replace("`satchel ", f"`satchel --db {shlex.quote(given)} ")

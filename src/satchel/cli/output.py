@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -10,7 +10,17 @@ from satchel.errors import SatchelError
 from satchel.render import clean
 from satchel.tokens import repair_surrogates
 
-__all__ = ["note", "print_json", "print_listing", "print_rows", "print_text", "progress_bar", "write_bytes"]
+__all__ = [
+    "aligned",
+    "counting_bar",
+    "note",
+    "print_json",
+    "print_listing",
+    "print_rows",
+    "print_text",
+    "progress_bar",
+    "write_bytes",
+]
 
 
 def print_text(text: str) -> None:
@@ -36,42 +46,65 @@ def note(text: str) -> None:
         sys.stderr.write(repair_surrogates(text) + "\n")
 
 
-def print_listing(text: str) -> None:
-    """Entries whose headings stand at the margin; those are set off on a terminal."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        print_text(text)
+def print_listing(text: str, *, apart: bool = False) -> None:
+    """Entries whose headings stand at the margin, which a terminal sets off; `apart` puts them on stderr."""
+    stream = sys.stderr if apart else sys.stdout
+    if stream is None or not stream.isatty():
+        if apart:
+            note(text.removesuffix("\n"))
+        else:
+            print_text(text)
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(stderr=apart, highlight=False, soft_wrap=True)
     for line in text.splitlines():
         console.print(Text(line, style="" if line.startswith(" ") else "bold cyan"))
 
 
 def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
     """Columns under each other, one of them to the right."""
+    print_text(aligned(rows, right=() if right is None else (right,)))
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> str:
+    """Lines of columns under each other, some of them to the right."""
     rows = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = [
-            cell.rjust(width) if column == right else cell.ljust(width)
+            cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    print_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 @contextlib.contextmanager
 def progress_bar(total: int | None, label: str) -> Iterator[Callable[[int], None]]:
     """A function that takes progress in bytes; a bar is drawn on a terminal only."""
+    done = 0
+
+    def advance(amount: int) -> None:
+        nonlocal done
+        done += amount
+        show(done, total)
+
+    with counting_bar(label, total) as show:
+        yield advance
+
+
+@contextlib.contextmanager
+def counting_bar(label: str, total: int | None = None) -> Iterator[Callable[[int, int | None], None]]:
+    """A function that takes how many are done, and of how many; a bar is drawn on a terminal only."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda done, total: None
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
-        yield lambda amount: progress.update(task, advance=amount)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from satchel.cli.options import json_option, open_store_for, scope_options, store_options
+from satchel.cli.options import embedder_option, json_option, open_store_for, scope_options, store_options
 from satchel.cli.output import note, print_json, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
@@ -53,12 +53,14 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
 @field_options
 @partial(scope_options, text="It belongs to this {field}.")
+@embedder_option
 @store_options
 @json_option
 def add_command(
     text: str | None,
     file: Path | None,
     scope: dict[str, str | None],
+    embedder: str | None,
     db: str | None,
     as_json: bool,
     **fields: Any,
@@ -68,8 +70,8 @@ def add_command(
     draft = Draft(_content("-" if piped else text, file), **_given(fields))
     # Refused before a store is made for it.
     new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
-    with open_store_for(db, scope, create=True) as bag:
-        _show(bag.add_many([draft])[0], as_json=as_json)
+    with open_store_for(db, scope, create=True, embedder=embedder) as bag:
+        _show(bag.add_many([draft])[0], as_json=as_json, trouble=bag.embedder_trouble)
 
 
 @click.command("update")
@@ -78,6 +80,7 @@ def add_command(
 @click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Empty this field; repeatable.")
 @field_options
 @scope_options
+@embedder_option
 @store_options
 @json_option
 def update_command(
@@ -85,6 +88,7 @@ def update_command(
     text: str | None,
     clear: tuple[str, ...],
     scope: dict[str, str | None],
+    embedder: str | None,
     db: str | None,
     as_json: bool,
     **fields: Any,
@@ -93,8 +97,8 @@ def update_command(
     changes = _given(fields) | dict.fromkeys(clear)
     if text is not None:
         changes["text"] = _content(text, None)
-    with open_store_for(db, scope) as bag:
-        _show(bag.update(identifier, **changes), as_json=as_json)
+    with open_store_for(db, scope, embedder=embedder) as bag:
+        _show(bag.update(identifier, **changes), as_json=as_json, trouble=bag.embedder_trouble)
 
 
 @click.command("forget")
@@ -180,7 +184,9 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
-def _show(memory: Memory, *, as_json: bool) -> None:
+def _show(memory: Memory, *, as_json: bool, trouble: str | None) -> None:
+    if trouble:
+        note(f"not embedded yet, and found by its words meanwhile: {trouble}")
     if as_json:
         print_json(compact(memory))
         return

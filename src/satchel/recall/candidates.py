@@ -1,13 +1,14 @@
 """Which memories are looked at closely: all of a small scope, else what the indexes bring and its surroundings."""
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import numpy as np
 
 from satchel.recall.features import Lexical, rarity
 from satchel.recall.graph import SEEDS, spread
-from satchel.recall.question import QueryTerm, Question, corrected, index_term
+from satchel.recall.question import QueryTerm, Question, corrected, index_term, term_code
 from satchel.recall.sheet import Sheet
 from satchel.recall.typos import first_letter_slips, near_terms
 from satchel.store import Filter, Store
@@ -47,7 +48,8 @@ def _whole(store: Store, question: Question, where: Filter) -> Candidates:
     counts = [_standing(sheet, term) for term in terms]
     if 0 in counts:
         unknown = [term for term, count in zip(terms, counts, strict=True) if not count]
-        question = _respelt(store, question, unknown)
+        here = frozenset(sheet.codes.tolist())
+        question = _respelt(store, question, unknown, lambda term: term_code(term) in here)
         counts = [_standing(sheet, term) for term in question.terms]
     weights = rarity(sheet.size, np.array(counts, np.float64))
     return Candidates(sheet, question, Lexical(sheet, question, weights))
@@ -96,8 +98,13 @@ def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -
         yield from store.between(where, span.start, span.end, limit=DATED)
 
 
-def _respelt(store: Store, question: Question, unknown: Sequence[QueryTerm]) -> Question:
-    """Terms that stand nowhere, replaced by those of the index they may have meant."""
+def _respelt(
+    store: Store,
+    question: Question,
+    unknown: Sequence[QueryTerm],
+    stands: Callable[[str], bool] = lambda term: True,
+) -> Question:
+    """Terms that stand nowhere, replaced by those of the index they may have meant, where these stand here."""
     unknown = [term for term in unknown if len(term.codes) == 1 and term.text.isalpha()][:MOST_RESPELT]
     if not unknown:
         return question
@@ -105,12 +112,15 @@ def _respelt(store: Store, question: Question, unknown: Sequence[QueryTerm]) -> 
     meant: dict[str, list[QueryTerm]] = {}
     for term, count in zip(unknown, counts, strict=True):
         if not count:
-            near = near_terms(term.text, _like(store, term.text))
+            near = near_terms(term.text, filter(stands, _like(store, term.text)))
             meant[term.text] = [corrected(term, found, weight) for found, weight in near]
     if not any(meant.values()):
         return question
-    terms = [new for term in question.terms for new in (meant.get(term.text) or [term])]
-    return msgspec.structs.replace(question, terms=tuple(terms))
+    terms = {term.codes: term for term in question.terms if not meant.get(term.text)}
+    for new in itertools.chain.from_iterable(meant.values()):
+        # What the question also spells as it should be counts once.
+        terms.setdefault(new.codes, new)
+    return msgspec.structs.replace(question, terms=tuple(terms.values()))
 
 
 def _like(store: Store, word: str) -> list[str]:

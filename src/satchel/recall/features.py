@@ -119,18 +119,19 @@ def _vectors(sheet: Sheet, question: Question) -> "Columns":
         return found | {f"{name}/top": zero for name in names} | {
             "passage_meaning/rank": zero, "around_meaning/rank": zero,
         }  # fmt: skip
+    asked = question.vector.astype(np.float64)
     passages = sheet.vectors(len(question.vector))
     memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
     around, far = sheet.around(memories, NEAR, FAR)
-    best = sheet.best((passages @ question.vector).astype(np.float64))
+    best = _settled(sheet.best(passages @ asked))
     found = {
-        "meaning": memories @ question.vector,
+        "meaning": memories @ asked,
         "passage_meaning": best,
-        "around_meaning": unit(around) @ question.vector,
-        "far_meaning": unit(far) @ question.vector,
-        "thread_meaning": unit(sheet.thread_total(memories)) @ question.vector,
+        "around_meaning": unit(around) @ asked,
+        "far_meaning": unit(far) @ asked,
+        "thread_meaning": unit(sheet.thread_total(memories)) @ asked,
     }
-    found = {name: column.astype(np.float64) for name, column in found.items()}
+    found = {name: _settled(column) for name, column in found.items()}
     return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
         "passage_meaning/rank": _rank(best),
         "around_meaning/rank": _rank(found["around_meaning"]),
@@ -191,6 +192,12 @@ def _answers(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
         "answer*before": asked * columns["before"],
         "answer*before_meaning": asked * columns["before_meaning"],
     }
+
+
+def _settled(cosines: "Floats") -> "Floats":
+    """Without the noise of the last digits, which would rank equal texts apart."""
+    rounded: Floats = cosines.round(6)
+    return rounded
 
 
 def _top(values: "Floats") -> "Floats":

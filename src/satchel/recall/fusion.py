@@ -28,7 +28,7 @@ HAND_SET = {
     "doubt": -2.0,
     "contradicted": -1.0,
     "recent": 0.5,
-    "used": 0.15,
+    "used": 0.05,
     "pinned": 1.0,
     "linked": 2.5,
 }
@@ -71,8 +71,9 @@ def family(embedder: str) -> str:
 
 @cache
 def weights(family: str) -> Weights:
-    raw = FILE.read_bytes()
-    return msgspec.json.decode(raw, type=Fitted).families[family]
+    """The weights of a family; those of the default embedder where it has none of its own."""
+    families = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+    return families.get(family) or families["static"]
 
 
 def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
@@ -85,11 +86,19 @@ def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
     return found
 
 
-def shares(columns: Mapping[str, "Floats"], place: int, chosen: Weights) -> dict[str, float]:
-    """What each part adds to one memory's log-odds, beside what the average candidate has of it."""
+def shares(
+    columns: Mapping[str, "Floats"], place: int, chosen: Weights, *, threaded: bool = True
+) -> dict[str, float]:
+    """What each part adds to one memory's log-odds, beside what the average candidate has of it.
+
+    A memory that is not `threaded` is a session of its own, and what counts there are its words.
+    """
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for name, weight in (chosen.columns | HAND_SET).items():
         found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
+    if not threaded:
+        found["words"] += found["session"]
+        found["session"] = 0.0
     return {part: round(value, 3) for part, value in found.items()}
 
 

@@ -25,31 +25,50 @@ LINKS = 200
 FAINT = 0.05
 
 
-def spread(store: Store, where: Filter, seeds: Mapping[int, float]) -> tuple[dict[int, float], set[int]]:
-    """How active each memory becomes that is related to the seeds, and which are contradicted by one.
+def spread(store: Store, where: Filter, seeds: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
+    """How active each memory becomes that is related to the seeds, and how strongly one contradicts which.
 
     A link passes on half of what reaches it, times its strength; a memory has what the strongest brings.
+    Nothing comes back to where it came from, and nothing reaches what is contradicted.
     """
-    active: dict[int, float] = {}
-    refuted: set[int] = set()
-    front = dict(seeds)
+    links: dict[int, list[Link]] = {}
+    refuted: dict[int, float] = {}
+    front = list(seeds)
     for _ in range(DEPTH):
-        if not front:
-            break
-        reached: dict[int, float] = {}
-        for link in store.links(list(front), where, limit=LINKS):
-            if link.kind == "contradicts":
-                refuted.add(_refuted(link))
-            passed = DECAY * link.strength * front[link.origin]
-            if passed > max(active.get(link.key, 0.0), FAINT):
-                reached[link.key] = max(passed, reached.get(link.key, 0.0))
-        active |= reached
-        front = reached
+        for link in store.links(front, where, limit=LINKS) if front else ():
+            links.setdefault(link.origin, []).append(link)
+            if (against := _refuted(link)) is not None:
+                refuted[against] = max(link.strength, refuted.get(against, 0.0))
+        front = list({link.key: None for key in front for link in links.get(key, ()) if link.key not in links})
+    active: dict[int, float] = {}
+    for seed, strength in seeds.items():
+        for key, passed in _reached(links, seed, strength).items():
+            active[key] = max(passed, active.get(key, 0.0))
     return active, refuted
 
 
-def _refuted(link: Link) -> int:
+def _reached(links: Mapping[int, Sequence[Link]], seed: int, strength: float) -> dict[int, float]:
+    """What one seed brings to each memory at most `DEPTH` links away."""
+    found: dict[int, float] = {}
+    front = {seed: strength}
+    for _ in range(DEPTH):
+        reached: dict[int, float] = {}
+        for origin, brought in front.items():
+            for link in links.get(origin, ()):
+                if link.key in (seed, _refuted(link)):
+                    continue
+                passed = DECAY * link.strength * brought
+                if passed > max(found.get(link.key, 0.0), FAINT):
+                    reached[link.key] = max(passed, reached.get(link.key, 0.0))
+        found |= reached
+        front = reached
+    return found
+
+
+def _refuted(link: Link) -> int | None:
     """The memory that a contradiction speaks against."""
+    if link.kind != "contradicts":
+        return None
     return link.key if link.outgoing else link.origin
 
 

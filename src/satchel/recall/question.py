@@ -1,6 +1,7 @@
 """What a question asks for: its terms, whom it names, which times, and its vector."""
 
 import re
+import zlib
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -23,24 +24,27 @@ MAX_TERMS = 64
 
 # Words that say how to answer, or that something was said at all, more often than what about.
 ASKING = 0.3
-_ASKING_WORDS = frozenset(
-    """
-    answer answers answered ask asked asking aspect aspects brief briefly bring brought chat chats clear
-    comprehensive conversation conversations describe described detail detailed details different discuss
-    discussed discussing discussion discussions everything exactly explain explained far finally first
-    help highlight item items key kind kinds list listed main many mention mentioned mentions much name
-    named number only order ordered overall overview point points provide provided question questions
-    recall remember remind said saying sequence session sessions share shared specific specifically
-    suggest suggested summarise summarize summary talk talked talking thing things think throughout time
-    times today told topic topics total type types various walk way ways
-    """.split()
-)
+_ASKED = """
+answer answers answered ask asked asking aspect aspects brief briefly bring brought chat chats clear
+comprehensive conversation conversations describe described detail detailed details different discuss
+discussed discussing discussion discussions everything exactly explain explained far finally first
+help highlight item items key kind kinds list listed main many mention mentioned mentions much name
+named number only order ordered overall overview point points provide provided question questions
+recall remember remind said saying sequence session sessions share shared specific specifically
+suggest suggested summarise summarize summary talk talked talking thing things think throughout time
+times today told topic topics total type types various walk way ways
+"""
+_ASKING_WORDS = frozenset(_ASKED.split())
 
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bhow (?:long|old|recently)\b|\bwh(?:at|ich) (?:date|day|month|year|time)\b", re.IGNORECASE
 )
 _ASKS_MANY = re.compile(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+
+_LAST_LATIN = "\u024f"
+# What a stem that would be stemmed further may have lost: "databas" is the stem of "database", not of itself.
+_ENDINGS = ("", "e", "s", "es", "ed", "ing", "ly", "ion", "y", "ate", "ness")
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
@@ -63,6 +67,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     first_person: bool
     asks_when: bool
     asks_many: bool
+    latin: bool = True
+    """Whether all of its letters are Latin ones."""
     vector: Any = None
     """A row of float32, or None."""
 
@@ -87,6 +93,7 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
         asks_many=bool(_ASKS_MANY.search(text)),
+        latin=text.isascii() or not any(char > _LAST_LATIN and char.isalpha() for char in text),
         vector=vector(text) if terms else None,
     )
 
@@ -98,9 +105,13 @@ def as_codes(text: str) -> tuple[int, ...]:
 
 def corrected(term: QueryTerm, found: str, weight: float) -> QueryTerm:
     """The term that a misspelt one was taken for; a term of the index is a stem already."""
-    import zlib
+    word = next((found + ending for ending in _ENDINGS if stem(found + ending) == found), found)
+    return QueryTerm(word, (term_code(found),), weight, term.text)
 
-    return QueryTerm(found, (zlib.crc32(found.encode()),), weight, term.text)
+
+def term_code(term: str) -> int:
+    """The code of a term of the index."""
+    return zlib.crc32(term.encode())
 
 
 def index_term(term: QueryTerm) -> str:

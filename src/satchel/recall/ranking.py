@@ -1,5 +1,6 @@
 """From a question to ranked hits: gather candidates, look at what speaks for each, fuse, explain."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ __all__ = ["Examined", "examine", "rank"]
 
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
+NEVER = 2.0
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
@@ -39,7 +41,10 @@ class Examined:
         self.matched = matched
 
 
-def examine(store: Store, question: Question, where: Filter, *, wanted: int, now: datetime) -> Examined:
+def examine(
+    store: Store, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
+) -> Examined:
+    """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
     if not found.sheet.size:
         return Examined(found, {}, np.zeros(0, bool))
@@ -52,24 +57,26 @@ def examine(store: Store, question: Question, where: Filter, *, wanted: int, now
     columns["linked"] = linked
     columns["entities"] = shared_names(store, sheet, leading, first)
     columns |= _trust(sheet, refuted, now)
-    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= CLOSE)
+    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0)
     return Examined(found, columns, matched)
 
 
-def _trust(sheet: Sheet, refuted: set[int], now: datetime) -> "dict[str, Floats]":
+def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
     """What is known of a memory apart from any question."""
 
     def column(values: object) -> "Floats":
         return np.fromiter(values, np.float64, sheet.size)  # type: ignore[call-overload, no-any-return]
 
-    age = (now.timestamp() * 1e6 - column(trace.at for trace in sheet.traces)) / DAY
+    # The same within an hour, and so are the scores of one search after another.
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    age = (hour.timestamp() * 1e6 - column(trace.at for trace in sheet.traces)) / DAY
     age = np.maximum(age, 0.0)
     doubt = 1 - column(trace.confidence for trace in sheet.traces)
     return {
         "importance": column(trace.importance for trace in sheet.traces) - 0.5,
         "doubt": doubt * (1 + np.minimum(age / DOUBT_DOUBLES_DAYS, 1.0)),
-        "contradicted": column(trace.key in refuted for trace in sheet.traces),
+        "contradicted": column(refuted.get(trace.key, 0.0) for trace in sheet.traces),
         "recent": 0.5 ** (age / HALF_LIFE_DAYS),
         "used": np.log1p(np.minimum(column(trace.uses for trace in sheet.traces), 20)),
         "pinned": column(trace.pinned for trace in sheet.traces),
@@ -88,7 +95,7 @@ def rank(
     explain: bool,
 ) -> list[Hit]:
     """The best hits; with `surroundings` also what did not match itself but stands by what did."""
-    seen = examine(store, question, where, wanted=limit, now=now)
+    seen = examine(store, question, where, wanted=limit, now=now, close=_close(question, family))
     if not seen.matched.any():
         return []
     using = weights(family if question.vector is not None else "none")
@@ -104,10 +111,22 @@ def rank(
     hits = []
     for place in order:
         memory = memories.get(traces[place].key)
-        if memory is not None:
-            parts = shares(seen.columns, place, using) if explain else None
+        # A number may be used again after a purge, by a memory of another scope.
+        if memory is not None and memory.id == traces[place].id:
+            parts = None
+            if explain:
+                parts = shares(seen.columns, place, using, threaded=traces[place].thread is not None)
             hits.append(Hit(memory, float(scores[place]), matching[place], parts))
     return hits
+
+
+def _close(question: Question, family: str) -> float:
+    """How near a vector has to be to be a find of its own.
+
+    The static vocabulary knows other scripts by single characters or bytes: in Greek or Hebrew any two texts
+    are near, and in Japanese those that share characters.
+    """
+    return CLOSE if question.latin or family != "static" else NEVER
 
 
 def _matching(seen: Examined) -> list[tuple[int, int] | None]:

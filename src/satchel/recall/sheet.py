@@ -45,6 +45,7 @@ class Sheet:
         self.length = np.array([len(passage.codes) // 4 for passage in passages], np.float64)
         ends = np.cumsum(self.length).astype(np.int64)
         self.starts = np.concatenate([[0], ends[:-1]]) if passages else ends
+        self._ends = ends
         self.flags = np.array([passage.flags for passage in passages], np.int64)
         self.spans = [(passage.start, passage.end) for passage in passages]
         self._vectors = [passage.vector for passage in passages]
@@ -75,6 +76,9 @@ class Sheet:
             hits = hits[self.codes[hits + further] == code]
         # The last passage that begins at or before a hit: those without a term begin where the next one does.
         places = np.searchsorted(self.starts, hits, side="right") - 1
+        if len(codes) > 1:
+            # What ends one passage and begins the next is no phrase.
+            places = places[hits + len(codes) <= self._ends[places]]
         return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
 
     def best(self, values: "Floats") -> "Floats":
@@ -103,7 +107,7 @@ class Sheet:
         """The sums over a memory and those up to so many places around it; along the first axis."""
         places = np.arange(self.size)
         start, end = self._bounds
-        totals = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0)])
+        totals = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0, dtype=np.float64)])
         return [
             totals[np.minimum(places + reach + 1, end)] - totals[np.maximum(places - reach, start)]
             for reach in reaches

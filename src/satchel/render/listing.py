@@ -2,7 +2,7 @@
 neither look like another entry nor send commands to a terminal."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -44,12 +44,23 @@ def join_entries(entries: Sequence[str]) -> str:
     return "\n".join(entries)
 
 
-def entry_json(memory: Memory, *, detail: Detail, score: float | None = None) -> str:
+def entry_json(
+    memory: Memory,
+    *,
+    detail: Detail,
+    score: float | None = None,
+    parts: Mapping[str, float] | None = None,
+    passage: tuple[int, int] | None = None,
+) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
     chosen: dict[str, Any] = {"id": memory.id}
     if score is not None:
         chosen["score"] = round(score, 6)
+    if parts is not None:
+        chosen["parts"] = parts
+    if passage is not None:
+        chosen["passage"] = passage
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return _json(chosen | {"title": memory.headline(), "tokens": memory.tokens})

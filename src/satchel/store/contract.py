@@ -214,15 +214,15 @@ class Store(Protocol):
         """Write the vectors of memories that waited for them; how many are done."""
 
     def begin_reembedding(self, embedding: Embedding) -> int:
-        """Start vectors of another embedder beside the current ones, or go on; how many passages there are."""
+        """Start vectors of another embedder beside the current ones, or go on; how many passages they lack."""
 
-    def unembedded(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+    def unembedded(self, embedding: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
         """Passages the new vectors do not have yet, with the text to embed."""
 
-    def fill(self, numbers: Sequence[int], vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write new vectors; those of passages that are gone meanwhile are left out."""
+    def fill(self, numbers: Sequence[int], embedded: Embedded) -> int:
+        """Write new vectors, by their texts; passages that are gone or changed meanwhile are left out. How many."""
 
-    def finish_reembedding(self) -> bool:
+    def finish_reembedding(self, embedding: Embedding) -> bool:
         """Let the new vectors take the old ones' place; False if some are still missing."""
 
     @property

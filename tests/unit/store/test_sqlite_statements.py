@@ -6,11 +6,12 @@ import apsw
 import pytest
 
 from satchel.memory import Scope
-from satchel.store.contract import Filter
+from satchel.store.contract import Embedding, Filter
 from satchel.store.sqlite.connection import connect
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.statements import _FIXED, _named, statement
+from satchel.store.sqlite.vectors import create_generation
 from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
 
 NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",))
@@ -21,6 +22,7 @@ WHERE = filter_sql(NARROW)[0]
 def db() -> apsw.Connection:
     connection = connect(":memory:")
     prepare(connection, ":memory:")
+    create_generation(connection, Embedding("one", 8), state="current")
     # Statistics of no table: the plans must be right on a store that was never analysed.
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'").get == 0
     return connection
@@ -32,7 +34,15 @@ def filled(name: str, where: str = WHERE) -> str:
         "where_target": filter_sql(NARROW, alias="o")[0],
         "assignments": "text = ?",
         "column": "kind",
+        "codes": "code_1",
+        "vector": "v.vector",
+        "vectors": "vector_1",
+        "memories": "memory m",
+        "near": "source",
+        "far": "target",
     }
+    if name == "traces":
+        parts["vectors"] = "LEFT JOIN vector_1 v ON v.passage = p.seq"
     wanted = {field for _, field, _, _ in string.Formatter().parse(_named()[name]) if field} - _FIXED.keys()
     return statement(name, **{field: parts[field] for field in wanted})
 

@@ -1,8 +1,8 @@
 """The index beside the full-text one: the passages of each memory, and their vectors."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
-from weakref import WeakSet
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
 
 import apsw
 
@@ -11,63 +11,29 @@ from satchel.parts import Part, parts_of
 from satchel.store.contract import Embedded, Embedding
 from satchel.store.sqlite.rows import memory_from_row
 from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.vectors import (
+    Generation,
+    create_generation,
+    delete_codes,
+    delete_vectors,
+    generation,
+    generations,
+    load_vectors,
+    write_vector,
+)
 
-__all__ = [
-    "Index",
-    "adopt",
-    "backlog",
-    "begin_generation",
-    "build",
-    "embed_backlog",
-    "embedding",
-    "fill_generation",
-    "finish_generation",
-    "load_vectors",
-    "passage_number",
-    "unembedded",
-]
+__all__ = ["PLACE_BITS", "Index", "adopt", "backlog", "build", "embed_backlog", "embedding", "passage_number"]
 
 PLACE_BITS = 12
-MOST_PLACES = 1 << PLACE_BITS
 PAGE = 1000
-
-_with_vectors: "WeakSet[apsw.Connection]" = WeakSet()
-
-
-class Generation(NamedTuple):
-    """The vectors of one embedder, as a store records them."""
-
-    number: int
-    name: str
-    dimensions: int
 
 
 def passage_number(memory: int, place: int) -> int:
     return (memory << PLACE_BITS) + place
 
 
-def load_vectors(db: apsw.Connection) -> None:
-    """Make sqlite-vec known to a connection; most commands of a command line never need it."""
-    if db in _with_vectors:
-        return
-    import sqlite_vec
-
-    db.enable_load_extension(True)
-    try:
-        db.load_extension(sqlite_vec.loadable_path())
-    finally:
-        db.enable_load_extension(False)
-    _with_vectors.add(db)
-
-
-def generation(db: apsw.Connection, state: str = "current") -> Generation | None:
-    row = db.execute(statement("generation"), (state,)).fetchone()
-    return None if row is None else Generation(*row)
-
-
-def embedding(db: apsw.Connection) -> Embedding | None:
-    found = generation(db)
-    return None if found is None else Embedding(found.name, found.dimensions)
+def _bounds(memory: int) -> tuple[int, int]:
+    return passage_number(memory, 0), passage_number(memory + 1, 0)
 
 
 class Index:
@@ -75,57 +41,97 @@ class Index:
 
     def __init__(self, db: apsw.Connection, embedded: Embedded | None = None) -> None:
         self._db = db
-        self._embedded = embedded
+        if embedded is not None:
+            adopt(db, Embedding(embedded.name, embedded.dimensions))
         self._current = generation(db)
-        if embedded is not None and self._current is None:
-            self._current = _create(db, embedded.name, embedded.dimensions, state="current")
-        # Vectors of another embedder cannot be compared with those that are here.
-        usable = embedded is not None and self._current is not None and self._current.name == embedded.name
-        self._vectors = embedded.vectors if embedded is not None and usable else {}
+        self._vectors = embedded.vectors if embedded is not None and self.holds(embedded) else {}
         self._parts = embedded.parts if embedded is not None else {}
-        if self._current is not None and self._current.dimensions:
-            load_vectors(db)
+
+    def holds(self, embedded: Embedded) -> bool:
+        """Whether these vectors can be compared with those that are here."""
+        return self._current is not None and self._current.embedding == (embedded.name, embedded.dimensions)
 
     def enter(self, seq: int, memory: Memory) -> None:
         """Index a new memory."""
-        parts = self._parts.get(memory.id) or parts_of(memory)
-        execute = self._db.execute
-        for place, part in enumerate(parts):
-            number = passage_number(seq, place)
-            execute(statement("insert_passage"), (number, part.start, part.end, part.flags, part.codes))
-        if not self.embed(seq, parts):
-            execute(statement("insert_backlog"), (seq,))
+        self._enter(seq, self._parts.get(memory.id) or parts_of(memory))
 
-    def replace(self, seq: int, memory: Memory) -> None:
-        """Index a memory again, after its words changed."""
+    def replace(self, seq: int, old: Memory, new: Memory) -> None:
+        """Index a memory again, after its words changed; the tags alone change nothing that is embedded."""
+        parts = parts_of(new)
+        if (old.title, old.text) == (new.title, new.text):
+            for place, part in enumerate(parts):
+                self._db.execute(statement("update_codes"), (part.codes, passage_number(seq, place)))
+        else:
+            self.remove(seq)
+            self._enter(seq, parts)
+
+    def remake(self, seq: int, memory: Memory) -> None:
+        """Index a memory again after a fault, also where vectors have outlived their passages."""
+        for each in self._with_codes:
+            sql = statement("vectors_of", vectors=f"vector_{each.number}")
+            delete_vectors(self._db, each, _rows(self._db, sql, *_bounds(seq)))
         self.remove(seq)
-        self._db.execute(statement("delete_passages"), (passage_number(seq, 0), passage_number(seq + 1, 0)))
-        self._parts = {}
-        self.enter(seq, memory)
+        self._enter(seq, parts_of(memory))
 
     def remove(self, seq: int) -> None:
-        """Take a memory's passages out of what triggers cannot reach."""
-        bounds = (passage_number(seq, 0), passage_number(seq + 1, 0))
-        numbers = self._db.execute(statement("passages_of"), bounds).fetchall()
-        for found in filter(None, (generation(self._db, state) for state in ("current", "building"))):
-            if found.dimensions:
-                load_vectors(self._db)
-                self._db.executemany(f"DELETE FROM code_{found.number} WHERE rowid = ?", numbers)
+        """Take out a memory's passages, and with them their vectors."""
+        if self._with_codes:
+            delete_codes(self._db, self._with_codes, _rows(self._db, statement("passages_of"), *_bounds(seq)))
+        self._db.execute(statement("delete_passages"), _bounds(seq))
+        self._db.execute(statement("delete_backlog"), (seq,))
 
-    def embed(self, seq: int, parts: Sequence[Part]) -> bool:
-        """Whether nothing is left to embed."""
+    def make_good(self, seq: int) -> bool:
+        """Write the vectors a memory waits for; whether it is whole now."""
+        row = self._db.execute(statement("waiting_memory"), (seq,)).fetchone()
+        if row is None or self._current is None:
+            return False
+        if self._current.dimensions:
+            # None are there, unless a fault was mended.
+            delete_vectors(self._db, self._current, _rows(self._db, statement("passages_of"), *_bounds(seq)))
+        if not self._embed(seq, parts_of(memory_from_row(row))):
+            return False
+        self._db.execute(statement("delete_backlog"), (seq,))
+        return True
+
+    @cached_property
+    def _with_codes(self) -> list[Generation]:
+        return generations(self._db)
+
+    def _enter(self, seq: int, parts: Sequence[Part]) -> None:
+        for place, part in enumerate(parts):
+            number = passage_number(seq, place)
+            self._db.execute(statement("insert_passage"), (number, part.start, part.end, part.flags, part.codes))
+        if not self._embed(seq, parts):
+            self._db.execute(statement("insert_backlog"), (seq,))
+
+    def _embed(self, seq: int, parts: Sequence[Part]) -> bool:
+        """Whether nothing is left to embed; all of its vectors are written or none, so none is written twice."""
         if self._current is None or not self._current.dimensions:
             return self._current is not None
-        found = [self._vectors.get(part.text) for part in parts]
-        for place, vector in enumerate(found):
-            if vector is not None:
-                _write_vector(self._db, self._current, passage_number(seq, place), *vector)
-        return None not in found
+        vectors = [found for part in parts if (found := self._vectors.get(part.text)) is not None]
+        if len(vectors) < len(parts):
+            return False
+        load_vectors(self._db)
+        for place, vector in enumerate(vectors):
+            write_vector(self._db, self._current, passage_number(seq, place), *vector)
+        return True
+
+
+def embedding(db: apsw.Connection) -> Embedding | None:
+    found = generation(db)
+    return None if found is None else found.embedding
+
+
+def adopt(db: apsw.Connection, wanted: Embedding) -> None:
+    """Record the embedder of a store that has none yet."""
+    if generation(db) is None:
+        create_generation(db, wanted, state="current")
+        if not wanted.dimensions:
+            db.execute(statement("clear_backlog"))
 
 
 def build(db: apsw.Connection) -> None:
-    """The passages of every memory; their vectors wait in the backlog."""
-    db.execute("DELETE FROM passage")
+    """The passages of every memory of a store that had none; their vectors wait in the backlog."""
     last = -1
     while page := _rows(db, statement("memories_after"), last, PAGE):
         for row in page:
@@ -135,14 +141,6 @@ def build(db: apsw.Connection) -> None:
                 db.execute(statement("insert_passage"), (number, part.start, part.end, part.flags, part.codes))
 
 
-def adopt(db: apsw.Connection, name: str, dimensions: int) -> None:
-    """Record the embedder of a store that has none yet."""
-    if generation(db) is None:
-        _create(db, name, dimensions, state="current")
-        if not dimensions:
-            db.execute("DELETE FROM backlog")
-
-
 def backlog(db: apsw.Connection, limit: int) -> list[tuple[int, Memory]]:
     return [(row[-1], memory_from_row(row)) for row in _rows(db, statement("backlog"), limit)]
 
@@ -150,109 +148,8 @@ def backlog(db: apsw.Connection, limit: int) -> list[tuple[int, Memory]]:
 def embed_backlog(db: apsw.Connection, embedded: Embedded, seqs: Iterable[int]) -> int:
     """Write the vectors of memories that waited for them; how many are whole now."""
     index = Index(db, embedded)
-    current = generation(db)
-    done = 0
-    for seq in seqs:
-        row = db.execute(statement("memory_by_seq"), (seq,)).fetchone()
-        if row is None or current is None or not current.dimensions:
-            continue
-        # Some of its passages may have their vectors already.
-        index.remove(seq)
-        bounds = (passage_number(seq, 0), passage_number(seq + 1, 0))
-        db.execute(f"DELETE FROM vector_{current.number} WHERE passage >= ? AND passage < ?", bounds)
-        if index.embed(seq, parts_of(memory_from_row(row))):
-            db.execute("DELETE FROM backlog WHERE memory = ?", (seq,))
-            done += 1
-    return done
-
-
-def begin_generation(db: apsw.Connection, name: str, dimensions: int) -> int:
-    """Start vectors of another embedder beside the current ones, or go on with those begun."""
-    building = generation(db, "building")
-    if building is not None and (building.name, building.dimensions) != (name, dimensions):
-        _drop(db, building)
-        building = None
-    if building is None:
-        _create(db, name, dimensions, state="building")
-    return int(db.execute("SELECT count(*) FROM passage").get)
-
-
-def unembedded(db: apsw.Connection, after: int, limit: int) -> list[tuple[int, str]]:
-    """Passages that the generation being built does not have, and what is to be embedded of them."""
-    building = generation(db, "building")
-    if building is None or not building.dimensions:
-        return []
-    load_vectors(db)
-    missing = (
-        f"SELECT p.seq FROM passage p WHERE p.seq > ? AND NOT EXISTS "
-        f"(SELECT 1 FROM vector_{building.number} v WHERE v.passage = p.seq) ORDER BY p.seq LIMIT ?"
-    )
-    return list(_texts(db, [row[0] for row in _rows(db, missing, after, limit)]))
-
-
-def fill_generation(db: apsw.Connection, numbers: Sequence[int], vectors: Sequence[tuple[bytes, bytes]]) -> None:
-    building = generation(db, "building")
-    if building is None:
-        return
-    load_vectors(db)
-    for number, vector in zip(numbers, vectors, strict=True):
-        if db.execute("SELECT 1 FROM passage WHERE seq = ?", (number,)).fetchone():
-            _write_vector(db, building, number, *vector)
-
-
-def finish_generation(db: apsw.Connection) -> bool:
-    """Let the new vectors take the old ones' place, if none is missing."""
-    building = generation(db, "building")
-    if building is None:
-        return False
-    if building.dimensions and unembedded(db, -1, 1):
-        return False
-    old = generation(db)
-    if old is not None:
-        _drop(db, old)
-    db.execute("UPDATE embedding SET state = 'current' WHERE generation = ?", (building.number,))
-    db.execute("DELETE FROM backlog")
-    return True
+    return sum(index.make_good(seq) for seq in seqs) if index.holds(embedded) else 0
 
 
 def _rows(db: apsw.Connection, sql: str, *values: int) -> list[Any]:
     return db.execute(sql, values).fetchall()
-
-
-def _texts(db: apsw.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
-    parts: list[Part] = []
-    known = None
-    for number in numbers:
-        seq = number >> PLACE_BITS
-        if seq != known:
-            row = db.execute(statement("memory_by_seq"), (seq,)).fetchone()
-            parts, known = (parts_of(memory_from_row(row)) if row else []), seq
-        place = number & (MOST_PLACES - 1)
-        if place < len(parts):
-            yield number, parts[place].text
-
-
-def _create(db: apsw.Connection, name: str, dimensions: int, *, state: str) -> Generation:
-    db.execute("INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?)", (name, dimensions, state))
-    number = db.last_insert_rowid()
-    if dimensions:
-        load_vectors(db)
-        bits = -(-dimensions // 8) * 8
-        db.execute(
-            f"CREATE TABLE vector_{number} (passage INTEGER PRIMARY KEY "
-            "REFERENCES passage (seq) ON DELETE CASCADE, vector BLOB NOT NULL) STRICT"
-        )
-        db.execute(f"CREATE VIRTUAL TABLE code_{number} USING vec0 (code bit[{bits}])")
-    return Generation(number, name, dimensions)
-
-
-def _drop(db: apsw.Connection, found: Generation) -> None:
-    if found.dimensions:
-        load_vectors(db)
-        db.execute(f"DROP TABLE vector_{found.number}; DROP TABLE code_{found.number}")
-    db.execute("DELETE FROM embedding WHERE generation = ?", (found.number,))
-
-
-def _write_vector(db: apsw.Connection, to: Generation, number: int, vector: bytes, code: bytes) -> None:
-    db.execute(f"INSERT INTO vector_{to.number} (passage, vector) VALUES (?, ?)", (number, vector))
-    db.execute(f"INSERT INTO code_{to.number} (rowid, code) VALUES (?, vec_bit(?))", (number, code))

@@ -23,7 +23,7 @@ from satchel.store.contract import (
     Stats,
     Trace,
 )
-from satchel.store.sqlite import index, lexical, reading, tracing, upkeep, writing
+from satchel.store.sqlite import index, lexical, reading, reembedding, tracing, upkeep, writing
 from satchel.store.sqlite.connection import connect, reading_errors, trust, waiting_at_most, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import refuse_newer
@@ -102,7 +102,7 @@ class SqliteStore:
             return lexical.matches(db, where, terms, limit=limit)
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        with self._read() as db:
+        with self._snapshot() as db:
             return tracing.nearest(db, where, code, limit=limit)
 
     def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
@@ -118,7 +118,7 @@ class SqliteStore:
             return tracing.links(db, keys, where, limit=limit)
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        with self._read() as db:
+        with self._snapshot() as db:
             return tracing.traces(db, where, keys)
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
@@ -139,7 +139,7 @@ class SqliteStore:
 
     def adopt(self, embedding: Embedding) -> None:
         with self._write() as db:
-            index.adopt(db, *embedding)
+            index.adopt(db, embedding)
 
     def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
         with self._read() as db:
@@ -150,20 +150,21 @@ class SqliteStore:
             return index.embed_backlog(db, embedded, keys)
 
     def begin_reembedding(self, embedding: Embedding) -> int:
+        self._refuse_inside_transaction("reembed")
         with self._write() as db:
-            return index.begin_generation(db, *embedding)
+            return reembedding.begin(db, embedding)
 
-    def unembedded(self, *, after: int, limit: int) -> list[tuple[int, str]]:
-        with self._read() as db:
-            return index.unembedded(db, after, limit)
+    def unembedded(self, embedding: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
+        with self._snapshot() as db:
+            return reembedding.unembedded(db, embedding, after=after, limit=limit)
 
-    def fill(self, numbers: Sequence[int], vectors: Sequence[tuple[bytes, bytes]]) -> None:
+    def fill(self, numbers: Sequence[int], embedded: Embedded) -> int:
         with self._write() as db:
-            index.fill_generation(db, numbers, vectors)
+            return reembedding.fill(db, numbers, embedded)
 
-    def finish_reembedding(self) -> bool:
+    def finish_reembedding(self, embedding: Embedding) -> bool:
         with self._write() as db:
-            return index.finish_generation(db)
+            return reembedding.finish(db, embedding)
 
     @property
     def in_transaction(self) -> bool:
@@ -259,6 +260,12 @@ class SqliteStore:
             else:
                 with self._pool.connection() as db:
                     yield db
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[apsw.Connection]:
+        """For reads of several statements: a table of vectors that the first one names is there for the next."""
+        with self._read() as db, db:
+            yield db
 
     @contextlib.contextmanager
     def _write(self) -> Iterator[apsw.Connection]:

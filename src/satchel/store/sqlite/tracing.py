@@ -9,9 +9,9 @@ import msgspec
 
 from satchel.memory import Memory
 from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
-from satchel.store.sqlite.index import generation, load_vectors
 from satchel.store.sqlite.rows import memory_from_row, micros
 from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.vectors import generation, load_vectors
 from satchel.store.sqlite.where import filter_sql, narrows
 
 __all__ = ["beside", "between", "count", "links", "memories", "nearest", "traces"]
@@ -20,6 +20,7 @@ __all__ = ["beside", "between", "count", "links", "memories", "nearest", "traces
 MOST_NEAREST = 1000
 # How many more are looked for than needed, since several passages may belong to one memory.
 SEVERAL = 2
+WIDER = 8
 
 # Where the columns of the passage begin.
 _PASSAGE = 12
@@ -68,7 +69,8 @@ def memories(db: apsw.Connection, keys: Sequence[int]) -> dict[int, Memory]:
 
 def nearest(db: apsw.Connection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
     current = generation(db)
-    if current is None or not current.dimensions:
+    # Another process may have changed the embedder since the question was embedded.
+    if current is None or not current.dimensions or len(code) != current.code_bytes:
         return []
     load_vectors(db)
     condition, values = filter_sql(where)
@@ -77,11 +79,15 @@ def nearest(db: apsw.Connection, where: Filter, code: bytes, *, limit: int) -> l
     rows: list[Any] = []
     if not narrows(where):
         sql = statement("nearest", codes=codes, where=condition)
-        rows = db.execute(sql, (code, wide, *values, limit)).fetchall()
-    if len(rows) < limit:
-        sql = statement("nearest_filtered", codes=codes, where=condition)
-        rows = db.execute(sql, (code, wide, *values, limit)).fetchall()
-    return [Match(key, -float(distance)) for key, distance in rows]
+        rows = _all(db, sql, code, wide, *values)
+    sql = statement("nearest_filtered", codes=codes, where=condition)
+    while len(rows) < limit:
+        rows = _all(db, sql, code, wide, *values)
+        if wide == MOST_NEAREST or sum(row[2] for row in rows) < wide:
+            break
+        # A few long memories have taken all the places.
+        wide = min(wide * WIDER, MOST_NEAREST)
+    return [Match(key, -float(distance)) for key, distance, _ in rows[:limit]]
 
 
 def between(db: apsw.Connection, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
@@ -119,6 +125,10 @@ def _links(db: apsw.Connection, keys: str, condition: str, values: Sequence[Any]
         sql = statement("linked", near=near, far=far, where=condition)
         for key, origin, kind, strength in db.execute(sql, (keys, *values, limit)):
             yield Link(origin, key, kind, strength, outgoing)
+
+
+def _all(db: apsw.Connection, sql: str, *values: Any) -> list[Any]:
+    return db.execute(sql, values).fetchall()
 
 
 def _json(keys: Sequence[int]) -> str:

@@ -8,8 +8,10 @@ from typing import Literal
 import apsw
 
 from satchel.store.contract import Check
+from satchel.store.sqlite.audit import look_at_passages, look_at_vectors, mend
 from satchel.store.sqlite.connection import write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
+from satchel.store.sqlite.vectors import generation, generations
 
 __all__ = ["checks", "repair"]
 
@@ -25,7 +27,7 @@ def checks(db: apsw.Connection, location: str) -> list[Check]:
     found = [_sqlite_version(), _schema(db, location)]
     if location != ":memory:":
         found += [_permissions(Path(location)), _journal(db), _wal_size(Path(location))]
-    return [*found, _integrity(db), _foreign_keys(db), _index(db), _tags(db)]
+    return [*found, _integrity(db), _foreign_keys(db), _index(db), _tags(db), _passages(db), _vectors(db)]
 
 
 def repair(db: apsw.Connection, location: str) -> list[str]:
@@ -43,6 +45,9 @@ def repair(db: apsw.Connection, location: str) -> list[str]:
                 "SELECT j.value, m.seq FROM memory m, json_each(m.tags) j"
             )
         done.append("rebuilt the tag index")
+    if "failed" in (_passages(db).state, _vectors(db).state):
+        with write_transaction(db):
+            done += mend(db)
     if location != ":memory:":
         if _permissions(Path(location)).state != "ok":
             for path in _files(Path(location)):
@@ -101,6 +106,8 @@ def _wal_size(location: Path) -> Check:
 
 def _integrity(db: apsw.Connection) -> Check:
     try:
+        # SQLite passes over tables of an extension that it does not know.
+        generations(db)
         found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except apsw.CorruptError as error:
         found = [str(error)]
@@ -137,6 +144,45 @@ def _tags(db: apsw.Connection) -> Check:
     ).get
     problem = f"{differing} tags differ; `satchel doctor --fix` rebuilds it" if differing else None
     return _check("tag index", problem, "in step")
+
+
+def _passages(db: apsw.Connection) -> Check:
+    with db:
+        found = look_at_passages(db)
+        total = db.execute("SELECT count(*) FROM passage").get
+    wrong = []
+    if found.differing:
+        wrong.append(f"those of {len(found.differing):,} memories differ from the texts")
+    if found.stray:
+        wrong.append(f"{len(found.stray):,} belong to no memory")
+    problem = f"{'; '.join(wrong)}; `satchel doctor --fix` makes them anew" if wrong else None
+    return _check("passages", problem, f"{total:,} in step")
+
+
+def _vectors(db: apsw.Connection) -> Check:
+    with db:
+        found = look_at_vectors(db)
+        current, building = generation(db), generation(db, "building")
+    wrong = []
+    if found.broken:
+        wrong.append(f"those by {' and '.join(each.name for each in found.broken)} cannot be read")
+    if found.overlooked:
+        wrong.append(f"{found.overlooked:,} memories lack theirs")
+    if found.stray:
+        wrong.append(f"{found.stray:,} belong to nothing")
+    if wrong:
+        problem = f"{'; '.join(wrong)}; `satchel doctor --fix` takes out what is wrong"
+        return _check("vectors", problem, "")
+    open_ends = []
+    if found.waiting:
+        command = "satchel reembed"
+        if current is not None and current.name.startswith("openai:"):
+            command += f" --embedder {current.name}"
+        open_ends.append(f"{found.waiting:,} memories wait for theirs; `{command}` makes them")
+    if building is not None:
+        open_ends.append(f"`satchel reembed --embedder {building.name}` was begun and is not finished")
+    good = "none yet" if current is None else f"by {current.name}"
+    return _check("vectors", "; ".join(open_ends) or None, good, bad="warning")
 
 
 def _files(location: Path) -> list[Path]:

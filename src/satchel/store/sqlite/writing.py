@@ -235,7 +235,7 @@ def _write_row(db: apsw.Connection, old: Memory, new: Memory, index: Index) -> N
     assignments = ", ".join(f"{name} = ?" for name in values)
     db.execute(statement("update_memory", assignments=assignments), (*values.values(), identifier))
     if (old.text, old.title, old.tags) != (new.text, new.title, new.tags):
-        index.replace(_seq(db, identifier), new)
+        index.replace(_seq(db, identifier), old, new)
 
 
 def _seq(db: apsw.Connection, identifier: str) -> int:

@@ -126,11 +126,42 @@ DELETE FROM passage WHERE seq >= ? AND seq < ?
 -- name: passages_of
 SELECT seq FROM passage WHERE seq >= ? AND seq < ?
 
+-- name: vectors_of
+SELECT passage FROM {vectors} WHERE passage >= ? AND passage < ?
+
 -- name: generation
 SELECT generation, name, dimensions FROM embedding WHERE state = ?
 
+-- name: update_codes
+UPDATE passage SET codes = ? WHERE seq = ?
+
+-- name: insert_generation
+INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?)
+
+-- name: delete_generation
+DELETE FROM embedding WHERE generation = ?
+
+-- name: make_current
+UPDATE embedding SET state = 'current' WHERE generation = ?
+
+-- name: count_missing
+SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
+
+-- name: missing_passages
+SELECT p.seq FROM passage p
+WHERE p.seq > ? AND NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq) ORDER BY p.seq LIMIT ?
+
 -- name: insert_backlog
 INSERT OR IGNORE INTO backlog (memory) VALUES (?)
+
+-- name: delete_backlog
+DELETE FROM backlog WHERE memory = ?
+
+-- name: clear_backlog
+DELETE FROM backlog
+
+-- name: waiting_memory
+SELECT {columns} FROM backlog b CROSS JOIN memory m ON m.seq = b.memory WHERE b.memory = ?
 
 -- name: backlog
 SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory ORDER BY b.memory LIMIT ?
@@ -163,17 +194,17 @@ SELECT m.seq FROM memory m
 WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
 
 -- name: nearest
-SELECT m.seq, min(f.distance) AS distance FROM (
+SELECT m.seq, min(f.distance) AS distance, count(*) FROM (
     SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(?) AND k = ?
 ) f CROSS JOIN memory m ON m.seq = f.passage >> 12
-WHERE {where} GROUP BY m.seq ORDER BY distance, m.seq LIMIT ?
+WHERE {where} GROUP BY m.seq ORDER BY distance, m.seq
 
 -- name: nearest_filtered
-SELECT rowid >> 12 AS seq, min(distance) AS distance FROM {codes}
+SELECT rowid >> 12 AS seq, min(distance) AS distance, count(*) FROM {codes}
 WHERE code MATCH vec_bit(?) AND k = ? AND rowid IN (
     SELECT p.seq FROM memory m CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
     WHERE {where}
-) GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+) GROUP BY 1 ORDER BY 2, 1
 
 -- name: word_frequency
 SELECT doc FROM memory_word WHERE term = ?
@@ -189,3 +220,34 @@ SELECT m.seq, o.seq, r.kind, r.strength
 FROM json_each(?) j CROSS JOIN memory o ON o.seq = j.value CROSS JOIN relation r ON r.{near} = o.id
     CROSS JOIN memory m ON m.id = r.{far}
 WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT ?
+
+-- name: delete_passage
+DELETE FROM passage WHERE seq = ?
+
+-- name: stray_passages
+SELECT p.seq FROM passage p WHERE NOT EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)
+
+-- name: passage_ends
+SELECT m.seq, m.text,
+    (SELECT count(*) FROM passage p WHERE p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095),
+    (SELECT max(p.seq) & 4095 FROM passage p WHERE p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095),
+    (SELECT p.start FROM passage p WHERE p.seq = m.seq << 12),
+    (SELECT p.stop FROM passage p WHERE p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
+        ORDER BY p.seq DESC LIMIT 1)
+FROM memory m
+
+-- name: count_backlog
+SELECT count(*) FROM backlog
+
+-- name: stray_backlog
+SELECT b.memory FROM backlog b WHERE NOT EXISTS (SELECT 1 FROM memory m WHERE m.seq = b.memory)
+    OR EXISTS (SELECT 1 FROM embedding e WHERE e.state = 'current' AND e.dimensions = 0)
+
+-- name: overlooked_memories
+SELECT seq FROM memory EXCEPT SELECT memory FROM backlog
+
+-- name: overlooked_passages
+SELECT DISTINCT p.seq >> 12 FROM passage p
+WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
+    AND NOT EXISTS (SELECT 1 FROM backlog b WHERE b.memory = p.seq >> 12)
+    AND EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)

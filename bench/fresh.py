@@ -1,0 +1,70 @@
+"""Work in a process of its own, so that its memory and its caches are its own too."""
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, ParamSpec, TypeVar
+
+import satchel
+from satchel.embed import DEFAULT_EMBEDDER, resolve_embedder
+
+__all__ = ["Building", "build", "in_fresh_process", "peak_bytes", "peaks_of_asking"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Building(NamedTuple):
+    """Seconds by the clock and of the processor, and the most memory that was resident."""
+
+    seconds: float
+    cpu: float
+    peak: int
+
+
+def in_fresh_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
+
+
+def build(source: Path, store: Path, size: int) -> Building:
+    """Import a file of so many lines into a new store, from opening it to closing it."""
+    _load_models()
+    started, used = time.perf_counter(), time.process_time()
+    with satchel.open(store) as bag:
+        done = bag.import_(source)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - used
+    if done.added != size:
+        raise RuntimeError(f"{done.added} of {size} memories were added to {store}: {done.problems[:3]}")
+    return Building(seconds, cpu, peak_bytes())
+
+
+def peaks_of_asking(store: Path, questions: Sequence[str], budget: int) -> tuple[int, int]:
+    """The most memory taken before a store is opened, and after questions to it."""
+    _load_models()
+    idle = peak_bytes()
+    with satchel.open(store, create=False) as bag:
+        for question in questions:
+            bag.context(question, token_budget=budget)
+            bag.search(question)
+    return idle, peak_bytes()
+
+
+def peak_bytes() -> int:
+    """The most memory this process has had resident."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not ru_maxrss: on Linux a process starts with what its parent had, as if it were its own.
+        return 1024 * int(status.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0])
+    unit = {"darwin": 1}.get(sys.platform, 1024)
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _load_models() -> None:
+    """What a long-lived process loads once."""
+    satchel.count_tokens("a word")
+    resolve_embedder(DEFAULT_EMBEDDER).embed(["a word"])

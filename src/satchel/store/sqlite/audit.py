@@ -1,0 +1,137 @@
+"""Whether passages and vectors are in step with the memories, and how they are brought back.
+
+All of it is made from the memories, so nothing is lost by making it again.
+"""
+
+from typing import Any, NamedTuple
+
+import apsw
+
+from satchel.store.sqlite.index import Index
+from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.tracing import memories
+from satchel.store.sqlite.vectors import (
+    Generation,
+    create_generation,
+    delete_codes,
+    delete_vectors,
+    drop_generation,
+    generation,
+    generations,
+)
+
+__all__ = ["Passages", "Vectors", "look_at_passages", "look_at_vectors", "mend"]
+
+
+class Passages(NamedTuple):
+    """What is wrong with the passages."""
+
+    stray: list[tuple[int]]
+    """Passages of memories that are gone."""
+    differing: list[int]
+    """Memories whose passages do not reach from one end of their text to the other."""
+
+
+class Vectors(NamedTuple):
+    """What is wrong with the vectors."""
+
+    broken: list[Generation]
+    """Those whose tables are missing or cannot be read."""
+    stray: int
+    """Vectors, codes and places in the backlog that belong to nothing."""
+    overlooked: int
+    """Memories that lack a vector, and do not wait for it."""
+    waiting: int
+    """Memories that wait for their vectors, as they may."""
+
+
+def look_at_passages(db: apsw.Connection) -> Passages:
+    """By count and ends: to cut every text again would take as long as to store it."""
+    stray: list[Any] = db.execute(statement("stray_passages")).fetchall()
+    return Passages(stray, [row[0] for row in db.execute(statement("passage_ends")) if not _covers(*row[1:])])
+
+
+def _covers(text: str, places: int, last: int | None, start: int | None, stop: int | None) -> bool:
+    end = len(text.rstrip())
+    if not end or last is None:
+        return not end and not places
+    return (places, start, stop) == (last + 1, len(text) - len(text.lstrip()), end)
+
+
+def look_at_vectors(db: apsw.Connection) -> Vectors:
+    broken, stray = [], len(db.execute(statement("stray_backlog")).fetchall())
+    for each in generations(db):
+        try:
+            stray += len(_stray_codes(db, each)) + len(_stray_vectors(db, each))
+        except (apsw.SQLError, apsw.CorruptError):
+            broken.append(each)
+    current = generation(db)
+    overlooked = 0 if current in broken else len(_overlooked(db, current))
+    return Vectors(broken, stray, overlooked, int(db.execute(statement("count_backlog")).get))
+
+
+def mend(db: apsw.Connection) -> list[str]:
+    """Make anew what differs from the memories, and take out what belongs to none; what was done.
+
+    The tables of vectors come first, since passages cannot be changed beside broken ones.
+    """
+    vectors = look_at_vectors(db)
+    for broken in vectors.broken:
+        _renew(db, broken)
+    passages = look_at_passages(db)
+    _mend_passages(db, passages)
+    _mend_vectors(db)
+    done = []
+    if concerned := len(passages.differing) + len(passages.stray):
+        done.append(f"made the passages of {concerned:,} memories anew")
+    if vectors.broken or vectors.stray or vectors.overlooked:
+        waiting = int(db.execute(statement("count_backlog")).get)
+        done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
+    return done
+
+
+def _renew(db: apsw.Connection, broken: Generation) -> None:
+    current = broken == generation(db)
+    drop_generation(db, broken)
+    if current:
+        create_generation(db, broken.embedding, state="current")
+
+
+def _mend_passages(db: apsw.Connection, found: Passages) -> None:
+    delete_codes(db, generations(db), found.stray)
+    db.executemany(statement("delete_passage"), found.stray)
+    index = Index(db)
+    for seq, memory in memories(db, found.differing).items():
+        index.remake(seq, memory)
+
+
+def _mend_vectors(db: apsw.Connection) -> None:
+    for each in generations(db):
+        delete_vectors(db, each, _stray_codes(db, each) + _stray_vectors(db, each))
+    db.executemany(statement("delete_backlog"), db.execute(statement("stray_backlog")).fetchall())
+    db.executemany(statement("insert_backlog"), _overlooked(db, generation(db)))
+
+
+def _stray_codes(db: apsw.Connection, found: Generation) -> list[Any]:
+    return db.execute(
+        f"SELECT rowid FROM code_{found.number} EXCEPT SELECT passage FROM vector_{found.number}"
+    ).fetchall()
+
+
+def _stray_vectors(db: apsw.Connection, found: Generation) -> list[Any]:
+    """Vectors without a code or passage, or of a wrong size."""
+    number = found.number
+    return db.execute(
+        f"SELECT passage FROM vector_{number} EXCEPT SELECT rowid FROM code_{number} "
+        f"UNION SELECT v.passage FROM vector_{number} v WHERE length(v.vector) <> ? "
+        "OR NOT EXISTS (SELECT 1 FROM passage p WHERE p.seq = v.passage)",
+        (found.dimensions,),
+    ).fetchall()
+
+
+def _overlooked(db: apsw.Connection, current: Generation | None) -> list[Any]:
+    if current is None:
+        return db.execute(statement("overlooked_memories")).fetchall()
+    if not current.dimensions:
+        return []
+    return db.execute(statement("overlooked_passages", vectors=f"vector_{current.number}")).fetchall()

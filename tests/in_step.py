@@ -1,0 +1,81 @@
+"""Whether all that recall keeps beside the memories is exactly what the memories give."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+import satchel
+from satchel.indexing import packed
+from satchel.parts import parts_of
+from satchel.store.sqlite.index import PLACE_BITS, passage_number
+from satchel.store.sqlite.rows import memory_from_row
+from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.vectors import generation, generations
+
+
+class Letters:
+    """An embedder of one's own: how often each of the first letters stands in a text."""
+
+    name = "letters"
+    dimensions = 20
+
+    def embed(self, texts: Sequence[str]) -> "np.ndarray":
+        rows = np.array([[text.count(chr(97 + place)) for place in range(20)] for text in texts], np.float32)
+        rows = rows.reshape(len(texts), 20) - 0.5
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def differences(bag: satchel.Satchel) -> list[str]:
+    """What is out of step, in words; passages by their whole content, vectors where we know the embedder."""
+    with bag._store._read() as db, db:
+        return list(_differences(db))
+
+
+def _differences(db) -> Iterator[str]:
+    expected, texts = {}, {}
+    for row in db.execute(statement("memories_after"), (-1, 1_000_000)):
+        for place, part in enumerate(parts_of(memory_from_row(row))):
+            number = passage_number(row[-1], place)
+            expected[number] = (part.start, part.end, part.flags, part.codes)
+            texts[number] = part.text
+    memories = {row[0] for row in db.execute("SELECT seq FROM memory")}
+    stored = {row[0]: row[1:] for row in db.execute("SELECT seq, start, stop, flags, codes FROM passage")}
+    if stored != expected:
+        yield f"passages: {len(stored)} are stored where {len(expected)} are needed, or they differ"
+    waiting = {row[0] for row in db.execute("SELECT memory FROM backlog")}
+    if waiting - memories:
+        yield "the backlog has memories that are gone"
+    current = generation(db)
+    if current is None:
+        if waiting != memories:
+            yield "without an embedder not all memories wait"
+    elif not current.dimensions and waiting:
+        yield "memories wait for an embedder that embeds nothing"
+    for each in generations(db):
+        vectors = dict(db.execute(f"SELECT passage, vector FROM vector_{each.number}").fetchall())
+        codes = dict(db.execute(f"SELECT rowid, code FROM code_{each.number}").fetchall())
+        if vectors.keys() != codes.keys():
+            yield f"vectors and codes of {each.name} are not of the same passages"
+        if vectors.keys() - expected.keys():
+            yield f"{each.name} has vectors of passages that are gone"
+        if each == current:
+            unmet = {number >> PLACE_BITS for number in expected.keys() - vectors.keys()}
+            if unmet != waiting:
+                yield f"memories without vectors: {sorted(unmet)}, waiting: {sorted(waiting)}"
+        yield from _wrong_vectors(each.name, texts, vectors, codes)
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'vector_[0-9]*'")}
+    if tables != {f"vector_{each.number}" for each in generations(db)}:
+        yield f"tables of vectors without a generation: {sorted(tables)}"
+
+
+def _wrong_vectors(name: str, texts: dict, vectors: dict, codes: dict) -> Iterator[str]:
+    embedder = Letters() if name == Letters.name else None
+    if name.startswith("static:"):
+        embedder = satchel.embed.resolve_embedder("static")
+    numbers = sorted(vectors.keys() & texts.keys())
+    if embedder is None or not numbers:
+        return
+    made = packed(embedder.embed([texts[number] for number in numbers]))
+    wrong = [number for number, pair in zip(numbers, made, strict=True) if pair != (vectors[number], codes[number])]
+    if wrong:
+        yield f"{name}: the vectors of {wrong} are not those of their texts"

@@ -1,0 +1,129 @@
+"""What `doctor` says of passages and vectors that are out of step, and that `--fix` brings them back."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+import satchel
+from in_step import Letters, differences
+from satchel import Draft, Satchel
+from satchel.store import Check
+
+# Each is a fault that no code of ours makes: foreign keys are off, as in another program.
+FAULTS = {
+    "a passage is missing": ("DELETE FROM passage WHERE seq = (4 << 12) + 1", "passages"),
+    "all passages of a memory are missing": ("DELETE FROM passage WHERE seq >> 12 = 3", "passages"),
+    "a passage is too short": ("UPDATE passage SET stop = stop - 1 WHERE seq = 1 << 12", "passages"),
+    "a passage starts too late": ("UPDATE passage SET start = 1 WHERE seq = 1 << 12", "passages"),
+    "a passage belongs to no memory": (
+        "INSERT INTO passage SELECT (99 << 12), start, stop, flags, codes FROM passage LIMIT 1",
+        "passages",
+    ),
+    "a vector is missing": ("DELETE FROM vector_1 WHERE passage = 1 << 12", "vectors"),
+    "a code is missing": ("DELETE FROM code_1 WHERE rowid = 1 << 12", "vectors"),
+    "a vector and its code are missing": (
+        "DELETE FROM vector_1 WHERE passage = 1 << 12; DELETE FROM code_1 WHERE rowid = 1 << 12",
+        "vectors",
+    ),
+    "a vector belongs to no passage": (
+        "INSERT INTO vector_1 SELECT 99 << 12, vector FROM vector_1 LIMIT 1",
+        "vectors",
+    ),
+    "a code belongs to no passage": (
+        "INSERT INTO code_1 (rowid, code) VALUES (99 << 12, vec_bit(zeroblob(3)))",
+        "vectors",
+    ),
+    "a vector has a wrong size": ("UPDATE vector_1 SET vector = x'01' WHERE passage = 1 << 12", "vectors"),
+    "a memory that is gone waits": ("INSERT INTO backlog VALUES (99)", "vectors"),
+    "the vectors are gone": ("DROP TABLE vector_1", "vectors"),
+    "the codes are gone": ("DROP TABLE code_1", "vectors"),
+    "codes and passages are gone": ("DROP TABLE code_1; DELETE FROM passage", "passages"),
+    "nobody's vectors are here": ("DELETE FROM embedding; DROP TABLE vector_1; DROP TABLE code_1", "vectors"),
+}
+
+
+@pytest.fixture
+def bag(path: Path):
+    with satchel.open(path, embedder=Letters()) as opened:
+        opened.add_many(Draft(text) for text in ("apple", "pear \0 fig", "  spaced \n"))
+        opened.add("\n\n".join(f"{number} " + "word " * 150 for number in range(6)))
+        opened.forget(opened.add("ended").id)
+        yield opened
+
+
+def unwell(bag: Satchel) -> list[Check]:
+    return [check for check in bag.checks() if check.state != "ok"]
+
+
+def spoil(bag: Satchel, sql: str) -> None:
+    with bag._store._read() as db:
+        db.execute("PRAGMA foreign_keys = OFF")
+        try:
+            db.execute(sql)
+        finally:
+            db.execute("PRAGMA foreign_keys = ON")
+
+
+def test_all_is_well_with_what_was_stored(bag: Satchel):
+    assert unwell(bag) == []
+    assert bag.repair() == []
+    details = {check.name: check.detail for check in bag.checks()}
+    assert details["vectors"] == "by letters"
+    assert details["passages"].endswith(" in step")
+
+
+@pytest.mark.parametrize(("sql", "name"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_said_and_mended(bag: Satchel, sql, name):
+    exported = list(bag.export())
+    spoil(bag, sql)
+    (found,) = [check for check in unwell(bag) if check.name == name]
+    assert (found.state, "`satchel doctor --fix`" in found.detail) == ("failed", True)
+    assert bag.repair()
+    assert [check for check in unwell(bag) if check.state == "failed"] == []
+    assert differences(bag) == []
+    assert bag.repair() == []
+    bag.add("goes on")
+    bag.reembed(Letters())
+    assert unwell(bag) == []
+    assert differences(bag) == []
+    assert list(bag.export())[: len(exported)] == exported
+
+
+def test_what_waits_is_a_warning_that_names_the_command(path: Path):
+    with satchel.open(path, embedder=Letters()) as bag:
+        bag.add("one")
+    with satchel.open(path) as bag:
+        bag.add_many([Draft("two"), Draft("three")])
+        (found,) = unwell(bag)
+        assert (found.name, found.state) == ("vectors", "warning")
+        assert "2 memories wait for theirs; `satchel reembed` makes them" in found.detail
+        assert bag.repair() == []
+
+
+def test_a_reembedding_that_was_not_finished_is_a_warning(bag: Satchel):
+    bag._store.begin_reembedding(satchel.store.Embedding("static:other", 8))
+    (found,) = unwell(bag)
+    assert (found.name, found.state) == ("vectors", "warning")
+    assert "`satchel reembed --embedder static:other` was begun" in found.detail
+
+
+def test_a_store_without_an_embedder_is_well(path: Path):
+    with satchel.open(path, embedder="none") as bag:
+        bag.add("one")
+        assert unwell(bag) == []
+        assert {check.name: check.detail for check in bag.checks()}["vectors"] == "by none"
+    with satchel.open(":memory:") as bag:
+        assert unwell(bag) == []
+
+
+def test_damage_to_the_codes_is_looked_for_with_the_extension_loaded(path: Path, bag: Satchel):
+    bag.close()
+    with satchel.open(path) as reopened:
+        assert unwell(reopened) == []
+        with reopened._store._read() as db:
+            assert db.execute("SELECT vec_version()").get
+    plain = apsw.Connection(str(path))
+    with pytest.raises(apsw.SQLError):
+        plain.execute("SELECT vec_version()")
+    plain.close()
