@@ -10,6 +10,8 @@ import pytest
 from hypothesis import settings
 
 import satchel
+from satchel import Satchel
+from satchel.recall import candidates
 
 settings.register_profile("satchel", deadline=None, derandomize=True)
 settings.load_profile("satchel")
@@ -18,6 +20,7 @@ settings.load_profile("satchel")
 pytest.register_assert_rewrite("complaint", "in_step", "operations", "samples")
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+Opening = Callable[..., Satchel]
 
 
 @pytest.fixture
@@ -28,6 +31,28 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def bag(path: Path) -> Iterator[satchel.Satchel]:
     with satchel.open(path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["whole", "by index"])
+def opening(request, path: Path, monkeypatch) -> Opening:
+    """Opens a store in memory whose scopes are read whole, or one in a file where only the indexes are asked."""
+    if request.param == "whole":
+        return lambda **options: satchel.open(":memory:", **options)
+    monkeypatch.setattr(candidates, "SMALL", 0)
+    return lambda **options: satchel.open(path, **options)
+
+
+@pytest.fixture
+def notes(opening: Opening) -> Iterator[Satchel]:
+    with opening() as opened:
+        yield opened
+
+
+@pytest.fixture
+def words(opening: Opening) -> Iterator[Satchel]:
+    """A store that is searched without vectors."""
+    with opening(embedder="none") as opened:
         yield opened
 
 
