@@ -49,6 +49,7 @@ class Sheet:
         self.flags = np.array([passage.flags for passage in passages], np.int64)
         self.spans = [(passage.start, passage.end) for passage in passages]
         self._vectors = [passage.vector for passage in passages]
+        self._rows: NDArray[np.float32] | None = None
 
     def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
         """A number for each stretch of a thread that has no gap."""
@@ -63,6 +64,11 @@ class Sheet:
 
     def vectors(self, dimensions: int) -> "NDArray[np.float32]":
         """A unit row for each passage; zeros where there is no vector."""
+        if self._rows is None:
+            self._rows = self._unpacked(dimensions)
+        return self._rows
+
+    def _unpacked(self, dimensions: int) -> "NDArray[np.float32]":
         empty = bytes(dimensions)
         packed = b"".join(each if each is not None and len(each) == dimensions else empty for each in self._vectors)
         rows = np.frombuffer(packed, np.int8).reshape(-1, dimensions).astype(np.float32)

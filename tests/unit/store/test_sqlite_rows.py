@@ -113,7 +113,10 @@ def test_a_memory_survives_as_a_row(memory: Memory):
 def test_a_memory_survives_the_database(memory: Memory):
     try:
         DATABASE.execute("SAVEPOINT trial")
-        DATABASE.execute(statement("insert_memory"), memory_row(memory))
+        DATABASE.execute(
+            statement("insert_memories", values="(" + ", ".join("?" * (1 + len(COLUMNS))) + ")"),
+            (1, *memory_row(memory)),
+        )
         assert (
             memory_from_row(DATABASE.execute(statement("memory_in_scope", where="true"), (memory.id,)).fetchone())
             == memory

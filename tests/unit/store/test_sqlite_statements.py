@@ -10,6 +10,7 @@ from satchel.store.contract import Embedding, Filter
 from satchel.store.sqlite.connection import connect
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
+from satchel.store.sqlite.rows import COLUMNS
 from satchel.store.sqlite.statements import _FIXED, _named, statement
 from satchel.store.sqlite.vectors import create_generation
 from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
@@ -38,6 +39,7 @@ def filled(name: str, where: str = WHERE) -> str:
         "vector": "v.vector",
         "vectors": "vector_1",
         "memories": "memory m",
+        "values": "(" + ", ".join("?" * (1 + len(COLUMNS))) + ")",
         "near": "source",
         "far": "target",
     }

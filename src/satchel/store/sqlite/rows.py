@@ -1,6 +1,7 @@
 """Memories, relations and history entries as rows, and back."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -128,13 +129,7 @@ def memory_from_row(row: tuple[Any, ...]) -> Memory:
     """A memory from READ_COLUMNS; further columns are ignored."""
     return Memory(
         id=row[0],
-        scope=Scope(
-            org=row[1],
-            project=row[2] or None,
-            user=row[3] or None,
-            agent=row[4] or None,
-            session=row[5] or None,
-        ),
+        scope=_scope(*row[1:6]),
         status=row[6],
         valid_from=_maybe_moment(row[7]),
         invalid_at=_maybe_moment(row[8]),
@@ -160,6 +155,12 @@ def memory_from_row(row: tuple[Any, ...]) -> Memory:
         access_count=row[28] or 0,
         accessed_at=_maybe_moment(row[29]),
     )
+
+
+@lru_cache(maxsize=1024)
+def _scope(org: str, *names: str) -> Scope:
+    project, user, agent, session = (name or None for name in names)
+    return Scope(org=org, project=project, user=user, agent=agent, session=session)
 
 
 def read_relation(row: tuple[Any, ...]) -> Relation:

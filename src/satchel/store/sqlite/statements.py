@@ -13,7 +13,6 @@ _FIXED = {
     "columns": READ_COLUMNS,
     "weights": "4.0, 1.0, 2.0",
     "names": ", ".join(COLUMNS),
-    "marks": ", ".join("?" * len(COLUMNS)),
 }
 
 

@@ -12,14 +12,14 @@ from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
 from satchel.store.sqlite.rows import memory_from_row, micros
 from satchel.store.sqlite.statements import statement
 from satchel.store.sqlite.vectors import generation, load_vectors
-from satchel.store.sqlite.where import filter_sql, narrows
+from satchel.store.sqlite.where import UNINDEXED, filter_sql, narrows
 
 __all__ = ["beside", "between", "count", "links", "memories", "nearest", "traces"]
 
 # sqlite-vec takes time for each of the k it looks for, and no more than 4,096 of them.
 MOST_NEAREST = 1000
-# How many more are looked for than needed, since several passages may belong to one memory.
-SEVERAL = 2
+# How many more passages are looked for than memories are needed, since several may belong to one.
+SPARE = 16
 WIDER = 8
 
 # Where the columns of the passage begin.
@@ -33,7 +33,7 @@ def count(db: apsw.Connection, where: Filter, most: int) -> int:
 
 
 def traces(db: apsw.Connection, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
-    condition, values = filter_sql(where, "m" if keys is None else "+m")
+    condition, values = filter_sql(where, "m" if keys is None else UNINDEXED)
     current = generation(db)
     embedded = current is not None and current.dimensions
     sql = statement(
@@ -75,7 +75,7 @@ def nearest(db: apsw.Connection, where: Filter, code: bytes, *, limit: int) -> l
     load_vectors(db)
     condition, values = filter_sql(where)
     codes = f"code_{current.number}"
-    wide = min(SEVERAL * limit, MOST_NEAREST)
+    wide = min(limit + SPARE, MOST_NEAREST)
     rows: list[Any] = []
     if not narrows(where):
         sql = statement("nearest", codes=codes, where=condition)
@@ -97,17 +97,24 @@ def between(db: apsw.Connection, where: Filter, start: datetime, end: datetime, 
 
 
 def beside(db: apsw.Connection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-    condition, values = filter_sql(where)
-    return [_run(db, trace, condition, values, reach) for trace in near]
+    # Only tested: the way in is the index on sessions or documents, not the one on projects.
+    condition, values = filter_sql(where, UNINDEXED)
+    return [_run(db, trace, where.scope.org, condition, values, reach) for trace in near]
 
 
-def _run(db: apsw.Connection, trace: Trace, condition: str, values: Sequence[Any], reach: int) -> list[int]:
+def _run(
+    db: apsw.Connection, trace: Trace, org: str, condition: str, values: Sequence[Any], reach: int
+) -> list[int]:
     if trace.thread is None:
         return [trace.key]
     kind, *place = msgspec.json.decode(trace.thread)
-    same = "m.project = ? AND m.user = ? AND m.agent = ? AND "
-    same += "m.session = ? AND m.session <> ''" if kind == "session" else "m.source = ? AND m.session = ''"
-    bounds = (*values, *place, trace.at, trace.id, reach)
+    same = "m.org = ? AND +m.project = ? AND +m.user = ? AND +m.agent = ? AND "
+    same += (
+        "m.session = ? AND m.session <> ''"
+        if kind == "session"
+        else "m.source = ? AND m.source IS NOT NULL AND m.session = ''"
+    )
+    bounds = (*values, org, *place, trace.at, trace.id, reach)
     earlier, later = (
         [row[0] for row in db.execute(statement(name, where=f"{condition} AND {same}"), bounds)]
         for name in ("seqs_before", "seqs_after")
@@ -116,7 +123,7 @@ def _run(db: apsw.Connection, trace: Trace, condition: str, values: Sequence[Any
 
 
 def links(db: apsw.Connection, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-    condition, values = filter_sql(where, "+m")
+    condition, values = filter_sql(where, UNINDEXED)
     return list(_links(db, _json(keys), condition, values, limit))
 
 

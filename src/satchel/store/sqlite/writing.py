@@ -12,15 +12,14 @@ from satchel.fields import utc_now
 from satchel.memory import Memory, Relation, Scope
 from satchel.redact import masked_labels
 from satchel.store.contract import Candidate, Embedded, Filter, Record
+from satchel.store.sqlite.batch import Batch, history_row
 from satchel.store.sqlite.index import Index
 from satchel.store.sqlite.reading import history, memory_in_scope, select_ids
 from satchel.store.sqlite.rows import (
     column_values,
     memory_from_row,
-    memory_row,
     micros,
     scope_columns,
-    write_changes,
 )
 from satchel.store.sqlite.statements import statement
 
@@ -31,15 +30,19 @@ _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "
 
 
 def add(db: apsw.Connection, candidates: Sequence[Candidate], embedded: Embedded | None) -> list[Memory]:
-    index = Index(db, embedded)
-    return [_add_one(db, candidate, index) for candidate in candidates]
+    batch = Batch(db, Index(db, embedded))
+    stored = [_add_one(db, candidate, batch) for candidate in candidates]
+    batch.write()
+    return stored
 
 
 def put(
     db: apsw.Connection, scope: Scope, records: Sequence[Record], embedded: Embedded | None
 ) -> list[Literal["added", "updated", "kept"]]:
-    index = Index(db, embedded)
-    return [_put_one(db, scope, record, index) for record in records]
+    batch = Batch(db, Index(db, embedded))
+    outcomes = [_put_one(db, scope, record, batch) for record in records]
+    batch.write()
+    return outcomes
 
 
 def change(
@@ -116,19 +119,20 @@ def use(db: apsw.Connection, uses: Mapping[str, tuple[int, datetime]]) -> None:
     )
 
 
-def _add_one(db: apsw.Connection, candidate: Candidate, index: Index) -> Memory:
+def _add_one(db: apsw.Connection, candidate: Candidate, batch: Batch) -> Memory:
     memory = candidate.memory
+    batch.make_room(memory)
     existing = _same_memory(db, memory)
     if existing is None:
-        _insert(db, memory, index)
-        _record(db, memory, memory.created_at, "add", {})
+        batch.take(memory, [history_row(memory, memory.created_at, "add", {})])
         return memory
     given = {name: getattr(memory, name) for name in candidate.given}
     if memory.scope.session is not None:
         # A topic outlives sessions, and is found in the one that spoke of it last.
         given["scope"] = memory.scope
     revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
-    return _revise(db, existing, revised, index, action="update")
+    batch.write()
+    return _revise(db, existing, revised, batch.index, action="update")
 
 
 def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
@@ -159,10 +163,11 @@ def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
 
 
 def _put_one(
-    db: apsw.Connection, scope: Scope, record: Record, index: Index
+    db: apsw.Connection, scope: Scope, record: Record, batch: Batch
 ) -> Literal["added", "updated", "kept"]:
     memory = record.memory
     existing = None
+    batch.make_room(memory)
     if db.execute(statement("id_exists"), (memory.id,)).fetchone():
         try:
             existing = memory_in_scope(db, scope, memory.id)
@@ -176,13 +181,16 @@ def _put_one(
     if clash is not None and clash.id != memory.id:
         raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
     if existing is None:
-        _insert(db, memory, index)
-    else:
-        _write_row(db, existing, memory, index)
+        db.execute(statement("clear_history"), (memory.scope.org, memory.id))
+        entries = [history_row(memory, entry.at, entry.action, entry.changes) for entry in record.history]
+        batch.take(memory, entries)
+        return "added"
+    batch.write()
+    _write_row(db, existing, memory, batch.index)
     _replace_history(db, record)
     if memory.accessed_at is not None:
         db.execute(statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
-    return "added" if existing is None else "updated"
+    return "updated"
 
 
 def _complete_history(db: apsw.Connection, record: Record) -> None:
@@ -223,12 +231,6 @@ def _revise(db: apsw.Connection, old: Memory, new: Memory, index: Index, *, acti
     return new
 
 
-def _insert(db: apsw.Connection, memory: Memory, index: Index) -> None:
-    db.execute(statement("insert_memory"), memory_row(memory))
-    # Triggers insert too, but what they insert is not seen out here.
-    index.enter(db.last_insert_rowid(), memory)
-
-
 def _write_row(db: apsw.Connection, old: Memory, new: Memory, index: Index) -> None:
     values = column_values(new)
     identifier = values.pop("id")
@@ -257,7 +259,4 @@ def _write_relation(db: apsw.Connection, org: str, relation: Relation) -> None:
 
 
 def _record(db: apsw.Connection, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:
-    db.execute(
-        statement("insert_history"),
-        (memory.scope.org, memory.id, micros(at), action, write_changes(changes)),
-    )
+    db.execute(statement("insert_history"), history_row(memory, at, action, changes))

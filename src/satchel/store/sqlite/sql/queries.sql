@@ -1,8 +1,8 @@
 -- Named statements. {columns} are the columns a memory is read from, {where} is a filter on m.
 -- CROSS JOIN keeps the order of a join: SQLite must not start from the filter and scan a project.
 
--- name: insert_memory
-INSERT INTO memory ({names}) VALUES ({marks})
+-- name: insert_memories
+INSERT INTO memory (seq, {names}) VALUES {values}
 
 -- name: update_memory
 UPDATE memory SET {assignments} WHERE id = ?
