@@ -49,10 +49,12 @@ def test_parts_differ_between_hits_by_as_much_as_their_log_odds(told: Satchel):
 def test_the_passage_of_a_long_memory_is_where_the_words_are(words: Satchel):
     paragraphs = [f"Paragraph {number} tells of nothing that anyone would ask about. " * 8 for number in range(6)]
     paragraphs[4] = "Here the harbour crane is painted blue at last. " * 10
-    words.add("\n\n".join(paragraphs), title="A long page")
-    (hit,) = words.search("painted crane")
-    start, end = hit.passage
-    assert hit.memory.text[start:end] == paragraphs[4].strip()
+    others = [f"Another page: part {number} of it is about the price of bread. " * 8 for number in range(6)]
+    others[1] = "There a crane, too, is mentioned once among so many other things. " * 8
+    words.add("\n\n".join(others), at="2024-01-01")
+    words.add("\n\n".join(paragraphs), title="A long page", at="2024-01-02")
+    hits = words.search("painted crane")
+    assert [hit.memory.text[slice(*hit.passage)] for hit in hits] == [paragraphs[4].strip(), others[1].strip()]
 
 
 def test_a_memory_of_a_single_passage_has_none_to_point_at(words: Satchel):

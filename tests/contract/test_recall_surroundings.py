@@ -37,19 +37,22 @@ def test_an_answer_that_shares_no_word_is_brought_by_its_question(words: Satchel
 def test_what_is_said_elsewhere_at_the_same_time_does_not_stand_beside_it(words: Satchel, field):
     here = {"session": "s1", "project": "p", "user": "u", "agent": "a", field: "here"}
     there = here | {field: "there"}
-    minute = timedelta(minutes=1)
-    words.add_many(
-        [
-            Draft("Good morning.", at=START, **here),
-            Draft("Good morning.", at=START, **there),
-            Draft(ASKED, at=START + minute, **here),
-            Draft("Shall we go?", at=START + minute, **there),
-            Draft(ANSWER, at=START + 2 * minute, ref="here", **here),
-            Draft(ANSWER, at=START + 2 * minute, ref="there", **there),
-        ]
-    )
+    lines = [
+        Draft("Good morning.", at=START, **here),
+        Draft("Good morning.", at=START, **there),
+        Draft(ASKED, at=START + timedelta(minutes=1), **here),
+        # Were these one session, the other answer would stand right after the question.
+        Draft(ANSWER, at=START + timedelta(minutes=2), ref="there", **there),
+        Draft(ANSWER, at=START + timedelta(minutes=3), ref="here", **here),
+    ]
+    words.add_many(lines)
     found = scores(words, "scooter")
     assert found["here"] > found.get("there", 0.0)
+    columns = examined(words, "scooter")
+    beside = {
+        trace.at for trace, value in zip(columns.sheet.traces, columns.columns["before"], strict=True) if value
+    }
+    assert beside == {int((START + timedelta(minutes=3)).timestamp() * 1e6)}
 
 
 def test_a_document_within_a_session_is_a_part_of_it_and_no_thread_of_its_own(words: Satchel):

@@ -1,8 +1,12 @@
 """Spreading activation over links alone: how far, how much, and against whom."""
 
+import numpy as np
 import pytest
 
-from satchel.recall.graph import spread
+import satchel
+from satchel import Draft
+from satchel.recall.graph import shared_names, spread
+from satchel.recall.sheet import Sheet
 from satchel.store import Filter, Link
 
 
@@ -64,3 +68,30 @@ def test_links_are_asked_for_inside_the_filter_and_not_at_all_without_seeds():
     idle = Links()
     assert spread(idle, WHERE, {}) == ({}, {})
     assert idle.asked == []
+
+
+def named(*lines: str, seeds: list[int]) -> list[float]:
+    """How much each of these memories shares of what the seeds name."""
+    with satchel.open(":memory:", embedder="none") as bag:
+        bag.add_many(Draft(line, at=f"2024-01-0{place + 1}") for place, line in enumerate(lines))
+        sheet = Sheet(bag._store.traces(Filter()))
+        return shared_names(bag._store, sheet, seeds, np.ones(sheet.size)).tolist()
+
+
+def test_what_a_seed_names_counts_for_others_and_not_for_itself():
+    lines = ("I met Melanie Brandt.", "We saw Melanie Brandt again.", "He saw Gustav Ortega.")
+    assert named(*lines, seeds=[0]) == [0.0, 1.0, 0.0]
+
+
+def test_what_several_seeds_name_counts_for_each_of_them():
+    lines = ("I met Melanie Brandt.", "We saw Melanie Brandt again.", "He saw Gustav Ortega.")
+    assert named(*lines, seeds=[0, 1]) == [1.0, 1.0, 0.0]
+
+
+def test_what_everyone_names_connects_no_one():
+    lines = [f"Today I met Melanie Brandt, number {place}." for place in range(9)]
+    assert named(*lines, seeds=[0]) == [0.0] * 9
+
+
+def test_what_only_a_seed_names_connects_no_one():
+    assert named("I met Melanie Brandt.", "It rains.", seeds=[0]) == [0.0, 0.0]
