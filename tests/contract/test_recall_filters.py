@@ -41,6 +41,19 @@ def test_the_indexes_of_a_large_scope_are_asked_inside_it(crowded: Satchel, monk
     assert len(crowded.scoped(project="small").search("apple pie", limit=3)) == 3
 
 
+def test_who_wants_a_long_list_gets_it(words: Satchel, monkeypatch):
+    monkeypatch.setattr(candidates, "LEXICAL", 3)
+    words.add_many(Draft(f"apple {number}", at=DAY) for number in range(20))
+    assert len(words.search("apple", limit=10)) == 10
+
+
+def test_the_limit_takes_the_best_whenever_they_are_from(words: Satchel):
+    words.add_many(Draft(f"apple among other fruit {number}", at=f"2024-03-0{number}") for number in range(1, 9))
+    words.add("apple pie", at="2024-03-09")
+    words.add("apple pie", at="2024-02-01")
+    assert {hit.memory.text for hit in words.search("apple pie", limit=2)} == {"apple pie"}
+
+
 @pytest.fixture
 def hidden(notes: Satchel) -> Satchel:
     """One memory that may be found, and others that every way of finding leads to but none may show."""

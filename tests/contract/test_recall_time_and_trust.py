@@ -6,6 +6,9 @@ import pytest
 
 from satchel import Draft, Satchel
 from satchel.fields import utc_now
+from satchel.recall.ranking import _trust
+from satchel.recall.sheet import Sheet
+from satchel.store import Trace, TracedPassage
 
 DAY = "2024-03-01"
 
@@ -87,11 +90,7 @@ def test_what_was_used_more_ranks_higher(words: Satchel):
     assert hits[0].score > hits[1].score
 
 
-def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
-    from satchel.recall.ranking import _trust
-    from satchel.recall.sheet import Sheet
-    from satchel.store import Trace, TracedPassage
-
+def test_use_counts_less_and_less_and_only_up_to_a_point():
     passage = TracedPassage(0, 1, 0, b"", None)
     traces = [
         Trace(key, 0, str(key), None, None, "fact", "knowledge", 0.5, 1.0, 0, 1, uses, (passage,))

@@ -110,9 +110,11 @@ def test_forgetting_by_kind_ends_what_is_pending_or_not_valid_yet(bag: Satchel):
     assert all(memory.invalid_at for memory in bag.recent(ended=True, status=["active", "pending"]))
 
 
-def test_any_number_of_ids_can_be_forgotten(bag: Satchel):
-    ids = [memory.id for memory in bag.add_many(Draft(f"note {number}") for number in range(40_000))]
-    assert bag.forget(ids, purge=True) == 40_000
+def test_any_number_of_ids_can_be_forgotten():
+    """More than SQLite takes variables in a statement; without vectors, which would only take time."""
+    with satchel.open(":memory:", embedder="none") as bag:
+        ids = [memory.id for memory in bag.add_many(Draft(f"note {number}") for number in range(33_000))]
+        assert bag.forget(ids, purge=True) == 33_000
 
 
 @pytest.mark.parametrize("blank", ["  ", [""], ["a", " "], (" ",)])

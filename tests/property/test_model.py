@@ -63,7 +63,7 @@ def test_what_is_put_in_comes_out(bag, draft):
 @many
 @given(draft=drafts)
 def test_an_export_imports_to_an_equal_store_and_twice_is_the_same_as_once(draft):
-    with satchel.open(":memory:") as one, satchel.open(":memory:") as two:
+    with satchel.open(":memory:", embedder="none") as one, satchel.open(":memory:", embedder="none") as two:
         first = one.add_many([draft])[0]
         second = one.add("another")
         one.relate(second.id, first.id, "contradicts", strength=0.5)

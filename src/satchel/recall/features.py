@@ -119,19 +119,17 @@ def _vectors(sheet: Sheet, question: Question) -> "Columns":
         return found | {f"{name}/top": zero for name in names} | {
             "passage_meaning/rank": zero, "around_meaning/rank": zero,
         }  # fmt: skip
-    asked = question.vector.astype(np.float64)
     passages = sheet.vectors(len(question.vector))
     memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
     around, far = sheet.around(memories, NEAR, FAR)
-    best = _settled(sheet.best(passages @ asked))
+    best = sheet.best(_cosines(passages, question.vector))
     found = {
-        "meaning": memories @ asked,
+        "meaning": _cosines(memories, question.vector),
         "passage_meaning": best,
-        "around_meaning": unit(around) @ asked,
-        "far_meaning": unit(far) @ asked,
-        "thread_meaning": unit(sheet.thread_total(memories)) @ asked,
+        "around_meaning": _cosines(unit(around), question.vector),
+        "far_meaning": _cosines(unit(far), question.vector),
+        "thread_meaning": _cosines(unit(sheet.thread_total(memories)), question.vector),
     }
-    found = {name: _settled(column) for name, column in found.items()}
     return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
         "passage_meaning/rank": _rank(best),
         "around_meaning/rank": _rank(found["around_meaning"]),
@@ -194,10 +192,10 @@ def _answers(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
     }
 
 
-def _settled(cosines: "Floats") -> "Floats":
-    """Without the noise of the last digits, which would rank equal texts apart."""
-    rounded: Floats = cosines.round(6)
-    return rounded
+def _cosines(rows: "Floats", vector: "Floats") -> "Floats":
+    """Each row's own, equal for equal rows: a product of matrices sums some rows in another order than others."""
+    found: Floats = np.einsum("ij,j->i", rows, vector).astype(np.float64)
+    return found
 
 
 def _top(values: "Floats") -> "Floats":

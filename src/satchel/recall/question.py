@@ -43,8 +43,6 @@ _ASKS_WHEN = re.compile(
 _ASKS_MANY = re.compile(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 
 _LAST_LATIN = "\u024f"
-# What a stem that would be stemmed further may have lost: "databas" is the stem of "database", not of itself.
-_ENDINGS = ("", "e", "s", "es", "ed", "ing", "ly", "ion", "y", "ate", "ness")
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
@@ -105,7 +103,8 @@ def as_codes(text: str) -> tuple[int, ...]:
 
 def corrected(term: QueryTerm, found: str, weight: float) -> QueryTerm:
     """The term that a misspelt one was taken for; a term of the index is a stem already."""
-    word = next((found + ending for ending in _ENDINGS if stem(found + ending) == found), found)
+    # The index stems what it looks for: "databas" is the stem of "database", not of itself.
+    word = found if stem(found) == found else found + "e"
     return QueryTerm(word, (term_code(found),), weight, term.text)
 
 

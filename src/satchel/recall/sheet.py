@@ -34,7 +34,6 @@ class Sheet:
         self.thread = np.array([threads[place] for place in order], np.int64)
         self.threads = len(numbers)
         self.run = self._runs(runs)
-        self._bounds = _stretches(self.run)
         self._thread_starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
         passages = [passage for trace in self.traces for passage in trace.passages]
         counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
@@ -110,14 +109,17 @@ class Sheet:
         return shifted
 
     def around(self, values: "Floats", *reaches: int) -> "list[Floats]":
-        """The sums over a memory and those up to so many places around it; along the first axis."""
-        places = np.arange(self.size)
-        start, end = self._bounds
-        totals = np.concatenate([np.zeros_like(values[:1]), np.cumsum(values, axis=0, dtype=np.float64)])
-        return [
-            totals[np.minimum(places + reach + 1, end)] - totals[np.maximum(places - reach, start)]
-            for reach in reaches
-        ]
+        """The sums over a memory and those up to so many places around it; ever farther, along the first axis."""
+        total = values.copy()
+        sums = []
+        for nearer, reach in itertools.pairwise((0, *reaches)):
+            for steps in range(nearer + 1, min(reach, self.size - 1) + 1):
+                same = self.run[steps:] == self.run[:-steps]
+                same = same.reshape(-1, *[1] * (values.ndim - 1))
+                total[:-steps] += values[steps:] * same
+                total[steps:] += values[:-steps] * same
+            sums.append(total.copy())
+        return sums
 
     def thread_total(self, values: "Floats") -> "Floats":
         """The sum over the thread each memory belongs to, as far as it is here; along the first axis."""
@@ -151,13 +153,6 @@ class Sheet:
     def replies(self) -> "Floats":
         """Whether it was said by a machine."""
         return np.array([(trace.speaker or "").casefold() in _REPLIES for trace in self.traces], np.float64)
-
-
-def _stretches(numbers: "NDArray[np.int64]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
-    """Where the stretch of equal numbers begins and ends that each place is in."""
-    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
-    lengths = np.diff(np.append(begins, len(numbers)))
-    return np.repeat(begins, lengths), np.repeat(begins + lengths, lengths)
 
 
 def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
