@@ -19,11 +19,16 @@ import apsw
 
 import satchel
 from bench.table import print_table
+from satchel.embed.static import STATIC
+from satchel.indexing import packed
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Scope
+from satchel.parts import parts_of
 from satchel.store.sqlite.connection import PRAGMAS, connect
+from satchel.store.sqlite.index import passage_number
 from satchel.store.sqlite.rows import memory_row, micros
 from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.vectors import generation, load_vectors, write_vector
 
 TEXT = "process {who} saw that key {number} was rotated and the cache of sessions was warm again"
 
@@ -34,6 +39,7 @@ Worker = Callable[[str, int, int, Barrier, Results], None]
 def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
     bag = satchel.open(path)
     bag.counter.count("loads the vocabulary")
+    STATIC.embed(["loads the vectors"])
     barrier.wait()
     errors = 0
     started = time.time()
@@ -64,16 +70,28 @@ def insert_all(db: apsw.Connection, who: int, writes: int, barrier: Barrier, res
     memories = [
         new_candidate(Draft(TEXT.format(who=who, number=number)), Scope()).memory for number in range(writes)
     ]
-    rows = [(memory_row(memory), ("default", memory.id, micros(memory.at), "add", "{}")) for memory in memories]
-    insert, record = statement("insert_memory"), statement("insert_history")
+    rows = [
+        ((None, *memory_row(memory)), ("default", memory.id, micros(memory.at), "add", "{}")) for memory in memories
+    ]
+    parts = [parts_of(memory)[0] for memory in memories]
+    vectors = packed(STATIC.embed([part.text for part in parts]))
+    marks = ", ".join("?" * len(rows[0][0]))
+    insert, record = statement("insert_memories", values=f"({marks})"), statement("insert_history")
+    passage = statement("insert_passage")
+    load_vectors(db)
+    current = generation(db)
+    assert current is not None
     barrier.wait()
     errors = 0
     started = time.time()
-    for row, entry in rows:
+    for (row, entry), part, vector in zip(rows, parts, vectors, strict=True):
         try:
             db.execute("BEGIN IMMEDIATE")
             db.execute(insert, row)
+            place = passage_number(db.last_insert_rowid(), 0)
             db.execute(record, entry)
+            db.execute(passage, (place, part.start, part.end, part.flags, part.codes))
+            write_vector(db, current, place, *vector)
             db.execute("COMMIT")
         except apsw.Error:
             errors += 1
@@ -136,7 +154,8 @@ def main() -> int:
             rates = []
             for reference in (bare, bare_with_our_naps):
                 plain = str(Path(folder, f"{reference.__name__}{number}.db"))
-                satchel.open(plain).close()
+                with satchel.open(plain) as made:
+                    made.forget([made.add("makes the tables of vectors").id], purge=True)
                 rates.append(measure(reference, plain, options.processes, options.writes)[0])
             path = str(Path(folder, f"ours{number}.db"))
             rate, errors = measure(ours, path, options.processes, options.writes)
