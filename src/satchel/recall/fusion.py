@@ -91,14 +91,16 @@ def shares(
 ) -> dict[str, float]:
     """What each part adds to one memory's log-odds, beside what the average candidate has of it.
 
-    A memory that is not `threaded` is a session of its own, and what counts there are its words.
+    A memory that is not `threaded` is a session of its own and its own surroundings: what counts there are
+    its words.
     """
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for name, weight in (chosen.columns | HAND_SET).items():
         found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
     if not threaded:
-        found["words"] += found["session"]
-        found["session"] = 0.0
+        for alone in ("session", "surroundings"):
+            found["words"] += found[alone]
+            found[alone] = 0.0
     return {part: round(value, 3) for part, value in found.items()}
 
 
