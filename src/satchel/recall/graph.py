@@ -23,6 +23,9 @@ DEPTH = 2
 DECAY = 0.5
 LINKS = 200
 FAINT = 0.05
+# How much of a seed is read for names, and how many of them count.
+READ = 4000
+NAMES = 16
 
 
 def spread(store: Store, where: Filter, seeds: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
@@ -80,9 +83,10 @@ def shared_names(store: Store, sheet: Sheet, seeds: Sequence[int], strength: "Fl
     holders: dict[tuple[int, ...], set[int]] = {}
     for place in seeds:
         memory = told.get(sheet.traces[place].key)
-        if memory is None:
+        # A number may be used again after a purge, by a memory of another scope.
+        if memory is None or memory.id != sheet.traces[place].id:
             continue
-        for name in entities(memory.text[:4000])[:16]:
+        for name in (*entities(memory.text[:READ])[:NAMES], *memory.tags):
             codes = as_codes(name)
             if codes:
                 weights[codes] = weights.get(codes, 0.0) + float(strength[place])

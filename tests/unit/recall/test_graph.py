@@ -95,3 +95,12 @@ def test_what_everyone_names_connects_no_one():
 
 def test_what_only_a_seed_names_connects_no_one():
     assert named("I met Melanie Brandt.", "It rains.", seeds=[0]) == [0.0, 0.0]
+
+
+def test_a_tag_of_a_seed_connects_it_with_others_that_have_it():
+    with satchel.open(":memory:") as bag:
+        bag.add("it rains", tags=["weather"], at="2024-01-01")
+        bag.add("the sun is out", tags=["weather"], at="2024-01-02")
+        bag.add("we had soup", tags=["food"], at="2024-01-03")
+        sheet = Sheet(bag._store.traces(Filter()))
+        assert shared_names(bag._store, sheet, [0], np.ones(3)).tolist() == [0.0, 1.0, 0.0]
