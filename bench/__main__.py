@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-MODULES = ("bench.startup", "bench.writers", "bench.lexical")
+MODULES = ("bench.startup", "bench.writers", "bench.lexical", "bench.pack")
 
 if __name__ == "__main__":
     failed = []

@@ -176,7 +176,7 @@ def _recalls(view: satchel.Satchel, conversation: Conversation) -> Iterator[tupl
     for question in conversation.questions:
         evidence = [pieces[each] for each in question.evidence]
         for budget in BUDGETS:
-            block = view.context(question.text, token_budget=budget, format="markdown")
+            block = view.context(question.text, token_budget=budget)
             yield budget, evidence_recall(evidence, block.text)
 
 

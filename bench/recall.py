@@ -20,6 +20,8 @@ from bench.floors import PACKINGS, Floor
 from bench.table import print_table
 
 OURS = "satchel"
+# The same candidates and the same counting, taken by rank without those that do not fit.
+SKIPPING = "satchel, skip by rank"
 WHOLE = ", whole turns only"
 count = satchel.counter("o200k_base").count
 
@@ -88,11 +90,16 @@ def measure(
                 found = floor.find(question.text)
                 for budget in budgets:
                     started = time.perf_counter()
-                    block = view.context(question.text, token_budget=budget, format="markdown")
+                    block = view.context(question.text, token_budget=budget)
                     run.milliseconds.append(1000 * (time.perf_counter() - started))
+                    # All turns are of one tier.
+                    skipping = view.context(question.text, token_budget=budget, policy="tier")
                     tokens = count(block.text)
-                    run = run._replace(overrun=max(run.overrun, tokens - budget))
-                    reached = {OURS: evidence_recall(evidence, block.text)}
+                    run = run._replace(overrun=max(run.overrun, tokens - budget, count(skipping.text) - budget))
+                    reached = {
+                        OURS: evidence_recall(evidence, block.text),
+                        SKIPPING: evidence_recall(evidence, skipping.text),
+                    }
                     for name, pack in PACKINGS.items():
                         taken = pack(found, budget)
                         text = "".join(floor.lines[index] for index in taken)

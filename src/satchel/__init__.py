@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.aio import AsyncSatchel, aopen
     from satchel.bag import Satchel, open, restore
+    from satchel.blocks import ContextBlock
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
         StoreVersionError,
         UnknownIdError,
     )
+    from satchel.loose import fit
     from satchel.memory import Change, Draft, Hit, Memory, Relation, Scope
-    from satchel.results import ContextBlock, Hits, Timeline
+    from satchel.pack import Cut, Receipt, truncate
+    from satchel.packs import ContextPack
+    from satchel.results import Hits, Timeline
     from satchel.store import Check, Stats
     from satchel.tokens import Counter, count_tokens, counter, estimate_tokens
     from satchel.transfer import Imported, Problem
@@ -40,7 +44,9 @@ __all__ = [
     "Change",
     "Check",
     "ContextBlock",
+    "ContextPack",
     "Counter",
+    "Cut",
     "Draft",
     "EmbedderError",
     "Hit",
@@ -49,6 +55,7 @@ __all__ = [
     "InputError",
     "Memory",
     "Problem",
+    "Receipt",
     "Relation",
     "Satchel",
     "SatchelError",
@@ -67,16 +74,22 @@ __all__ = [
     "count_tokens",
     "counter",
     "estimate_tokens",
+    "fit",
     "open",
     "restore",
+    "truncate",
 ]
 
 # Imported when first used: `satchel --version` needs none of it.
 _HOMES = {
     "aio": ("AsyncSatchel", "aopen"),
     "bag": ("Satchel", "open", "restore"),
+    "loose": ("fit",),
     "memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
-    "results": ("ContextBlock", "Hits", "Timeline"),
+    "blocks": ("ContextBlock",),
+    "pack": ("Cut", "Receipt", "truncate"),
+    "packs": ("ContextPack",),
+    "results": ("Hits", "Timeline"),
     "store": ("Check", "Stats"),
     "tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
     "transfer": ("Imported", "Problem"),

@@ -3,15 +3,26 @@
 import os
 import reprlib
 from collections.abc import Sequence
-from typing import Any
+from datetime import date, datetime
+from typing import Any, TypedDict
 
 from satchel.errors import InputError
-from satchel.fields import check_name
-from satchel.memory import Draft
+from satchel.fields import KINDS, STATUSES, TIERS, as_time, check_name, utc_now
+from satchel.memory import Draft, Scope
+from satchel.store import Filter
 
-__all__ = ["Choice", "as_choices", "as_draft", "as_name", "as_path", "as_query", "as_tags", "check_known"]
+__all__ = ["Choice", "Chosen", "as_draft", "as_name", "as_path", "as_query", "check_known", "filter_for"]
 
 Choice = str | Sequence[str] | None
+
+
+class Chosen(TypedDict, total=False):
+    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them."""
+
+    kind: Choice
+    tier: Choice
+    tags: Choice
+    status: Choice
 
 
 def as_path(location: object) -> str:
@@ -49,7 +60,7 @@ def as_name(field: str, value: object) -> str:
     return name
 
 
-def as_tags(tags: Choice) -> tuple[str, ...]:
+def _tags(tags: Choice) -> tuple[str, ...]:
     """The tags of a filter."""
     if tags is not None and not isinstance(tags, str | list | tuple | set | frozenset):
         raise InputError(f"tags must be a string or a list of strings, not {type(tags).__name__}")
@@ -57,7 +68,7 @@ def as_tags(tags: Choice) -> tuple[str, ...]:
     return tuple(as_name("tag", tag) for tag in chosen)
 
 
-def as_choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
+def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
     if value is not None and not isinstance(value, str | list | tuple | set | frozenset):
         raise InputError(f"{name} must be a string or a list of strings, not {type(value).__name__}")
     chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
@@ -69,3 +80,36 @@ def as_choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...
 def check_known(name: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
         raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")
+
+
+def filter_for(
+    scope: Scope,
+    *,
+    kind: Choice = None,
+    tier: Choice = None,
+    tags: Choice = None,
+    status: Choice = None,
+    ids: tuple[str, ...] = (),
+    ended: bool = False,
+    everything: bool = False,
+    as_of: datetime | date | str | None = None,
+) -> Filter:
+    """Without a status only what is active; what has ended only if it is asked for by either.
+
+    As of an earlier moment, what has been superseded since was active still.
+    """
+    statuses = _choices("status", status, STATUSES)
+    moment = None if as_of is None else as_time(as_of, name="as_of")
+    if moment is not None and not statuses:
+        statuses = ("active", "superseded")
+    past = everything or ended or not {"active", "pending"}.issuperset(statuses)
+    return Filter(
+        scope=scope,
+        kinds=_choices("kind", kind, KINDS),
+        tiers=_choices("tier", tier, TIERS),
+        tags=_tags(tags),
+        statuses=statuses or (() if everything else ("active",)),
+        valid_at=moment or (None if past else utc_now()),
+        until=moment,
+        ids=ids,
+    )

@@ -7,40 +7,34 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Self, Unpack, overload
 
 import msgspec
 
-from satchel.arguments import Choice, as_choices, as_draft, as_name, as_path, as_query, as_tags, check_known
+from satchel.arguments import Choice, Chosen, as_draft, as_name, as_path, as_query, check_known, filter_for
+from satchel.blocks import ContextBlock, Frame, Wrap, fitted_block
 from satchel.embed import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fields import KINDS, STATUSES, TIERS, RelationKind, as_time, checked, utc_now
+from satchel.fields import RelationKind, checked, utc_now
+from satchel.finding import FLOOR, Finder, enough_for
 from satchel.ids import normalise_prefix
 from satchel.indexing import Indexer
+from satchel.items import as_item
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
     CHANGEABLE,
     Change,
     ChangedFields,
     Draft,
-    Hit,
     Memory,
     PlacedFields,
     Relation,
     Scope,
 )
-from satchel.recall import recall
-from satchel.render import DETAILS, Detail
-from satchel.results import (
-    ContextBlock,
-    Frame,
-    Hits,
-    Timeline,
-    by_age,
-    enough_for,
-    fitted_context,
-    fitted_hits,
-)
+from satchel.pack import PINS, POLICIES, Entry, Pins, Policy
+from satchel.packs import PACK_FORMATS, ContextPack, PackFormat
+from satchel.render import DETAILS, FORMATS, LAYOUTS, Detail, Format
+from satchel.results import Hits, Timeline, fitted_hits
 from satchel.store import Check, Filter, Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
@@ -52,15 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Satchel", "open", "restore"]
 
 _NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
-
-
-class Chosen(TypedDict, total=False):
-    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them."""
-
-    kind: Choice
-    tier: Choice
-    tags: Choice
-    status: Choice
 
 
 def open(
@@ -101,6 +86,7 @@ class Satchel:
     ) -> None:
         self._store = store
         self._indexer = indexer or Indexer(store)
+        self._finder = Finder(store, self._indexer)
         self.counter = counter
         self.scope = scope or Scope()
 
@@ -195,7 +181,7 @@ class Satchel:
         **chosen: Unpack[Chosen],
     ) -> list[Memory]:
         """The newest memories by the time they speak of; `ended` also brings what no longer holds."""
-        where = self._filter(**chosen, ended=ended)
+        where = filter_for(self.scope, **chosen, ended=ended)
         return self._store.select(where, limit=check_limit(limit))
 
     def search(
@@ -218,8 +204,8 @@ class Satchel:
         budget = check_budget(token_budget)
         check_known("detail", detail, DETAILS)
         check_known("format", format, ("text", "json"))
-        where = self._filter(**chosen, ended=ended, as_of=as_of)
-        found = self._recall(as_query(query), where, limit=check_limit(limit), explain=explain)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        found = self._finder.asked(as_query(query), where, limit=check_limit(limit), explain=explain)
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
         hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
@@ -230,30 +216,81 @@ class Satchel:
         query: str | None = None,
         *,
         token_budget: int | None = 2000,
-        format: Literal["markdown"] = "markdown",
+        format: Format = "system_prompt",
+        policy: Policy = "best",
+        pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | None = None,
+        frame: Frame | Wrap | None = None,
         explain: bool = False,
         as_of: datetime | date | str | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
-        """One text with what is worth most for its tokens; without a query what is pinned, then the newest.
+        """One text with what is worth most for its tokens: all that is pinned, then what the query finds.
 
-        The budget is held against `text`, which `frame` may make of the block, such as a prompt around it.
-        `as_of` and `explain` are those of `search`; only what a query found can be explained.
+        Without a query what is recent and important. The budget is held against `text`, which `frame` may
+        make of the block, such as a prompt around it. Where what is pinned does not fit, that is an error,
+        or with `pins="best_effort"` as much of it as fits. `as_of` and `explain` are those of `search`.
         """
         budget = check_budget(token_budget)
-        check_known("format", format, ("markdown",))
+        check_known("format", format, FORMATS)
+        check_known("policy", policy, POLICIES)
+        check_known("pins", pins, PINS)
         most = enough_for(budget) if limit is None else check_limit(limit)
-        where = self._filter(**chosen, ended=ended, as_of=as_of)
-        if query is None:
-            found = by_age(self._store.select(where, limit=most))
-        else:
-            found = self._recall(as_query(query), where, limit=most, surroundings=True, explain=explain)
-        block = fitted_context(found, budget=budget, counter=self.counter, frame=frame, pinned_first=query is None)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        asked = None if query is None else as_query(query)
+        found = self._finder.for_context(asked, where, limit=most, explain=explain)
+        block = fitted_block(
+            [as_item(hit, superseded=not ended) for hit in found],
+            budget=budget,
+            counter=self.counter,
+            layout=LAYOUTS[format],
+            policy=policy,
+            pins=pins,
+            floor=0.0 if asked is None else FLOOR,
+            frame=frame,
+            hits=found,
+        )
         self._store.touch([hit.memory.id for hit in block.hits], utc_now())
         return block
+
+    def context_pack(
+        self,
+        query: str | None = None,
+        *,
+        token_budget: int | None = 2000,
+        format: PackFormat = "markdown",
+        policy: Policy = "best",
+        pins: Pins = "strict",
+        limit: int | None = None,
+        ended: bool = False,
+        as_of: datetime | date | str | None = None,
+        **chosen: Unpack[Chosen],
+    ) -> ContextPack:
+        """Whole memories as one text to carry elsewhere; as JSON, `import_` brings them back there.
+
+        Which memories, and in which order, is decided as in `context`.
+        """
+        budget = check_budget(token_budget)
+        check_known("format", format, PACK_FORMATS)
+        check_known("policy", policy, POLICIES)
+        check_known("pins", pins, PINS)
+        most = enough_for(budget) if limit is None else check_limit(limit)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        asked = None if query is None else as_query(query)
+        found = self._finder.for_context(asked, where, limit=most)
+        pack = ContextPack(
+            found,
+            project=self.scope.project,
+            token_budget=budget,
+            counter=self.counter,
+            format=format,
+            policy=policy,
+            pins=pins,
+            floor=0.0 if asked is None else FLOOR,
+        )
+        self._store.touch([memory.id for memory in pack.memories], utc_now())
+        return pack
 
     def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of a memory; None clears one that may be empty."""
@@ -303,7 +340,7 @@ class Satchel:
             raise InputError("say what to forget: ids, a kind, a tier or tags; or everything in this view")
         if not all(narrowed):
             return 0
-        where = self._filter(kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
+        where = filter_for(self.scope, kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
         return self._store.purge(where) if purge else self._store.forget(where, utc_now())
 
     def relate(
@@ -329,7 +366,7 @@ class Satchel:
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
         focus = self._find(identifier)
-        where = msgspec.structs.replace(self._filter(), scope=focus.scope)
+        where = msgspec.structs.replace(filter_for(self.scope), scope=focus.scope)
         around = self._store.around(focus, where, before=earlier, after=later)
         return Timeline(
             before=tuple(each for each in around if (each.at, each.id) < (focus.at, focus.id)),
@@ -351,9 +388,9 @@ class Satchel:
 
     def stats(self) -> Stats:
         """Counts of what this view holds, whatever its status."""
-        return self._store.stats(self._filter(everything=True), utc_now())
+        return self._store.stats(filter_for(self.scope, everything=True), utc_now())
 
-    def short_ids(self, memories: Sequence[Memory]) -> list[str]:
+    def short_ids(self, memories: Sequence[Memory | Entry]) -> list[str]:
         """The shortest prefix that names each of these memories."""
         return self._store.short_ids([memory.id for memory in memories])
 
@@ -365,12 +402,12 @@ class Satchel:
         self, target: str | os.PathLike[str] | None = None, **chosen: Unpack[Chosen]
     ) -> Iterator[bytes] | int:
         """Every memory as JSON lines, whatever its status; into a file, if one is named, and how many."""
-        from satchel.transfer import export_lines, write_lines
+        from satchel.transfer import export_lines, write_atomically
 
-        where = self._filter(**chosen, everything=True)
+        where = filter_for(self.scope, **chosen, everything=True)
         lines = export_lines(self._store.records(where), self._store.all_relations(where))
         # The first line says what the file is.
-        return lines if target is None else write_lines(Path(as_path(target)).expanduser(), lines) - 1
+        return lines if target is None else write_atomically(Path(as_path(target)).expanduser(), lines) - 1
 
     def import_(
         self,
@@ -426,21 +463,6 @@ class Satchel:
             raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
         return done
 
-    def _recall(
-        self, query: str, where: Filter, *, limit: int, surroundings: bool = False, explain: bool = False
-    ) -> list[Hit]:
-        return recall(
-            self._store,
-            query,
-            where,
-            limit=limit,
-            vector=self._indexer.query_vector,
-            embedder=self._indexer.embedder.name if self._indexer.embedder else "none",
-            now=where.valid_at,
-            surroundings=surroundings,
-            explain=explain,
-        )
-
     def _find(self, identifier: str) -> Memory:
         known = self._store.resolve(self.scope, identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
@@ -448,35 +470,3 @@ class Satchel:
         if not found:
             raise UnknownIdError(f"no memory has the id {identifier!r} here")
         return found[0]
-
-    def _filter(
-        self,
-        *,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-        status: Choice = None,
-        ids: tuple[str, ...] = (),
-        ended: bool = False,
-        everything: bool = False,
-        as_of: datetime | date | str | None = None,
-    ) -> Filter:
-        """Without a status only what is active; what has ended only if it is asked for by either.
-
-        As of an earlier moment, what has been superseded since was active still.
-        """
-        statuses = as_choices("status", status, STATUSES)
-        moment = None if as_of is None else as_time(as_of, name="as_of")
-        if moment is not None and not statuses:
-            statuses = ("active", "superseded")
-        past = everything or ended or not {"active", "pending"}.issuperset(statuses)
-        return Filter(
-            scope=self.scope,
-            kinds=as_choices("kind", kind, KINDS),
-            tiers=as_choices("tier", tier, TIERS),
-            tags=as_tags(tags),
-            statuses=statuses or (() if everything else ("active",)),
-            valid_at=moment or (None if past else utc_now()),
-            until=moment,
-            ids=ids,
-        )

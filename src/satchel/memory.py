@@ -220,7 +220,12 @@ class Hit(msgspec.Struct, frozen=True):
 
     memory: Memory
     score: float
-    passage: tuple[int, int] | None = None
-    """The characters of the text that matched best, where the text is longer than one passage."""
+    passages: tuple[tuple[int, int], ...] = ()
+    """The characters of the text that matched, best first, where the text is longer than one passage."""
     parts: dict[str, float] | None = None
     """What each part of the ranking added to the score; only where an explanation was asked for."""
+
+    @property
+    def passage(self) -> tuple[int, int] | None:
+        """The characters that matched best; None where the text is a single passage."""
+        return self.passages[0] if self.passages else None

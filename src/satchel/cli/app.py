@@ -13,8 +13,9 @@ COMMANDS = {
     "add": "satchel.cli.remember",
     "get": "satchel.cli.look",
     "list": "satchel.cli.look",
-    "search": "satchel.cli.look",
-    "context": "satchel.cli.look",
+    "search": "satchel.cli.find",
+    "context": "satchel.cli.find",
+    "context-pack": "satchel.cli.packing",
     "update": "satchel.cli.remember",
     "forget": "satchel.cli.remember",
     "relate": "satchel.cli.remember",
@@ -40,7 +41,7 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name])
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

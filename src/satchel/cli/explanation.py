@@ -4,36 +4,27 @@ from collections.abc import Sequence
 
 from satchel.cli.output import aligned, note, print_listing
 from satchel.memory import Hit
-from satchel.render import clean
 
 __all__ = ["explain_hits"]
 
 ACROSS = 3
-HEADLINE = 40
 LEGEND = "score: how likely it is needed; its parts: log-odds beside the average candidate"
 
 
-def explain_hits(hits: Sequence[Hit], names: Sequence[str], *, apart: bool, titled: bool = False) -> None:
+def explain_hits(hits: Sequence[Hit], names: Sequence[str], *, apart: bool) -> None:
     """Print a table for each hit under its short id, after the hits or apart from them on stderr."""
     if not hits:
         return
-    if any(hit.parts is None for hit in hits):
-        note("nothing to explain: without a QUERY the pinned come first, then the newest")
-        return
     tables = _tables([hit.parts or {} for hit in hits])
-    blocks = [
-        _heading(hit, name, titled=titled) + table for hit, name, table in zip(hits, names, tables, strict=True)
-    ]
+    blocks = [_heading(hit, name) + table for hit, name, table in zip(hits, names, tables, strict=True)]
     print_listing(("" if apart else "\n") + "\n".join(blocks), apart=apart)
     note(LEGEND)
 
 
-def _heading(hit: Hit, name: str, *, titled: bool) -> str:
+def _heading(hit: Hit, name: str) -> str:
     words = [name, f"score {hit.score:.3f}"]
     if hit.passage:
         words.append(f"characters {hit.passage[0]:,}–{hit.passage[1]:,} of {len(hit.memory.text):,}")
-    if titled:
-        words.append(" ".join(clean(hit.memory.headline(HEADLINE)).split()))
     return "  ".join(words) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Commands that read memories: get, list, search, context, timeline, history, stats."""
+"""Commands that show memories: get, list, timeline, history, stats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,16 +7,11 @@ import click
 import msgspec
 
 from satchel.bag import Satchel
-from satchel.cli.explanation import explain_hits
 from satchel.cli.options import (
-    BUDGET,
     COUNT,
     LIMIT,
-    as_of_option,
     detail_option,
-    embedder_option,
     ended_option,
-    explain_option,
     filter_options,
     json_option,
     open_store_for,
@@ -27,14 +22,11 @@ from satchel.cli.output import note, print_json, print_listing, print_rows, prin
 from satchel.limits import MAX_LIMIT
 from satchel.memory import Change, Memory, compact
 from satchel.render import Detail, clean, entry, entry_json, join_entries, join_json
-from satchel.results import ContextBlock, Hits
 
 __all__ = [
-    "context_command",
     "get_command",
     "history_command",
     "list_command",
-    "search_command",
     "stats_command",
     "timeline_command",
 ]
@@ -91,122 +83,6 @@ def list_command(
                 note(f"the newest {limit:,}; there are more: --limit")
         else:
             note("no memories here")
-
-
-@click.command("search")
-@click.argument("query")
-@click.option("--limit", type=LIMIT, default=10, show_default=True, help="At most this many.")
-@click.option("--token-budget", type=BUDGET, help="At most this many tokens in what is printed.")
-@click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
-@explain_option
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
-@detail_option("standard")
-@embedder_option
-@store_options
-@json_option
-def search_command(
-    query: str,
-    limit: int,
-    token_budget: int | None,
-    counter: str | None,
-    explain: bool,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
-    scope: dict[str, str | None],
-    detail: Detail,
-    embedder: str | None,
-    db: str | None,
-    as_json: bool,
-) -> None:
-    """Find memories by what QUERY says or asks, best first."""
-    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        hits = bag.search(
-            query,
-            limit=limit,
-            token_budget=token_budget,
-            ended=ended,
-            detail=detail,
-            format="json" if as_json else "text",
-            explain=explain,
-            as_of=as_of,
-            **chosen,
-        )
-        if as_json:
-            print_text(hits.text)
-        else:
-            print_listing(hits.text)
-            if explain:
-                # What is printed to be handed on stays within its budget.
-                explain_hits(hits, bag.short_ids([hit.memory for hit in hits]), apart=token_budget is not None)
-        if remark := _remark(hits, len(hits), hits.omitted, token_budget):
-            note(remark)
-        _tell_of_words_alone(bag, embedder)
-
-
-@click.command("context")
-@click.argument("query", required=False)
-@click.option(
-    "--tokens",
-    "--token-budget",
-    "token_budget",
-    type=BUDGET,
-    default=2000,
-    show_default=True,
-    help="At most this many tokens in what is printed.",
-)
-@click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
-@click.option(
-    "--format", "layout", type=click.Choice(["markdown"]), default="markdown", show_default=True, help="Its form."
-)
-@click.option("--limit", type=LIMIT, help="Choose among this many; as many as could fit if none is given.")
-@explain_option
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
-@embedder_option
-@store_options
-@json_option
-def context_command(
-    query: str | None,
-    token_budget: int,
-    counter: str | None,
-    layout: Any,
-    limit: int | None,
-    explain: bool,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
-    scope: dict[str, str | None],
-    embedder: str | None,
-    db: str | None,
-    as_json: bool,
-) -> None:
-    """Pack what matters for QUERY into one text. Without QUERY what is pinned, then the newest."""
-    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        block = bag.context(
-            query,
-            token_budget=token_budget,
-            format=layout,
-            limit=limit,
-            ended=ended,
-            frame=_context_json if as_json else None,
-            explain=explain,
-            as_of=as_of,
-            **chosen,
-        )
-        print_text(block.text)
-        if explain:
-            explain_hits(block.hits, bag.short_ids([hit.memory for hit in block.hits]), apart=True, titled=True)
-        nothing = "no memories here" if query is None else "nothing matched"
-        if remark := _remark(block, block.facts_included, block.facts_omitted, token_budget, nothing=nothing):
-            note(remark)
-        if query is not None:
-            _tell_of_words_alone(bag, embedder)
 
 
 @click.command("timeline")
@@ -296,42 +172,6 @@ def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
 def _inner_json(key: str, memories: Sequence[Memory], detail: Detail) -> str:
     """One member of a JSON object, without the braces around it."""
     return join_json(key, [entry_json(memory, detail=detail) for memory in memories]).strip()[1:-1]
-
-
-def _context_json(block: ContextBlock) -> str:
-    """A block as JSON, with what a program may want to know beside its text."""
-    told = ("text", "token_count", "facts_included", "facts_omitted", "tier_breakdown")
-    return msgspec.json.encode({name: getattr(block, name) for name in told}).decode() + "\n"
-
-
-def _remark(
-    found: Hits | ContextBlock,
-    kept: int,
-    omitted: int,
-    budget: int | None,
-    *,
-    nothing: str = "nothing matched",
-) -> str | None:
-    """What the output leaves unsaid: nothing matched, nothing fitted, or something was left out."""
-    if not kept and not omitted:
-        return nothing
-    if budget is None:
-        return None
-    if not kept:
-        return (
-            f"nothing fitted into {budget:,} tokens: {omitted} matched, "
-            f"the smallest needs a budget of {found.smallest_budget:,}"
-        )
-    left_out = f"; {omitted} more did not fit" if omitted else ""
-    return f"{found.token_count:,} of {budget:,} tokens{left_out}"
-
-
-def _tell_of_words_alone(bag: Satchel, embedder: str | None) -> None:
-    """A question is sent to a server only if its address is given, not because a store records it."""
-    if bag.embedder_trouble:
-        note(f"searched by words alone: {bag.embedder_trouble}")
-    elif embedder is None and (own := bag.embedder) and own.startswith("openai:"):
-        note(f"searched by words alone; by meaning too with --embedder {own}")
 
 
 def _change_lines(change: Change) -> str:

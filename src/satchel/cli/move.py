@@ -60,7 +60,7 @@ def import_command(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Bring in JSON lines. FILE may be `-` for standard input; twice is the same as once."""
+    """Bring in JSON lines or a context pack. FILE may be `-` for standard input; twice is the same as once."""
     with _opened(source) as lines, open_store_for(db, scope, create=True, embedder=embedder) as bag:
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:

@@ -14,15 +14,15 @@ from satchel.bag import open as open_bag
 from satchel.embed import resolve_embedder
 from satchel.errors import InputError
 from satchel.fields import KINDS, STATUSES, TIERS
-from satchel.limits import check_budget, check_limit
+from satchel.limits import check_limit
 from satchel.memory import SCOPE_FIELDS
 from satchel.render import DETAILS
 from satchel.tokens import DEFAULT_COUNTER
 
 __all__ = [
-    "BUDGET",
     "COUNT",
     "LIMIT",
+    "Command",
     "about_this_store",
     "as_of_option",
     "default_location",
@@ -44,13 +44,6 @@ Command = Callable[..., Any]
 EMBEDDER_VARIABLE = "SATCHEL_EMBEDDER"
 
 
-class _Budget(click.ParamType[int | None]):
-    name = "tokens"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        return check_budget(value)
-
-
 class _Limit(click.ParamType[int]):
     name = "number"
 
@@ -62,7 +55,6 @@ class _Limit(click.ParamType[int]):
         return check_limit(value, name=label, least=self.least)
 
 
-BUDGET = _Budget()
 LIMIT = _Limit(least=1)
 COUNT = _Limit(least=0)
 

@@ -17,6 +17,7 @@ __all__ = [
     "print_json",
     "print_listing",
     "print_rows",
+    "print_table",
     "print_text",
     "progress_bar",
     "write_bytes",
@@ -66,6 +67,21 @@ def print_listing(text: str, *, apart: bool = False) -> None:
 def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
     """Columns under each other, one of them to the right."""
     print_text(aligned(rows, right=() if right is None else (right,)))
+
+
+def print_table(rows: Sequence[Sequence[str]], *, right: Container[int], quiet_from: int) -> None:
+    """Rows under their headings on stderr; a terminal cuts long ones, and those from a place on step back."""
+    text = aligned(rows, right=right)
+    if sys.stderr is None or not sys.stderr.isatty():
+        note(text.removesuffix("\n"))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False)
+    for place, line in enumerate(text.splitlines()):
+        style = "bold cyan" if place == 0 else "dim" if place >= quiet_from else ""
+        console.print(Text(line, style=style), no_wrap=True, overflow="ellipsis")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> str:

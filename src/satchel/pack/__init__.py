@@ -1,6 +1,28 @@
-"""From candidates and a budget to what fits."""
+"""From candidates and a budget to what fits, with a receipt."""
 
-from satchel.pack.choose import Item, choose
-from satchel.pack.fit import Fit, fit, fit_proposed
+from satchel.pack.accounting import receipt
+from satchel.pack.choice import POLICIES, Policy
+from satchel.pack.cut import Cut, truncate
+from satchel.pack.fit import Fit, fit
+from satchel.pack.item import Item, Level, Placed
+from satchel.pack.packing import PINS, Packing, Pins, pack
+from satchel.pack.receipt import Entry, Receipt
 
-__all__ = ["Fit", "Item", "choose", "fit", "fit_proposed"]
+__all__ = [
+    "PINS",
+    "POLICIES",
+    "Cut",
+    "Entry",
+    "Fit",
+    "Item",
+    "Level",
+    "Packing",
+    "Pins",
+    "Placed",
+    "Policy",
+    "Receipt",
+    "fit",
+    "pack",
+    "receipt",
+    "truncate",
+]

@@ -1,6 +1,6 @@
 """From a question to ranked hits: gather candidates, look at what speaks for each, fuse, explain."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ __all__ = ["Examined", "examine", "rank"]
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
 NEVER = 2.0
+# Of a long memory, how many passages a hit names.
+PASSAGES_TOLD = 8
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
@@ -107,7 +109,7 @@ def rank(
         key=lambda place: (-scores[place], -traces[place].at, traces[place].id),
     )[:limit]
     memories = store.memories([traces[place].key for place in order])
-    matching = _matching(seen)
+    matching = _matching(seen, order)
     hits = []
     for place in order:
         memory = memories.get(traces[place].key)
@@ -116,7 +118,7 @@ def rank(
             parts = None
             if explain:
                 parts = shares(seen.columns, place, using, threaded=traces[place].thread is not None)
-            hits.append(Hit(memory, float(scores[place]), matching[place], parts))
+            hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts))
     return hits
 
 
@@ -129,15 +131,17 @@ def _close(question: Question, family: str) -> float:
     return CLOSE if question.latin or family != "static" else NEVER
 
 
-def _matching(seen: Examined) -> list[tuple[int, int] | None]:
-    """The passage of each longer memory that matched best."""
+def _matching(seen: Examined, places: Iterable[int]) -> "dict[int, tuple[tuple[int, int], ...]]":
+    """The passages of each longer memory, those that matched best first."""
     sheet = seen.sheet
     values = seen.words.bm25(seen.words.passages, sheet.length)
     values = values / (values.max(initial=0.0) or 1.0)
     if seen.question.vector is not None:
         values = values + sheet.vectors(len(seen.question.vector)) @ seen.question.vector
-    spans: list[tuple[int, int] | None] = []
-    for place, first in enumerate(sheet.first):
-        count = len(sheet.traces[place].passages)
-        spans.append(sheet.spans[first + int(np.argmax(values[first : first + count]))] if count > 1 else None)
+    spans = {}
+    for place in places:
+        first, count = int(sheet.first[place]), len(sheet.traces[place].passages)
+        if count > 1:
+            best = np.argsort(-values[first : first + count], kind="stable")[:PASSAGES_TOLD]
+            spans[place] = tuple(sheet.spans[first + int(number)] for number in best)
     return spans

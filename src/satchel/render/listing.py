@@ -5,9 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-import msgspec
-
 from satchel.memory import Memory, compact
+from satchel.render.as_json import as_json
 
 __all__ = ["DETAILS", "Detail", "clean", "entry", "entry_json", "join_entries", "join_json"]
 
@@ -63,14 +62,14 @@ def entry_json(
         chosen["passage"] = passage
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
-        return _json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
+        return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
     chosen |= {name: fields[name] for name in _LISTED if name in fields}
-    return _json(chosen | {"text": body(memory, detail)})
+    return as_json(chosen | {"text": body(memory, detail)})
 
 
 def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
-    tail = "".join(f",{_json(name)}:{_json(value)}" for name, value in facts.items())
-    return f"{{{_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
+    tail = "".join(f",{as_json(name)}:{as_json(value)}" for name, value in facts.items())
+    return f"{{{as_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
 
 
 def body(memory: Memory, detail: Detail) -> str:
@@ -86,7 +85,3 @@ def body(memory: Memory, detail: Detail) -> str:
 def clean(text: str) -> str:
     """Without control characters; line ends as plain newlines."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

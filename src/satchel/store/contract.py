@@ -39,6 +39,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     """Nothing that speaks of a later time."""
     ids: tuple[str, ...] = ()
+    pinned: bool = False
+    """Only what is pinned."""
+    important: bool = False
+    """Only what is more important than most: above 0.7."""
 
 
 class Candidate(NamedTuple):

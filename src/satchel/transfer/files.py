@@ -1,50 +1,64 @@
-"""Lines in a file that is complete or not there at all."""
+"""Files that are complete or not there at all."""
 
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from satchel.errors import InputError, SatchelError
 
-__all__ = ["write_lines"]
+__all__ = ["write_atomically"]
 
 
-def write_lines(target: Path, lines: Iterable[bytes]) -> int:
-    """Write or replace a file in one step; the number of lines. Only its owner can read it, as with a store."""
-    target = target.resolve()
+def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
+    """Write or replace a file in one step; the number of chunks. Only its owner can read it, as with a store.
+
+    Where that fails half-way, what was there before is there still. A pipe or a device is written to.
+    """
+    try:
+        target = _checked(target)
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as device:
+                return _written(device, chunks)
+        return _replaced(target, chunks)
+    except OSError as error:
+        raise SatchelError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _checked(target: Path) -> Path:
+    """Where a link leads to, if that may be written."""
+    target = Path(os.path.realpath(target))
     if target.is_dir():
         raise InputError(f"{target} is a folder, not a file")
     if not target.parent.is_dir():
         raise InputError(f"the folder {target.parent} does not exist; make it first")
-    if target.exists() and not target.is_file():
-        return _write_into(target, lines)
-    if target.exists() and _is_database(target):
-        raise InputError(f"{target} is a database and not replaced by an export; give another file")
-    # A half-written export would import as a smaller store.
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    count = 0
+    if target.is_file() and _is_database(target):
+        raise InputError(f"{target} is a database and not replaced by something else; give another file")
+    return target
+
+
+def _replaced(target: Path, chunks: Iterable[bytes]) -> int:
+    # Beside it, since a file moves in one step only within its file system.
+    descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
+    partial = Path(name)
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            for line in lines:
-                file.write(line)
-                count += 1
+        with open(descriptor, "wb") as file:
+            count = _written(file, chunks)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
-    except OSError as error:
-        raise SatchelError(f"cannot write {target}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
     return count
 
 
-def _write_into(device: Path, lines: Iterable[bytes]) -> int:
-    """A pipe or a device is written to, never replaced by a file."""
-    try:
-        with open(device, "wb") as file:
-            return sum(file.write(line) > 0 for line in lines)
-    except OSError as error:
-        raise SatchelError(f"cannot write {device}: {error.strerror}") from error
+def _written(file: IO[bytes], chunks: Iterable[bytes]) -> int:
+    count = 0
+    for chunk in chunks:
+        file.write(chunk)
+        count += 1
+    return count
 
 
 def _is_database(path: Path) -> bool:

@@ -13,6 +13,7 @@ from satchel.memory import Draft, Memory, Relation, Scope
 from satchel.redact import redact
 from satchel.store import Candidate, Embedded, Record, Store
 from satchel.transfer.lines import parse_line
+from satchel.transfer.unpacking import unpacked
 
 __all__ = ["Imported", "Problem", "import_lines"]
 
@@ -83,7 +84,7 @@ class _Run:
         self.problems: list[Problem] = []
 
     def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
-        numbered = enumerate(lines, start=1)
+        numbered = enumerate(unpacked(lines), start=1)
         while batch := list(itertools.islice(numbered, BATCH)):
             parsed = [each for number, line in batch if (each := self._parse(number, line))]
             items = (each.item for each in parsed)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.pack import fit, fit_proposed
+from satchel.pack import fit
 
 
 def joined(parts: list[str], frame: str = ""):

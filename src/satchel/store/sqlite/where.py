@@ -43,6 +43,11 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
         # One value however many there are: SQLite limits the number of variables.
         conditions.append(f"{alias}.id IN (SELECT value FROM json_each(?))")
         values.append(msgspec.json.encode(where.ids).decode())
+    # As the partial indexes say it.
+    if where.pinned:
+        conditions.append(f"{alias}.pinned = 1")
+    if where.important:
+        conditions.append(f"{alias}.importance > 0.7")
     if where.valid_at is not None:
         moment = micros(where.valid_at)
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
@@ -69,4 +74,6 @@ def narrows(where: Filter) -> bool:
         or where.tiers
         or where.tags
         or where.ids
+        or where.pinned
+        or where.important
     )

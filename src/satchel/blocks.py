@@ -1,0 +1,175 @@
+"""A text for a model's context window, within its budget, and what went into it."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from satchel.memory import Hit
+from satchel.pack import (
+    Item,
+    Pins,
+    Placed,
+    Policy,
+    Receipt,
+    pack,
+    receipt,
+)
+from satchel.render import Layout, as_messages
+from satchel.tokens import DEFAULT_COUNTER, Counter
+
+__all__ = ["ContextBlock", "Frame", "Wrap", "fitted_block"]
+
+
+class ContextBlock:
+    """A text for a model's context window, within its budget, and what went into it."""
+
+    def __init__(
+        self,
+        *,
+        text: str,
+        token_count: int,
+        facts_included: int,
+        facts_omitted: int,
+        tier_breakdown: dict[str, int],
+        smallest_budget: int | None = None,
+        hits: Sequence[Hit] = (),
+        receipt: Callable[[], Receipt] | None = None,
+    ) -> None:
+        self.text = text
+        self.token_count = token_count
+        self.facts_included = facts_included
+        self.facts_omitted = facts_omitted
+        """How many candidates were left out, whatever the reason: the receipt names it."""
+        self.tier_breakdown = tier_breakdown
+        """How many of each tier were included."""
+        self.smallest_budget = smallest_budget
+        """Where nothing fitted though something was found: the least budget that holds a part of it."""
+        self.hits = tuple(hits)
+        """What was included, best first."""
+        self._receipt = receipt
+
+    @cached_property
+    def receipt(self) -> Receipt:
+        """What became of every candidate; worked out when first asked for."""
+        assert self._receipt is not None
+        return self._receipt()
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The block as a list of messages, as providers take them."""
+        return as_messages(self.text)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ContextBlock: {self.token_count} tokens, {self.facts_included} kept, {self.facts_omitted} omitted>"
+        )
+
+
+Wrap = Callable[[ContextBlock], str]
+
+
+class Frame(NamedTuple):
+    """Makes the final text of a block, such as a prompt around it; the budget is held against that."""
+
+    wrap: Wrap
+    encode: Callable[[str], str] = str
+    """What becomes of each part of the block's own text inside the frame, such as the escapes of JSON."""
+
+
+class Pricing:
+    """What the parts of a layout cost with a counter, inside a frame if there is one."""
+
+    def __init__(self, layout: Layout, counter: Counter, frame: Frame | None, candidates: int) -> None:
+        self._layout = layout
+        self._count = counter.count
+        self._counts_as_stored = counter.name == DEFAULT_COUNTER
+        self._encode = frame.encode if frame else str
+        self._headings: dict[tuple[str, Hashable], int] = {}
+        self.around = self._count(layout.around)
+        if frame:
+            # With numbers at least as long as any that can come.
+            most = 10 * candidates + 10
+            tiers = dict.fromkeys(("working", "conversation", "knowledge"), most)
+            widest = ContextBlock(
+                text=layout.around,
+                token_count=999_999,
+                facts_included=most,
+                facts_omitted=most,
+                tier_breakdown=tiers,
+            )
+            self.around = self._count(frame.wrap(widest))
+
+    def section(self, item: Item) -> tuple[Hashable, int]:
+        key, text = self._layout.section(item)
+        return key, self._heading(("section", key), text)
+
+    def group(self, item: Item) -> tuple[Hashable, int]:
+        key, text = self._layout.group(item)
+        return key, self._heading(("group", key), text)
+
+    def lines(self, placed: Placed) -> int:
+        return self._count(self._encode(self._layout.lines(placed)))
+
+    def text(self, item: Item) -> int | None:
+        return item.tokens if self._counts_as_stored else None
+
+    def _heading(self, key: tuple[str, Hashable], text: str) -> int:
+        if key not in self._headings:
+            self._headings[key] = self._count(self._encode(text))
+        return self._headings[key]
+
+
+def fitted_block(
+    items: Sequence[Item],
+    *,
+    budget: int | None,
+    counter: Counter,
+    layout: Layout,
+    policy: Policy = "best",
+    pins: Pins = "strict",
+    floor: float = 0.0,
+    whole: bool = False,
+    frame: Frame | Wrap | None = None,
+    hits: Sequence[Hit] | None = None,
+) -> ContextBlock:
+    """What is worth most of the items, which come in order of rank, as one block within the budget.
+
+    `hits` are the same items as they were found, for the block to tell which of them it holds.
+    """
+    count = counter.count
+    if frame is not None and not isinstance(frame, Frame):
+        frame = Frame(frame)
+
+    def block(placed: Sequence[Placed], text: str, **more: Any) -> ContextBlock:
+        return ContextBlock(
+            text=text,
+            token_count=count(text),
+            facts_included=len(placed),
+            facts_omitted=len(items) - len(placed),
+            tier_breakdown=dict(Tally(each.item.tier for each in placed)),
+            **more,
+        )
+
+    def assemble(placed: Sequence[Placed]) -> str:
+        text = layout.block(placed)
+        return frame.wrap(block(placed, text)) if frame else text
+
+    packing = pack(
+        items,
+        budget=budget,
+        prices=Pricing(layout, counter, frame, len(items)),
+        assemble=assemble,
+        count=count,
+        policy=policy,
+        pins=pins,
+        floor=floor,
+        whole=whole,
+    )
+    return block(
+        list(packing.placed.values()),
+        packing.text,
+        smallest_budget=packing.smallest_budget,
+        hits=[hits[place] for place in packing.placed] if hits else (),
+        receipt=lambda: receipt(packing, counter=counter.name, format=layout.name),
+    )

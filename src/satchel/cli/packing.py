@@ -1,0 +1,121 @@
+"""The command that packs whole memories to carry elsewhere: context-pack."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from satchel.cli import clipboard
+from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option
+from satchel.cli.options import (
+    as_of_option,
+    embedder_option,
+    ended_option,
+    filter_options,
+    json_option,
+    open_store_for,
+    scope_options,
+    store_options,
+)
+from satchel.cli.output import note, print_text
+from satchel.cli.receipt_table import explain_receipt
+from satchel.cli.remarks import Outcome, nothing_kept, on_words_alone, spent
+from satchel.errors import InputError
+from satchel.packs import PACK_FORMATS, PackFormat
+
+__all__ = ["context_pack_command"]
+
+
+@click.command("context-pack")
+@click.argument("query", required=False)
+@budget_option(2000)
+@counter_option
+@click.option(
+    "--format", "chosen_format", type=click.Choice(PACK_FORMATS), help="Its form; markdown if none is given."
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write or replace this file instead of printing; as JSON if it is named so and no form is given.",
+)
+@click.option("--copy", is_flag=True, help="Put it on the clipboard instead of printing; `-o -` prints it too.")
+@packing_options
+@receipt_option
+@filter_options
+@ended_option
+@as_of_option
+@scope_options
+@embedder_option
+@store_options
+@json_option
+def context_pack_command(
+    query: str | None,
+    token_budget: int,
+    counter: str | None,
+    chosen_format: PackFormat | None,
+    output: Path | None,
+    copy: bool,
+    packing: dict[str, Any],
+    explain: bool,
+    chosen: dict[str, Any],
+    ended: bool,
+    as_of: str | None,
+    scope: dict[str, str | None],
+    embedder: str | None,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Pack whole memories to carry elsewhere. As JSON `satchel import` reads them.
+
+    Those that matter for QUERY, or without QUERY what is pinned, recent and important.
+    """
+    form = _format(chosen_format, output, as_json=as_json)
+    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
+        pack = bag.context_pack(
+            query, token_budget=token_budget, format=form, ended=ended, as_of=as_of, **packing, **chosen
+        )
+        if explain:
+            explain_receipt(bag, pack.receipt)
+        unsaid = on_words_alone(bag, embedder) if query is not None else None
+    outcome = Outcome(len(pack.memories), pack.omitted, pack.token_count, pack.smallest_budget)
+    remark = spent(outcome, token_budget, pack.receipt if explain else None)
+    if empty := nothing_kept(outcome, token_budget, asked=query is not None):
+        note(empty + _not_done(output, copy=copy))
+    else:
+        _hand_over(pack.text, _memories(outcome.kept), remark, output, copy=copy)
+    if unsaid:
+        note(unsaid)
+
+
+def _format(chosen: PackFormat | None, output: Path | None, *, as_json: bool) -> PackFormat:
+    if as_json and chosen not in (None, "json"):
+        raise InputError(f"--json and --format {chosen} are two forms; give one of them")
+    named_so = output is not None and output.suffix.lower() == ".json"
+    return "json" if as_json or (chosen is None and named_so) else chosen or "markdown"
+
+
+def _hand_over(text: str, memories: str, remark: str, output: Path | None, *, copy: bool) -> None:
+    """To standard output, to a file or to the clipboard, with one remark."""
+    if output is not None and str(output) != "-":
+        from satchel.transfer import write_atomically
+
+        write_atomically(output.expanduser(), [text.encode()])
+        note(f"wrote {memories} to {output}: {remark}")
+    elif output is not None or not copy:
+        print_text(text)
+        note(remark)
+    if copy:
+        note(f"copied {memories} by {clipboard.copy(text)}" + ("" if output else f": {remark}"))
+
+
+def _not_done(output: Path | None, *, copy: bool) -> str:
+    """What an empty pack is not for: it replaces neither a file nor what is on the clipboard."""
+    if output is not None and str(output) != "-":
+        return f"; {output} was not written"
+    return "; the clipboard is as it was" if copy else ""
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"

@@ -1,0 +1,75 @@
+"""What a context is made of: what a question finds, and what matters without one."""
+
+import msgspec
+
+from satchel.indexing import Indexer
+from satchel.limits import MAX_LIMIT
+from satchel.memory import Hit, Memory
+from satchel.recall import recall
+from satchel.store import Filter, Store
+
+__all__ = ["FLOOR", "Finder", "enough_for"]
+
+SHORT_LINE = 6
+FEWEST_CANDIDATES = 50
+MOST_CANDIDATES = 2_000
+
+# How many memories back it is until one is worth half of the newest.
+HALF_AS_NEW = 20
+PINNED_SCORE = 1.0
+
+# What is less likely to be needed than this is not worth reading, however much room there is.
+FLOOR = 0.0
+
+
+def enough_for(budget: int | None) -> int:
+    """How many candidates could fill a budget with short lines."""
+    return MOST_CANDIDATES if budget is None else min(max(budget // SHORT_LINE, FEWEST_CANDIDATES), MOST_CANDIDATES)
+
+
+class Finder:
+    """Finds memories in a store, by a question or without one."""
+
+    def __init__(self, store: Store, indexer: Indexer) -> None:
+        self._store = store
+        self._indexer = indexer
+
+    def asked(
+        self, query: str, where: Filter, *, limit: int, surroundings: bool = False, explain: bool = False
+    ) -> list[Hit]:
+        """The best matches; with `surroundings` also what stands beside them."""
+        return recall(
+            self._store,
+            query,
+            where,
+            limit=limit,
+            vector=self._indexer.query_vector,
+            embedder=self._indexer.embedder.name if self._indexer.embedder else "none",
+            now=where.valid_at,
+            surroundings=surroundings,
+            explain=explain,
+        )
+
+    def for_context(self, query: str | None, where: Filter, *, limit: int, explain: bool = False) -> list[Hit]:
+        """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
+        pinned = self._store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
+        if query is None:
+            found = self._unasked(where, limit=limit)
+        else:
+            found = self.asked(query, where, limit=limit, surroundings=True, explain=explain)
+        known = {hit.memory.id: hit for hit in found}
+        ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in pinned}
+        return [*ahead.values(), *(hit for hit in found if hit.memory.id not in ahead)]
+
+    def _unasked(self, where: Filter, *, limit: int) -> list[Hit]:
+        """The newest, and older ones that are important; worth less with age, more with importance."""
+        newest = self._store.select(where, limit=limit)
+        important = self._store.select(msgspec.structs.replace(where, important=True), limit=limit)
+        both: dict[str, Memory] = {memory.id: memory for memory in (*newest, *important)}
+        by_age = sorted(both.values(), key=lambda memory: (memory.at, memory.id), reverse=True)
+        hits = [Hit(memory, _worth(memory, place)) for place, memory in enumerate(by_age)]
+        return sorted(hits, key=lambda hit: -hit.score)
+
+
+def _worth(memory: Memory, place: int) -> float:
+    return (0.1 + 0.9 * memory.importance) / (1 + place / HALF_AS_NEW)

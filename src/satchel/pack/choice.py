@@ -1,0 +1,188 @@
+"""The policies: which items are taken within a budget, and at which level.
+
+`best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
+fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
+With all of them pinned items come first.
+"""
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+from satchel.fields import TIERS
+from satchel.pack.cut import ELLIPSIS as CUT
+from satchel.pack.cut import first_character
+from satchel.pack.item import Item, Placed
+from satchel.pack.order import Offer, Option, Step, by_worth, whole
+from satchel.pack.prices import Prices
+from satchel.pack.renditions import Rendition, renditions, tail
+from satchel.pack.table import Table, rooms_up_to, surely, tabulate
+
+__all__ = ["POLICIES", "Choice", "Choosing", "Policy"]
+
+Policy = Literal["best", "greedy", "tier"]
+POLICIES: tuple[str, ...] = get_args(Policy)
+
+# Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
+UNIT = 1_000_000_000
+PINNED = 10**14
+
+# About what stands before a text, and how many characters a token has.
+LINE = 3
+CHARACTERS_PER_TOKEN = 4
+
+
+class Choice(NamedTuple):
+    """The items taken, by their places, each with the number of its rendition; and what that is worth."""
+
+    levels: dict[int, int]
+    value: int
+
+
+class Choosing:
+    """The items that are considered, with their renditions and what each of them costs."""
+
+    def __init__(
+        self, items: Sequence[Item], considered: Sequence[int], prices: Prices, policy: Policy, *, whole: bool
+    ) -> None:
+        self.items = items
+        self.prices = prices
+        self.policy = policy
+        self.whole = whole or policy != "best"
+        """Whether items are taken whole or not at all."""
+        self.sections: list[int] = []
+        self.groups: list[int] = []
+        self._numbers: dict[Hashable, int] = {}
+        self._costs: dict[tuple[int, int], int] = {}
+        self.renditions = {place: self._renditions(items[place]) for place in considered}
+        self.offers = [self._offer(place) for place in considered]
+
+    def among(self, considered: Sequence[int]) -> "Choosing":
+        """The same with other items considered."""
+        return Choosing(self.items, considered, self.prices, self.policy, whole=self.whole)
+
+    def placed(self, place: int, level: int) -> Placed:
+        item, rendition = self.items[place], self.renditions[place][level]
+        return Placed(item, rendition.level, rendition.text(item))
+
+    def choose(self, budget: int) -> Choice:
+        """What the policy takes within a budget, by the prices."""
+        room = budget - self.prices.around
+        if room < 0 or not self.offers:
+            return Choice({}, 0)
+        if self.policy == "greedy":
+            return _choice(self.tabulated(self.by_rank, [room], stop=True))
+        if self.policy == "tier":
+            return _choice(self.tabulated(self.by_tier, [room]))
+        if self.holds_everything(budget):
+            return Choice({offer.item: len(offer.options) - 1 for offer in self.offers}, self.value_of_all)
+        rooms = rooms_up_to(room)
+        first, second = self.tabulated(self.by_worth, rooms), self.tabulated(self.by_rank, rooms)
+        return max(_choice(first), _choice(second), key=lambda choice: choice.value)
+
+    def tabulated(self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False) -> Table:
+        return tabulate(steps, rooms, cost=self.cost, sections=self.sections, groups=self.groups, stop=stop)
+
+    def cost(self, step: Step) -> int:
+        """What a step costs exactly."""
+        return self._cost(step.item, step.level) - (0 if step.first else self._cost(step.item, step.before))
+
+    @cached_property
+    def by_rank(self) -> list[Step]:
+        return [whole(offer) for offer in self.offers]
+
+    @cached_property
+    def by_tier(self) -> list[Step]:
+        def priority(step: Step) -> tuple[bool, int]:
+            item = self.items[step.item]
+            return not item.pinned, TIERS.index(item.tier)
+
+        return sorted(self.by_rank, key=priority)
+
+    @cached_property
+    def by_worth(self) -> list[Step]:
+        """The order by worth, the pinned first."""
+        pinned, others = self.pinned, [offer for offer in self.offers if not self.items[offer.item].pinned]
+        sections, groups = list(self.sections), list(self.groups)
+        for offer in pinned:
+            sections[offer.section] = groups[offer.group] = 0
+        return [*map(whole, pinned), *by_worth(others, sections=sections, groups=groups)]
+
+    @property
+    def pinned(self) -> list[Offer]:
+        return [offer for offer in self.offers if self.items[offer.item].pinned]
+
+    @cached_property
+    def pinned_need(self) -> int:
+        """The budget that holds all that is pinned; 0 where nothing is."""
+        return self._need(self.pinned) if self.pinned else 0
+
+    @cached_property
+    def total(self) -> int:
+        """The budget that holds everything."""
+        return self._need(self.offers)
+
+    def holds_everything(self, budget: int) -> bool:
+        at_least = sum(surely(offer.options[-1].cost) for offer in self.offers)
+        return at_least <= budget and self.total <= budget
+
+    @property
+    def value_of_all(self) -> int:
+        return sum(offer.options[-1].value for offer in self.offers)
+
+    def least(self, offer: Offer) -> int:
+        """The budget that holds the least of one item and nothing else."""
+        costs = [self._cost(offer.item, level) for level in range(len(offer.options))]
+        if not self.whole:
+            item = self.items[offer.item]
+            before, text = tail(item)
+            shortest = before + first_character(text) + CUT
+            costs.append(self.prices.lines(Placed(item, "excerpt", shortest)))
+        return self.prices.around + self.sections[offer.section] + self.groups[offer.group] + min(costs)
+
+    def _need(self, offers: Sequence[Offer]) -> int:
+        sections = {offer.section for offer in offers}
+        groups = {offer.group for offer in offers}
+        headings = sum(self.sections[number] for number in sections) + sum(self.groups[n] for n in groups)
+        whole = sum(self._cost(offer.item, len(offer.options) - 1) for offer in offers)
+        return self.prices.around + headings + whole
+
+    def _cost(self, place: int, level: int) -> int:
+        if (place, level) not in self._costs:
+            self._costs[place, level] = self.prices.lines(self.placed(place, level))
+        return self._costs[place, level]
+
+    def _renditions(self, item: Item) -> Sequence[Rendition]:
+        found = renditions(item)
+        return found[-1:] if self.whole or item.pinned else found
+
+    def _offer(self, place: int) -> Offer:
+        item, found = self.items[place], self.renditions[place]
+        section, cost = self.prices.section(item)
+        section_number = self._number(("section", section), cost, self.sections)
+        group, cost = self.prices.group(item)
+        group_number = self._number(("group", section, group), cost, self.groups)
+        worth = max(1, round(item.value * UNIT)) + PINNED * item.pinned
+        opening = LINE + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
+        text_cost = self.prices.text(item)
+        options = []
+        for level, rendition in enumerate(found):
+            if text_cost is None:
+                about = self._cost(place, level)
+            else:
+                about = opening + text_cost * rendition.characters // max(1, len(item.text))
+            options.append(Option(about, max(1, round(worth * rendition.share))))
+        return Offer(place, options, section_number, group_number)
+
+    def _number(self, key: Hashable, cost: int, costs: list[int]) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(costs)
+            costs.append(cost)
+        return self._numbers[key]
+
+
+def _choice(table: Table) -> Choice:
+    """What is taken under the largest of the budgets, or under a smaller one where that brings more."""
+    column = int(table.best()[-1])
+    steps = table.chosen(column)
+    return Choice({step.item: step.level for step in steps}, int(table.values[column]))

@@ -1,0 +1,79 @@
+"""What is left of a budget once the choice is made: more items, and one that is cut to fit."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+
+from satchel.pack.cut import ELLIPSIS, cut
+from satchel.pack.item import Placed
+from satchel.pack.making import Making
+from satchel.pack.renditions import tail
+from satchel.pack.table import surely
+
+__all__ = ["fill", "refill"]
+
+# Where more than this share of a budget is left, a text is cut within a sentence to use it.
+UNUSED = 0.1
+# Fewer tokens than this are not worth a cut, unless they are that share.
+LEAST_CUT = 12
+# How many items are tried.
+CUTS_TRIED = 8
+
+_WORD = re.compile(r"\S+")
+
+
+def refill(making: Making, closed: Collection[int]) -> None:
+    """Take what still fits, in the order of worth: what was repeated, or cost less together, left room."""
+    choosing, left = making.choosing, making.left
+    more: dict[int, Placed] = {}
+    for step in choosing.by_worth:
+        fresh = step.first and step.item not in making.placed and step.item not in closed
+        if fresh and surely(step.cost) <= left:
+            price = choosing.cost(step) + making.headings(choosing.items[step.item], list(more.values()))
+            if price <= left:
+                left -= price
+                more[step.item] = choosing.placed(step.item, step.level)
+    while more and not making.settle(making.placed | more):
+        more.popitem()
+
+
+def fill(making: Making, closed: Collection[int]) -> None:
+    """Cut one of the next items to what is left, or let one go on that is there in part."""
+    tried = 0
+    for step in making.choosing.by_worth:
+        left = making.left
+        if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried == CUTS_TRIED:
+            return
+        there = making.placed.get(step.item)
+        if step.first and step.item not in closed and (there is None or there.level != "full"):
+            tried += bool(making.placed)
+            _cut(making, step.item, enough=max(0.0, 1 - UNUSED * making.budget / left))
+
+
+def _cut(making: Making, place: int, *, enough: float) -> None:
+    item, prices = making.choosing.items[place], making.choosing.prices
+    room, there = making.left, making.placed.get(place)
+    room += prices.lines(there) if there else -making.headings(item)
+    before, text = tail(item)
+
+    def price(part: str) -> int:
+        return prices.lines(Placed(item, "excerpt", part))
+
+    kept = cut(text, room=room, price=lambda part: price(before + part), enough=enough)
+    part = before + kept + ELLIPSIS if kept else ""
+    if before and kept == text:
+        part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
+    if len(part) > len(there.text if there else ""):
+        making.settle(making.placed | {place: Placed(item, "excerpt", part)})
+
+
+def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
+    """The end of a text from a word on that stands as far before this start as there is room."""
+    starts = [match.start() for match in _WORD.finditer(text, 0, start)]
+
+    def part(number: int) -> str:
+        return ELLIPSIS.strip() + " " + text[starts[number] :].rstrip()
+
+    # Farther back costs more.
+    first = bisect_left(range(len(starts)), -room, key=lambda number: -price(part(number)))
+    return part(first) if first < len(starts) else ""

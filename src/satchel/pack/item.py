@@ -1,0 +1,52 @@
+"""What may be packed: values that know nothing of a store."""
+
+from collections.abc import Hashable
+from datetime import datetime
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from satchel.fields import Tier
+
+__all__ = ["LEVELS", "Item", "Level", "Placed", "Span"]
+
+Level = Literal["full", "excerpt", "summary", "title"]
+LEVELS: tuple[str, ...] = get_args(Level)
+
+Span = tuple[int, int]
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may be packed: what it says, where it belongs, and what it is worth."""
+
+    id: str
+    text: str
+    title: str | None = None
+    speaker: str | None = None
+    kind: str | None = None
+    tier: Tier = "knowledge"
+    confidence: float | None = None
+    at: datetime | None = None
+    thread: Hashable = None
+    """What tells its session from all others; None where it belongs to none."""
+    value: float = 1.0
+    """How much it is worth whole, above 0."""
+    pinned: bool = False
+    tokens: int | None = None
+    """What its text costs with the default counter, where that is known."""
+    passages: tuple[Span, ...] = ()
+    """The parts of a long text that matter, best first; none where that is not known."""
+    superseded_by: str | None = None
+
+    def headline(self, width: int = 60) -> str:
+        """The title, or the first words of the text where there is none."""
+        line = " ".join((self.title or self.text[: 4 * width]).split())
+        return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+class Placed(NamedTuple):
+    """An item and the text that stands for it in a block; the text is empty at the level of its title."""
+
+    item: Item
+    level: Level
+    text: str

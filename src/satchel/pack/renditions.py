@@ -1,0 +1,97 @@
+"""One item at several levels of detail: its title, its beginning or what matched, the whole of it."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from satchel.pack.item import Item, Level, Span
+from satchel.passages import sentences
+
+__all__ = ["ELLIPSIS", "Rendition", "renditions", "tail"]
+
+ELLIPSIS = "…"
+
+# A title says that there is something, and hardly what.
+TITLE_SHARE = 0.05
+# A part is worth its share of the text; but of a whole book a question needs no more than of a few pages.
+LONG = 4_000
+MOST_OF_IT = 0.95
+
+# From this length on a part is offered beside the whole.
+SHORT = 400
+SUMMARY = 300
+# How many passages a longer excerpt has at most.
+SEVERAL = 4
+
+_BLANK = re.compile(r"\s*")
+
+
+class Rendition(NamedTuple):
+    """One level of an item: the parts of its text, and how much of its value they have."""
+
+    level: Level
+    spans: tuple[Span, ...]
+    share: float
+
+    def text(self, item: Item) -> str:
+        """The parts in the order of the text, with an ellipsis wherever something is left out."""
+        return item.text.strip() if self.level == "full" else _joined(item.text, self.spans)
+
+    @property
+    def characters(self) -> int:
+        return sum(end - start for start, end in self.spans)
+
+
+def renditions(item: Item) -> tuple[Rendition, ...]:
+    """What can stand for an item, the least first, the whole of it last."""
+    length = len(item.text)
+    found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
+    if length > SHORT:
+        if item.passages:
+            several = min(SEVERAL, (len(item.passages) + 1) // 2)
+            found += [_part("excerpt", item.passages[:number], length) for number in dict.fromkeys((1, several))]
+        else:
+            found.append(_part("summary", (_beginning(item.text),), length))
+    return (*found, Rendition("full", ((0, length),), 1.0))
+
+
+def tail(item: Item) -> tuple[str, str]:
+    """The text from what matched best on, and what to put before it where something is left out there."""
+    start = item.passages[0][0] if item.passages else 0
+    return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
+
+
+def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:
+    part = sum(end - start for start, end in spans)
+    return Rendition(level, tuple(spans), min(MOST_OF_IT, part / min(length, LONG)))
+
+
+def _beginning(text: str) -> Span:
+    """The first sentences, as many as fit into some 300 characters, but one at least."""
+    start = end = 0
+    # Of a book not more than its first page is looked at.
+    for number, span in enumerate(sentences(text[: 4 * SUMMARY])):
+        if number and span[1] - start > SUMMARY:
+            break
+        start, end = (start if number else span[0]), span[1]
+    return start, end
+
+
+def _joined(text: str, spans: Sequence[Span]) -> str:
+    runs: list[list[int]] = []
+    for start, end in sorted(spans):
+        if runs and _blank_between(text, runs[-1][1], start):
+            runs[-1][1] = max(runs[-1][1], end)
+        else:
+            runs.append([start, end])
+    if not runs:
+        return ""
+    parts = [text[start:end].strip() for start, end in runs]
+    before = "" if _blank_between(text, 0, runs[0][0]) else ELLIPSIS + " "
+    after = "" if _blank_between(text, runs[-1][1], len(text)) else " " + ELLIPSIS
+    return before + f" {ELLIPSIS}\n".join(parts) + after
+
+
+def _blank_between(text: str, start: int, end: int) -> bool:
+    blank = _BLANK.match(text, start, end) if start < end else None
+    return start >= end or (blank is not None and blank.end() == end)

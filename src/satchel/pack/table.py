@@ -1,0 +1,112 @@
+"""What steps bring under many budgets at once, and the budget among them that brings most."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from satchel.pack.order import Step
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Table", "rooms_up_to", "surely", "tabulate"]
+
+# After so many steps it is looked again whether any column has room for one of those to come.
+BETWEEN_LOOKS = 8
+
+# The rooms that are looked at: every one of the first, then ever fewer, so that there are some hundreds of them
+# below any budget. They are the same for all budgets, and so a larger one looks at all that a smaller one did.
+_STRIDES = ((256, 1), (4_096, 8), (65_536, 64), (1 << 20, 1_024), (1 << 31, 1 << 15))
+
+
+class Table(NamedTuple):
+    """A column for each budget: the steps that are taken there, and what they are worth together."""
+
+    taken: list[tuple[Step, Any]]
+    """Steps, each with the columns in which it is taken."""
+    values: Any
+
+    def chosen(self, column: int) -> list[Step]:
+        return [step for step, columns in self.taken if columns[column]]
+
+    def best(self) -> "NDArray[np.int64]":
+        """For each column the one up to it that is worth most: the last of equals."""
+        highest = np.maximum.accumulate(self.values)
+        columns = np.where(self.values == highest, np.arange(len(highest)), 0)
+        found: NDArray[np.int64] = np.maximum.accumulate(columns)
+        return found
+
+
+def tabulate(
+    steps: Sequence[Step],
+    rooms: "Sequence[int]",
+    *,
+    cost: Callable[[Step], int],
+    sections: Sequence[int],
+    groups: Sequence[int],
+    stop: bool = False,
+) -> Table:
+    """Take each step in turn wherever there is room for it; with `stop` nothing after one there was none for.
+
+    `rooms` are the tokens that lines and headings may take in each column; the first step under a heading
+    pays for it. The exact `cost` of a step is asked for only where there may be room for it.
+    """
+    room = np.array(rooms, np.int64)
+    values = np.zeros(len(room), np.int64)
+    section_prices = [np.full(len(room), cost, np.int64) for cost in sections]
+    group_prices: dict[int, Any] = {}
+    held: dict[int, Any] = {}
+    going = np.ones(len(room), bool)
+    taken: list[tuple[Step, Any]] = []
+    at_least = [surely(step.cost) for step in steps]
+    least = list(itertools.accumulate(reversed(at_least), min))[::-1]
+    most = 0
+    for number, step in enumerate(steps):
+        if not number % BETWEEN_LOOKS:
+            most = int(room.max())
+            if most < least[number]:
+                break
+        if at_least[number] > most and not stop:
+            continue
+        headings = []
+        if step.first:
+            if step.group not in group_prices:
+                group_prices[step.group] = np.full(len(room), groups[step.group], np.int64)
+            headings = [section_prices[step.section], group_prices[step.group]]
+            price = headings[0] + headings[1]
+            price += cost(step)
+            fits = price <= room
+        elif step.item in held:
+            price = np.full(len(room), cost(step), np.int64)
+            fits = price <= room
+            fits &= held[step.item]
+        else:
+            continue
+        if stop:
+            going &= fits
+            fits &= going
+        price *= fits
+        room -= price
+        values += fits * step.value
+        for heading in headings:
+            heading *= ~fits
+        held[step.item] = fits
+        taken.append((step, fits))
+    return Table(taken, values)
+
+
+def rooms_up_to(most: int) -> list[int]:
+    """The rooms to look at for a budget that leaves this one."""
+    found: list[int] = []
+    start = 0
+    for end, stride in _STRIDES:
+        found += range(start, min(end, most + 1), stride)
+        start = end
+    return found
+
+
+def surely(about: int) -> int:
+    """What something costs at least that costs about so much."""
+    return about * 9 // 10 - 5

@@ -1,0 +1,121 @@
+"""The lines of one item in a block of text, and the item back from them.
+
+Only the first line stands at the margin: a bullet, the title in bold, who said it, the text. The bullet says how
+to read it, at no cost: after "-" a name and a colon are the speaker; after "*" there is no speaker, after "+"
+neither speaker nor title, whatever it looks like. So "Decision: use X" needs no mark inside the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from satchel.pack.item import Placed
+from satchel.render.guard import (
+    BLOCK_OPENINGS,
+    FENCE_OR_HTML,
+    guarded_line,
+    guarded_tags,
+    one_line,
+    unguarded_line,
+    unguarded_tags,
+)
+from satchel.render.layout import Parsed
+from satchel.render.listing import clean
+
+__all__ = ["BULLETS", "lines", "unlined"]
+
+BULLETS = ("- ", "* ", "+ ")
+MORE = "…"
+
+# A backslash counts only before a sign that needs one, so that most titles and names are as they were given.
+_IN_TITLE = re.compile(r"\\(?=[\\*]|$)|\*(?=\*|$)")
+_IN_SPEAKER = re.compile(r"\\(?=[\\:*]|$)|:(?= |$)|^\*(?=\*)")
+_ESCAPED_IN_TITLE = re.compile(r"\\([\\*])")
+_ESCAPED_IN_SPEAKER = re.compile(r"\\([\\:*])")
+_TITLE = re.compile(rf"\*\*((?:[^*\\]|\\[\\*]|\\|\*(?!\*))++)\*\*(?:: | {MORE}$)")
+_SPEAKER = re.compile(r"((?:[^:\\]|\\[\\:*]|\\|:(?! ))++): ")
+
+_OPENINGS = re.compile(BLOCK_OPENINGS)
+_NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)])\s*$")
+
+
+class _FirstLine(NamedTuple):
+    title: str | None
+    speaker: str | None
+    text: str
+
+
+def lines(placed: Placed) -> str:
+    """What stands in the block for an item; where it has no text, its title and a sign that there is more."""
+    text = clean(placed.text).strip()
+    if not text:
+        title = one_line(placed.item.headline()) or ""
+        return guarded_tags(f"{BULLETS[0]}{_bold(title)} {MORE}\n")
+    first, *others = text.split("\n")
+    said = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first)
+    opening = f"{_bold(said.title)}: " if said.title else ""
+    opening += f"{_IN_SPEAKER.sub(_backslash, said.speaker)}: " if said.speaker else ""
+    content = guarded_line(opening + first)
+    bullet = next(each for each in BULLETS if _first_line(each, content) == said)
+    return guarded_tags("\n".join([bullet + content, *_indented(content, others)]) + "\n")
+
+
+def unlined(text: str) -> Parsed:
+    """The item whose lines these are."""
+    first, *others = unguarded_tags(text).strip().split("\n")
+    said = _first_line(first[:2], first[2:])
+    rest = (unguarded_line(line[1:] if line[1:2].isalpha() else line[2:]) for line in others)
+    return Parsed("\n".join([said.text, *rest]), title=said.title, speaker=said.speaker)
+
+
+def _first_line(bullet: str, content: str) -> _FirstLine:
+    rest = unguarded_line(content)
+    title = speaker = None
+    if bullet != "+ " and (found := _TITLE.match(rest)):
+        title, rest = _ESCAPED_IN_TITLE.sub(r"\1", found[1]), rest[found.end() :]
+    if bullet == "- " and (found := _SPEAKER.match(rest)):
+        speaker, rest = _ESCAPED_IN_SPEAKER.sub(r"\1", found[1]), rest[found.end() :]
+    return _FirstLine(title, speaker, rest)
+
+
+def _indented(first: str, others: Sequence[str]) -> Iterator[str]:
+    """The further lines, by two spaces inside the bullet, or by one, which costs nothing before a word.
+
+    Markdown needs only one in a paragraph, which goes on over lines that are indented less. After what may have
+    opened a block of code, of HTML, a table or the target of a link, it would take such a line out of the bullet.
+    """
+    in_block, in_paragraph = _may_open_block(first), _is_paragraph(first)
+    for line in others:
+        if not line.strip():
+            in_paragraph = False
+            yield ""
+            continue
+        content = guarded_line(line)
+        yield (" " if in_paragraph and content[0].isalpha() else "  ") + content
+        in_block = in_block or _may_open_block(content)
+        in_paragraph = not in_block and _is_paragraph(content.lstrip() if in_paragraph else content)
+
+
+def _may_open_block(line: str) -> bool:
+    return _NO_PARAGRAPH.match(line, _content_start(line)) is not None
+
+
+def _is_paragraph(line: str) -> bool:
+    start = _content_start(line)
+    before = line[:start]
+    # After a tab or five blanks markdown reads code; after a bullet without anything there is no paragraph.
+    indented = line[0].isspace() or "\t" in before or "     " in before
+    return start < len(line) and not indented and not _may_open_block(line)
+
+
+def _content_start(line: str) -> int:
+    found = _OPENINGS.match(line)
+    return found.end() if found else 0
+
+
+def _bold(title: str) -> str:
+    return f"**{_IN_TITLE.sub(_backslash, title)}**"
+
+
+def _backslash(found: re.Match[str]) -> str:
+    return "\\" + found[0]

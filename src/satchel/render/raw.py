@@ -1,0 +1,81 @@
+"""Items as a JSON array, one on each line, for programs."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from satchel.pack.item import Item, Placed
+from satchel.render.as_json import as_json
+from satchel.render.layout import Heading, Parsed
+from satchel.render.sections import in_order
+
+__all__ = ["RAW", "Raw"]
+
+
+class _Entry(msgspec.Struct):
+    id: str
+    text: str
+    tier: str
+    kind: str | None = None
+    confidence: float | None = None
+    title: str | None = None
+    speaker: str | None = None
+    at: datetime | None = None
+
+
+class Raw:
+    """The layout of it: no headings, text as it is stored, and only fields that say something."""
+
+    name = "raw"
+    around = "[\n]\n"
+
+    def section(self, item: Item) -> Heading:
+        return Heading(None, "")
+
+    def group(self, item: Item) -> Heading:
+        return Heading(None, "")
+
+    def lines(self, placed: Placed) -> str:
+        return _entry(placed) + ",\n"
+
+    def block(self, placed: Sequence[Placed]) -> str:
+        if not placed:
+            return "[]\n"
+        return "[\n" + ",\n".join(map(_entry, in_order(placed))) + "\n]\n"
+
+    def parse(self, text: str) -> list[Parsed]:
+        return [
+            Parsed(
+                entry.text,
+                title=entry.title,
+                speaker=entry.speaker,
+                tier=entry.tier,
+                day=entry.at.date().isoformat() if entry.at else None,
+                id=entry.id,
+                kind=entry.kind,
+                confidence=entry.confidence,
+            )
+            for entry in msgspec.json.decode(text, type=list[_Entry])
+        ]
+
+
+def _entry(placed: Placed) -> str:
+    item = placed.item
+    fields: dict[str, Any] = {
+        "id": item.id,
+        "text": placed.text,
+        "kind": item.kind,
+        "confidence": item.confidence,
+        "title": item.title if placed.text else item.headline(),
+        "speaker": item.speaker,
+        "at": item.at,
+        "level": None if placed.level == "full" else placed.level,
+        # Last, since after a known word an end without a comma is sure to cost no more than one with it.
+        "tier": item.tier,
+    }
+    return as_json({name: value for name, value in fields.items() if value is not None})
+
+
+RAW = Raw()

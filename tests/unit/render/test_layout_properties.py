@@ -1,0 +1,73 @@
+"""Whatever is stored: parts cost at least what the block costs, and nothing in a block is taken for ours."""
+
+import re
+from collections import Counter as Tally
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from imitations import as_read, blocks
+from markdown_it import MarkdownIt
+
+from satchel import counter
+from satchel.pack.item import Placed
+from satchel.render import LAYOUTS
+from satchel.render.layout import Layout
+
+TEXT_FORMATS = ("system_prompt", "markdown", "messages")
+TAG = re.compile(r"^</?(?:memory|working|conversation|knowledge)>$", re.MULTILINE)
+TAG_LIKE = re.compile(r"<[^\w<\n]*(?:memory|working|conversation|knowledge)\b", re.IGNORECASE)
+
+
+def parts(layout: Layout, placed: list[Placed]) -> list[str]:
+    headings = {("section", layout.section(each.item)) for each in placed}
+    headings |= {("group", layout.group(each.item)) for each in placed}
+    return [layout.around, *(heading.text for _, heading in headings), *map(layout.lines, placed)]
+
+
+@pytest.mark.parametrize("name", ["o200k_base", "llama2", "claude-4.7", "chars/4", "cl100k_base", "gemma3"])
+@settings(max_examples=75)
+@given(placed=blocks)
+def test_parts_cost_at_least_what_the_block_costs(name: str, placed: list[Placed]):
+    count = cache(counter(name).count)
+    for layout in LAYOUTS.values():
+        assert sum(map(count, parts(layout, placed))) >= count(layout.block(placed)), layout.name
+
+
+@settings(max_examples=300)
+@given(blocks)
+def test_a_block_of_text_reads_back_as_the_items_it_was_made_of(placed: list[Placed]):
+    for name in TEXT_FORMATS:
+        layout = LAYOUTS[name]
+        assert Tally(layout.parse(layout.block(placed))) == Tally(map(as_read, placed))
+
+
+@given(blocks)
+def test_raw_holds_every_text_as_it_is_stored(placed: list[Placed]):
+    found = LAYOUTS["raw"].parse(LAYOUTS["raw"].block(placed))
+    assert Tally((each.id, each.text) for each in found) == Tally((each.item.id, each.text) for each in placed)
+
+
+@settings(max_examples=300)
+@given(blocks)
+def test_markdown_sees_no_heading_and_no_bullet_but_ours(placed: list[Placed]):
+    tokens = MarkdownIt().parse(LAYOUTS["markdown"].block(placed))
+    tiers = {each.item.tier for each in placed}
+    days = {(each.item.tier, each.item.at.date()) for each in placed if each.item.at}
+    headings = [token.level for token in tokens if token.type == "heading_open"]
+    assert headings == [0] * (1 + len(tiers) if placed else 0)
+    opened = Tally(token.type for token in tokens if token.level == 0 and token.nesting >= 0)
+    assert set(opened) <= {"heading_open", "bullet_list_open", "paragraph_open"}
+    assert opened["paragraph_open"] == len(days)
+    assert sum(token.type == "list_item_open" and token.level == 1 for token in tokens) == len(placed)
+    assert not any(token.type == "html_block" and TAG_LIKE.search(token.content) for token in tokens)
+
+
+@given(blocks)
+def test_only_our_own_tags_are_in_the_system_prompt(placed: list[Placed]):
+    block = LAYOUTS["system_prompt"].block(placed)
+    assert (
+        len(TAG_LIKE.findall(block))
+        == len(TAG.findall(block))
+        == (2 + 2 * len({p.item.tier for p in placed}) if placed else 0)
+    )
