@@ -14,12 +14,18 @@ from datetime import datetime
 from bench.corpus import Corpus, vocabulary
 from bench.table import print_table
 from satchel.blocks import fitted_block
-from satchel.pack import POLICIES, Item, Policy
+from satchel.pack import Item, Policy
 from satchel.render import LAYOUTS
 from satchel.tokens import counter
 
 NUMBERS = (50, 1_000, 10_000)
-FORMATS = ("system_prompt", "markdown", "raw")
+RUNS: tuple[tuple[str, Policy], ...] = (
+    ("system_prompt", "best"),
+    ("system_prompt", "greedy"),
+    ("system_prompt", "tier"),
+    ("markdown", "best"),
+    ("raw", "best"),
+)
 COUNTER = counter("o200k_base")
 
 
@@ -33,9 +39,7 @@ def main() -> int:
     ]
     for number in NUMBERS:
         items = candidates(number)
-        for format in FORMATS:
-            for policy in POLICIES if format == FORMATS[0] else POLICIES[:1]:
-                rows.append(measured(items, format, policy, options.budget, options.rounds))
+        rows += [measured(items, format, policy, options.budget, options.rounds) for format, policy in RUNS]
     print_table(f"packing and rendering into {options.budget:,} tokens, medians of {options.rounds}", rows)
     print("  counting: the final text once, which the vocabulary has seen before; the costs of texts are known")
     return 0

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from satchel.bag import restore
+from satchel.bag import Satchel, restore
 from satchel.cli.options import (
     embedder_option,
     filter_options,
@@ -20,6 +20,7 @@ from satchel.cli.options import (
 from satchel.cli.output import note, print_json, print_text, progress_bar, write_bytes
 from satchel.cli.reading import stdin
 from satchel.errors import InputError
+from satchel.transfer import Imported
 
 __all__ = ["backup_command", "export_command", "import_command", "restore_command"]
 
@@ -64,7 +65,7 @@ def import_command(
     with _opened(source) as lines, open_store_for(db, scope, create=True, embedder=embedder) as bag:
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:
-            done = bag.import_(lines, strict=strict, progress=progress)
+            done = _imported(bag, lines, source, strict=strict, progress=progress)
     if as_json:
         print_json(done)
     else:
@@ -101,6 +102,13 @@ def restore_command(source: Path, force: bool, db: str | None) -> None:
     print_text(f"restored {place}\n")
     if kept is not None:
         note(f"what was there is in {kept}")
+
+
+def _imported(bag: Satchel, lines: IO[bytes], source: Path, **options: Any) -> Imported:
+    try:
+        return bag.import_(lines, **options)
+    except InputError as error:
+        raise InputError(f"{'standard input' if str(source) == '-' else source}: {error}") from error
 
 
 @contextlib.contextmanager

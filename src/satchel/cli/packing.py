@@ -12,7 +12,6 @@ from satchel.cli.options import (
     embedder_option,
     ended_option,
     filter_options,
-    json_option,
     open_store_for,
     scope_options,
     store_options,
@@ -38,7 +37,7 @@ __all__ = ["context_pack_command"]
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write or replace this file instead of printing; as JSON if it is named so and no form is given.",
+    help="Write or replace this file instead of printing; one that ends in .json is JSON unless a form is given.",
 )
 @click.option("--copy", is_flag=True, help="Put it on the clipboard instead of printing; `-o -` prints it too.")
 @packing_options
@@ -49,7 +48,7 @@ __all__ = ["context_pack_command"]
 @scope_options
 @embedder_option
 @store_options
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def context_pack_command(
     query: str | None,
     token_budget: int,

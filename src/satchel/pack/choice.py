@@ -5,8 +5,10 @@ fit, `tier` takes working memories first, then the conversation, then knowledge,
 With all of them pinned items come first.
 """
 
-from collections.abc import Hashable, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
 from satchel.fields import TIERS
@@ -16,7 +18,7 @@ from satchel.pack.item import Item, Placed
 from satchel.pack.order import Offer, Option, Step, by_worth, whole
 from satchel.pack.prices import Prices
 from satchel.pack.renditions import Rendition, renditions, tail
-from satchel.pack.table import Table, rooms_up_to, surely, tabulate
+from satchel.pack.table import Table, rooms_up_to, tabulate
 
 __all__ = ["POLICIES", "Choice", "Choosing", "Policy"]
 
@@ -26,6 +28,11 @@ POLICIES: tuple[str, ...] = get_args(Policy)
 # Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
 UNIT = 1_000_000_000
 PINNED = 10**14
+
+# How far along an order of steps is looked.
+TIMES = 3
+SOME_MORE = 1_000
+SHORT = 64
 
 # About what stands before a text, and how many characters a token has.
 LINE = 3
@@ -50,12 +57,45 @@ class Choosing:
         self.policy = policy
         self.whole = whole or policy != "best"
         """Whether items are taken whole or not at all."""
-        self.sections: list[int] = []
-        self.groups: list[int] = []
+        self.considered = considered
+        self._sections: list[int] = []
+        self._groups: list[int] = []
         self._numbers: dict[Hashable, int] = {}
         self._costs: dict[tuple[int, int], int] = {}
-        self.renditions = {place: self._renditions(items[place]) for place in considered}
-        self.offers = [self._offer(place) for place in considered]
+
+    @cached_property
+    def renditions(self) -> dict[int, Sequence[Rendition]]:
+        return {place: self._renditions(self.items[place]) for place in self.considered}
+
+    @cached_property
+    def offers(self) -> list[Offer]:
+        return [self._offer(place) for place in self.considered]
+
+    @cached_property
+    def _by_place(self) -> dict[int, Offer]:
+        return {offer.item: offer for offer in self.offers}
+
+    def offer(self, place: int) -> Offer:
+        return self._by_place[place]
+
+    @property
+    def sections(self) -> list[int]:
+        """What each section costs, by its number in the offers."""
+        return self._sections if self.offers else []
+
+    @property
+    def groups(self) -> list[int]:
+        return self._groups if self.offers else []
+
+    @property
+    def about(self) -> int:
+        """About what everything costs, which takes no rendering."""
+        return sum(_about(self.items[place], self.prices) for place in self.considered)
+
+    def everything(self) -> dict[int, Placed]:
+        """All items in full."""
+        items = ((place, self.items[place]) for place in self.considered)
+        return {place: Placed(item, "full", item.text.strip()) for place, item in items}
 
     def among(self, considered: Sequence[int]) -> "Choosing":
         """The same with other items considered."""
@@ -75,9 +115,10 @@ class Choosing:
         if self.policy == "tier":
             return _choice(self.tabulated(self.by_tier, [room]))
         if self.holds_everything(budget):
-            return Choice({offer.item: len(offer.options) - 1 for offer in self.offers}, self.value_of_all)
+            return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
         rooms = rooms_up_to(room)
-        first, second = self.tabulated(self.by_worth, rooms), self.tabulated(self.by_rank, rooms)
+        first = self.tabulated(_so_far(self.by_worth, room), rooms)
+        second = self.tabulated(_so_far(self.by_rank, room), rooms)
         return max(_choice(first), _choice(second), key=lambda choice: choice.value)
 
     def tabulated(self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False) -> Table:
@@ -123,22 +164,23 @@ class Choosing:
         return self._need(self.offers)
 
     def holds_everything(self, budget: int) -> bool:
-        at_least = sum(surely(offer.options[-1].cost) for offer in self.offers)
+        at_least = sum(offer.options[-1].at_least for offer in self.offers)
         return at_least <= budget and self.total <= budget
 
     @property
     def value_of_all(self) -> int:
-        return sum(offer.options[-1].value for offer in self.offers)
+        return sum(_worth(self.items[place]) for place in self.considered)
 
-    def least(self, offer: Offer) -> int:
-        """The budget that holds the least of one item and nothing else."""
-        costs = [self._cost(offer.item, level) for level in range(len(offer.options))]
-        if not self.whole:
-            item = self.items[offer.item]
-            before, text = tail(item)
-            shortest = before + first_character(text) + CUT
-            costs.append(self.prices.lines(Placed(item, "excerpt", shortest)))
-        return self.prices.around + self.sections[offer.section] + self.groups[offer.group] + min(costs)
+    def alone(self) -> Iterator[tuple[int, Placed]]:
+        """What could stand alone, however little it is: every rendition, and the first sign of a text."""
+        # Where it stops at the first that does not fit, no other one counts.
+        for place in self.considered[: 1 if self.policy == "greedy" else None]:
+            for level in range(len(self.renditions[place])):
+                yield place, self.placed(place, level)
+            if not self.whole:
+                item = self.items[place]
+                before, text = tail(item)
+                yield place, Placed(item, "excerpt", before + first_character(text) + CUT)
 
     def _need(self, offers: Sequence[Offer]) -> int:
         sections = {offer.section for offer in offers}
@@ -159,19 +201,22 @@ class Choosing:
     def _offer(self, place: int) -> Offer:
         item, found = self.items[place], self.renditions[place]
         section, cost = self.prices.section(item)
-        section_number = self._number(("section", section), cost, self.sections)
+        section_number = self._number(("section", section), cost, self._sections)
         group, cost = self.prices.group(item)
-        group_number = self._number(("group", section, group), cost, self.groups)
-        worth = max(1, round(item.value * UNIT)) + PINNED * item.pinned
+        group_number = self._number(("group", section, group), cost, self._groups)
+        worth = _worth(item)
         opening = LINE + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
         text_cost = self.prices.text(item)
         options = []
         for level, rendition in enumerate(found):
             if text_cost is None:
-                about = self._cost(place, level)
+                about = at_least = self._cost(place, level)
             else:
-                about = opening + text_cost * rendition.characters // max(1, len(item.text))
-            options.append(Option(about, max(1, round(worth * rendition.share))))
+                text = text_cost * rendition.characters // max(1, len(item.text))
+                about = opening + text
+                # Where a text begins and ends, its tokens may join others; of a part the cost is a guess.
+                at_least = text - 4 if rendition.level == "full" else text // 2
+            options.append(Option(about, max(1, round(worth * rendition.share)), at_least))
         return Offer(place, options, section_number, group_number)
 
     def _number(self, key: Hashable, cost: int, costs: list[int]) -> int:
@@ -179,6 +224,24 @@ class Choosing:
             self._numbers[key] = len(costs)
             costs.append(cost)
         return self._numbers[key]
+
+
+def _worth(item: Item) -> int:
+    return max(1, round(item.value * UNIT)) + PINNED * item.pinned
+
+
+def _about(item: Item, prices: Prices) -> int:
+    text = prices.text(item)
+    return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
+
+
+def _so_far(steps: Sequence[Step], room: int) -> Sequence[Step]:
+    """The first steps, as many as would fill a room several times.
+
+    A long one counts as if it were short, so that a larger room goes further whatever the lengths.
+    """
+    tokens = accumulate(min(step.cost, SHORT) for step in steps)
+    return steps[: bisect_right(list(tokens), TIMES * room + SOME_MORE)]
 
 
 def _choice(table: Table) -> Choice:

@@ -8,7 +8,6 @@ from satchel.pack.cut import ELLIPSIS, cut
 from satchel.pack.item import Placed
 from satchel.pack.making import Making
 from satchel.pack.renditions import tail
-from satchel.pack.table import surely
 
 __all__ = ["fill", "refill"]
 
@@ -24,14 +23,15 @@ _WORD = re.compile(r"\S+")
 
 def refill(making: Making, closed: Collection[int]) -> None:
     """Take what still fits, in the order of worth: what was repeated, or cost less together, left room."""
-    choosing, left = making.choosing, making.left
+    choosing, left, opened = making.choosing, making.left, making.opened()
     more: dict[int, Placed] = {}
     for step in choosing.by_worth:
         fresh = step.first and step.item not in making.placed and step.item not in closed
-        if fresh and surely(step.cost) <= left:
-            price = choosing.cost(step) + making.headings(choosing.items[step.item], list(more.values()))
+        if fresh and step.at_least <= left:
+            price = choosing.cost(step) + opened.price(step.item)
             if price <= left:
                 left -= price
+                opened.add(step.item)
                 more[step.item] = choosing.placed(step.item, step.level)
     while more and not making.settle(making.placed | more):
         more.popitem()
@@ -53,7 +53,7 @@ def fill(making: Making, closed: Collection[int]) -> None:
 def _cut(making: Making, place: int, *, enough: float) -> None:
     item, prices = making.choosing.items[place], making.choosing.prices
     room, there = making.left, making.placed.get(place)
-    room += prices.lines(there) if there else -making.headings(item)
+    room += prices.lines(there) if there else -making.opened().price(place)
     before, text = tail(item)
 
     def price(part: str) -> int:

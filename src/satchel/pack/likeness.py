@@ -1,73 +1,89 @@
-"""Items that say the same: equal but for case, punctuation and articles, or one inside another."""
+"""Texts that say the same: equal but for case, punctuation and articles, or one inside another."""
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-
-from satchel.pack.item import Item
-from satchel.passages import sentences
+from itertools import accumulate
 
 __all__ = ["alike", "equal", "within"]
 
 # What is shorter stands in many a text by chance.
 TELLING = 20
-# A text longer than this is compared whole or not at all.
+# A longer text is the same as another only to the letter.
 COMPARED = 20_000
 # Only what begins with the same words is compared.
 BEGINNING = 64
 WORDS_OF_IT = 5
 
+_Words = tuple[str, ...]
+
 _WORD = re.compile(r"\w+")
 _ARTICLES = frozenset({"a", "an", "the"})
 
-_Words = tuple[str, ...]
+_BORDER = "\n\0\n"
+_ENDS = ".!?。！？… \t\n\r"
+# A part of a sentence does not say what the sentence says.
+_BEFORE = re.compile(r"(?:^|[.!?。！？…\n\0][\"')\]»”’]*\s*|\n\s*[-*+•]\s+)$")
+_AFTER = re.compile(r"[\"')\]»”’]*(?:[.!?。！？…\n\0]|$)")
 
 
-def equal(items: Sequence[Item]) -> dict[int, int]:
-    """For each item with the very text of one before it, the place of that one."""
+def equal(texts: Sequence[str]) -> dict[int, int]:
+    """For each text that is that of one before it, the place of that one."""
+    if len(set(texts)) == len(texts):
+        return {}
     first: dict[str, int] = {}
-    places = [first.setdefault(item.text, place) for place, item in enumerate(items)]
+    places = [first.setdefault(text, place) for place, text in enumerate(texts)]
     return {place: other for place, other in enumerate(places) if other != place}
 
 
-def alike(items: Sequence[Item]) -> dict[int, int]:
-    """For each item with the same words as one before it, the place of that one."""
+def alike(texts: Sequence[str]) -> dict[int, int]:
+    """For each text with the same words as one before it, the place of that one."""
     first: defaultdict[_Words, list[int]] = defaultdict(list)
     found = {}
-    for place, item in enumerate(items):
-        if not (beginning := _words(item.text[:BEGINNING])[:WORDS_OF_IT]):
+    for place, text in enumerate(texts):
+        beginning = _words(text[:BEGINNING])[:WORDS_OF_IT]
+        if not beginning or len(text) > COMPARED:
             continue
         others = first[beginning]
-        words = _words(item.text) if others and len(item.text) <= COMPARED else ()
-        same = (other for other in others if words and words == _words(items[other].text[: 2 * COMPARED]))
-        if (other := next(same, None)) is not None:
-            found[place] = other
-        else:
+        words = _words(text) if others else ()
+        other = next((other for other in others if words == _words(texts[other])), None)
+        if other is None:
             others.append(place)
+        else:
+            found[place] = other
     return found
 
 
-def within(items: Sequence[Item]) -> dict[int, int]:
-    """For each item all of whose sentences stand in a longer one, the place of that one."""
-    said = [_sentences(item.text) for item in items]
-    saying: defaultdict[_Words, list[int]] = defaultdict(list)
-    for place, each in enumerate(said):
-        for words in each:
-            saying[words].append(place)
+def within(texts: Sequence[str]) -> dict[int, int]:
+    """For each text whose sentences stand together in a longer one, the place of that one."""
+    folded = [text.casefold().strip(_ENDS) for text in texts]
+    everything = _BORDER.join(folded)
+    starts = [0, *accumulate(len(text) + len(_BORDER) for text in folded)]
     found = {}
-    for place, each in enumerate(said):
-        if sum(len(word) for words in each for word in words) >= TELLING:
-            fewest = min((saying[words] for words in each), key=len)
-            others = [other for other in fewest if each < said[other]]
-            if others:
-                # The one that says most is in no other, so that it stays.
-                found[place] = max(others, key=lambda other: len(said[other]))
-    return found
+    for place, text in enumerate(folded):
+        if len(text) < TELLING:
+            continue
+        at = everything.find(text)
+        while at >= 0:
+            other = bisect_right(starts, at) - 1
+            if len(folded[other]) > len(text) and _is_whole(everything, at, at + len(text)):
+                found[place] = other
+                break
+            at = everything.find(text, at + 1)
+    return {place: _last(found, place) for place in found}
 
 
-def _sentences(text: str) -> frozenset[_Words]:
-    beginning = text[:COMPARED]
-    return frozenset(words for start, end in sentences(beginning) if (words := _words(beginning[start:end])))
+def _is_whole(text: str, start: int, end: int) -> bool:
+    before = text[max(0, start - 8) : start] if start else ""
+    return _BEFORE.search(before) is not None and _AFTER.match(text, end) is not None
+
+
+def _last(found: dict[int, int], place: int) -> int:
+    """The longest of those that stand in each other."""
+    while place in found:
+        place = found[place]
+    return place
 
 
 def _words(text: str) -> _Words:

@@ -1,11 +1,11 @@
 """A block in the making: what is placed so far, its text and what that costs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from satchel.pack.choice import Choosing
-from satchel.pack.item import Item, Placed
+from satchel.pack.item import Placed
 
-__all__ = ["Assemble", "Count", "Making"]
+__all__ = ["Assemble", "Count", "Making", "Opened"]
 
 Assemble = Callable[[Sequence[Placed]], str]
 Count = Callable[[str], int]
@@ -36,16 +36,42 @@ class Making:
         self.placed, self.text, self.spent = in_rank_order, text, spent
         return True
 
+    def cost(self, placed: Sequence[Placed]) -> int:
+        """What a block of these costs."""
+        return self._count(self._assemble(placed))
+
     @property
     def left(self) -> int:
         """What is left of the budget; an empty block may have a text, which gives way to what is placed first."""
         return self.budget - self.spent if self.placed else self.budget
 
-    def headings(self, item: Item, more: Sequence[Placed] = ()) -> int:
-        """What stands around an item and costs something still, where these more are placed too."""
-        prices = self.choosing.prices
-        placed = [each.item for each in (*self.placed.values(), *more)]
-        (section, section_cost), (group, group_cost) = prices.section(item), prices.group(item)
-        there = [each for each in placed if prices.section(each)[0] == section]
-        opened = any(prices.group(each)[0] == group for each in there)
-        return (0 if placed else prices.around) + (0 if there else section_cost) + (0 if opened else group_cost)
+    @property
+    def whole(self) -> bool:
+        """Whether all that is placed is there in full."""
+        return all(placed.level == "full" for placed in self.placed.values())
+
+    def opened(self) -> "Opened":
+        """The headings that stand there."""
+        return Opened(self.choosing, self.placed)
+
+
+class Opened:
+    """The headings of a block, and what those of one more item cost."""
+
+    def __init__(self, choosing: Choosing, placed: Iterable[int]) -> None:
+        self._choosing = choosing
+        self._sections: set[int] = set()
+        self._groups: set[int] = set()
+        for place in placed:
+            self.add(place)
+
+    def add(self, place: int) -> None:
+        offer = self._choosing.offer(place)
+        self._sections.add(offer.section)
+        self._groups.add(offer.group)
+
+    def price(self, place: int) -> int:
+        offer, choosing = self._choosing.offer(place), self._choosing
+        around = 0 if self._sections else choosing.prices.around
+        section = 0 if offer.section in self._sections else choosing.sections[offer.section]
+        return around + section + (0 if offer.group in self._groups else choosing.groups[offer.group])

@@ -20,6 +20,8 @@ class Option(NamedTuple):
 
     cost: int
     value: int
+    at_least: int = 0
+    """What the lines cost for certain."""
 
 
 class Offer(NamedTuple):
@@ -43,6 +45,7 @@ class Step(NamedTuple):
     """The level it is raised from; `NOTHING` where it is taken first."""
     cost: int
     """About; what it costs exactly is asked for when there may be room for it."""
+    at_least: int
     value: int
     section: int
     group: int
@@ -54,8 +57,8 @@ class Step(NamedTuple):
 
 def whole(offer: Offer) -> Step:
     """All of an item at once."""
-    cost, value = offer.options[-1]
-    return Step(offer.item, len(offer.options) - 1, NOTHING, cost, value, offer.section, offer.group)
+    cost, value, at_least = offer.options[-1]
+    return Step(offer.item, len(offer.options) - 1, NOTHING, cost, at_least, value, offer.section, offer.group)
 
 
 def by_worth(offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]) -> Iterator[Step]:
@@ -115,6 +118,9 @@ class _Walk:
 
 def _raises(offer: Offer) -> Iterator[Step]:
     """The steps from nothing to the whole that are each worth less for a token than the one before."""
+    if len(offer.options) == 1:
+        yield whole(offer)
+        return
     hull = [(NOTHING, Option(0, 0))]
     for level, option in sorted(enumerate(offer.options), key=lambda pair: pair[1].cost):
         if option.value <= hull[-1][1].value:
@@ -124,7 +130,8 @@ def _raises(offer: Offer) -> Iterator[Step]:
         hull.append((level, option))
     for (lower, before), (level, after) in itertools.pairwise(hull):
         cost, value = after.cost - before.cost, after.value - before.value
-        yield Step(offer.item, level, lower, cost, value, offer.section, offer.group)
+        at_least = after.at_least - before.cost
+        yield Step(offer.item, level, lower, cost, at_least, value, offer.section, offer.group)
 
 
 def _slope(low: Option, high: Option) -> float:

@@ -20,6 +20,7 @@ PINS: tuple[str, ...] = get_args(Pins)
 # How often less is chosen where the whole text costs more than its parts did.
 TRIES = 4
 NAMED = 3
+UNLIMITED = 1 << 60
 
 
 class Packing(NamedTuple):
@@ -34,13 +35,8 @@ class Packing(NamedTuple):
     choosing: Choosing
     budget: int | None
     floor: float = 0.0
-
-    @property
-    def smallest_budget(self) -> int | None:
-        """Where nothing was kept though something was found: the least budget that keeps a part of it."""
-        # Stopping at the first that does not fit, no other one counts.
-        offers = self.choosing.offers[: 1 if self.choosing.policy == "greedy" else None]
-        return None if self.placed or not offers else min(map(self.choosing.least, offers))
+    smallest_budget: int | None = None
+    """Where nothing was kept though something was found: the least budget that keeps a part of it."""
 
 
 def pack(
@@ -62,23 +58,41 @@ def pack(
     kept = sort_out(items, budget=budget, floor=floor)
     choosing = Choosing(items, kept.considered, prices, policy, whole=whole)
     if budget is None:
-        everything = {offer.item: len(offer.options) - 1 for offer in choosing.offers}
-        placed = {place: choosing.placed(place, number) for place, number in everything.items()}
-        text = assemble(list(placed.values()))
-        return Packing(placed, text, count(text), choosing.value_of_all, kept, choosing, budget, floor)
+        making = Making(choosing, UNLIMITED, assemble, count)
+        making.settle(choosing.everything())
+        return _packing(making, choosing.value_of_all, kept, None, floor)
+    making = Making(choosing, budget, assemble, count)
+    if 0 < choosing.about <= budget and making.settle(choosing.everything()):
+        return _packing(making, choosing.value_of_all, kept, budget, floor)
     if pins == "strict" and 0 < budget < choosing.pinned_need:
         raise BudgetError(_too_many_pins(choosing, budget))
-    making = Making(choosing, budget, assemble, count)
     choice = _settled(making)
-    if policy == "best":
+    return _packing(making, choice.value, kept, budget, floor)
+
+
+def _packing(making: Making, value: int, kept: Sorted, budget: int | None, floor: float) -> Packing:
+    """What comes after the choice: what stands there twice goes, and what is left is filled."""
+    choosing = making.choosing
+    if choosing.policy == "best":
         repeated = _repeated(making)
         if repeated:
             making.settle({p: placed for p, placed in making.placed.items() if p not in repeated})
             kept = Sorted(kept.considered, kept.verdicts | repeated)
-        refill(making, kept.verdicts)
-        if not whole:
-            fill(making, kept.verdicts)
-    return Packing(making.placed, making.text, making.spent, choice.value, kept, choosing, budget, floor)
+        if len(making.placed) + len(repeated) < len(kept.considered) or not making.whole:
+            refill(making, kept.verdicts)
+            if not choosing.whole:
+                fill(making, kept.verdicts)
+    smallest = None if making.placed else _least(making)
+    return Packing(making.placed, making.text, making.spent, value, kept, choosing, budget, floor, smallest)
+
+
+def _least(making: Making) -> int | None:
+    """Take the one that costs least, if that fits after all; what it costs, if not."""
+    costs = [(making.cost([placed]), place, placed) for place, placed in making.choosing.alone()]
+    if not costs:
+        return None
+    cost, place, placed = min(costs, key=lambda each: each[0])
+    return None if making.settle({place: placed}) else cost
 
 
 def _settled(making: Making) -> Choice:
@@ -101,7 +115,7 @@ def _repeated(making: Making) -> dict[int, Verdict]:
     items = [making.choosing.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])
-        for place, other in within(items).items()
+        for place, other in within([item.text for item in items]).items()
         if not items[place].pinned
     }
 

@@ -11,10 +11,12 @@ from satchel.pack.receipt import Reason
 
 __all__ = ["Sorted", "Verdict", "sort_out"]
 
-# So many are looked at closely, and one more for every few tokens of the budget.
-LOOKED_AT = 400
-TOKENS_FOR_ONE_MORE = 4
-# The best are looked at however long they are.
+# As many are looked at closely as would fill a budget so many times, and some more; long ones count as if they
+# were short, so that a larger budget looks at more of them whatever their length.
+TIMES = 6
+SOME_MORE = 2_000
+SHORT = 64
+# The best are looked at in any case.
 ALWAYS = 50
 
 CHARACTERS_PER_TOKEN = 4
@@ -37,47 +39,59 @@ class Sorted(NamedTuple):
 
 def sort_out(items: Sequence[Item], *, budget: int | None, floor: float) -> Sorted:
     """Leave out what is superseded, worth too little or said already; and of very many the least promising."""
-    verdicts: dict[int, Verdict] = {}
-    places = {item.id: place for place, item in enumerate(items)} if any(i.superseded_by for i in items) else {}
-    for place, item in enumerate(items):
-        if item.superseded_by in places:
-            verdicts[place] = Verdict("superseded", places[item.superseded_by])
-        elif item.value < floor and not item.pinned:
-            verdicts[place] = Verdict("below the floor")
-    left = [place for place in range(len(items)) if place not in verdicts]
-    left.sort(key=lambda place: not items[place].pinned)
+    verdicts = _superseded(items)
+    if floor > 0:
+        poor = (place for place, item in enumerate(items) if item.value < floor and not item.pinned)
+        verdicts |= {place: Verdict("below the floor") for place in poor if place not in verdicts}
+    left = list(range(len(items)))
+    if verdicts:
+        left = [place for place in left if place not in verdicts]
+    if any(item.pinned for item in items):
+        left.sort(key=lambda place: not items[place].pinned)
     left = _without(left, items, verdicts, equal)
     if budget is not None:
-        left = _promising(left, items, LOOKED_AT + budget // TOKENS_FOR_ONE_MORE, verdicts)
+        left = _promising(left, items, TIMES * budget + SOME_MORE, verdicts)
     return Sorted(_without(left, items, verdicts, alike), verdicts)
 
 
+def _superseded(items: Sequence[Item]) -> dict[int, Verdict]:
+    old = {place: item.superseded_by for place, item in enumerate(items) if item.superseded_by}
+    places = {item.id: place for place, item in enumerate(items)} if old else {}
+    return {place: Verdict("superseded", places[new]) for place, new in old.items() if new in places}
+
+
 def _without(
-    places: Sequence[int],
+    places: list[int],
     items: Sequence[Item],
     verdicts: dict[int, Verdict],
-    repeats: Callable[[Sequence[Item]], dict[int, int]],
+    repeats: Callable[[Sequence[str]], dict[int, int]],
 ) -> list[int]:
-    repeated = repeats([items[place] for place in places])
-    for place, other in repeated.items():
-        verdicts[places[place]] = Verdict("duplicate", places[other])
+    repeated = repeats([items[place].text for place in places])
+    if not repeated:
+        return places
+    for number, other in repeated.items():
+        verdicts[places[number]] = Verdict("duplicate", places[other])
     return [place for number, place in enumerate(places) if number not in repeated]
 
 
 def _promising(places: list[int], items: Sequence[Item], most: int, verdicts: dict[int, Verdict]) -> list[int]:
-    """Those that seem worth most for their tokens; what they cost is counted later."""
-    if len(places) <= most:
+    """Those that seem worth most for their tokens, up to so many tokens; what they cost is counted later."""
+    if len(places) * SHORT <= most:
         return places
-    tokens = np.array([_about(items[place]) for place in places])
-    worth = np.array([items[place].value for place in places]) / tokens
+    found = [items[place] for place in places]
+    about = np.array([_about(item) for item in found])
+    worth = np.array([item.value for item in found]) / about
     worth[:ALWAYS] = np.inf
-    worth[[items[place].pinned for place in places]] = np.inf
-    chosen = set(np.argsort(-worth, kind="stable")[:most].tolist())
-    for number, place in enumerate(places):
-        if number not in chosen:
-            verdicts[place] = Verdict("over budget")
-    return [place for number, place in enumerate(places) if number in chosen]
+    worth[np.array([item.pinned for item in found])] = np.inf
+    order = np.argsort(-worth, kind="stable")
+    chosen = np.zeros(len(places), bool)
+    chosen[order[np.cumsum(np.minimum(about, SHORT)[order]) <= most]] = True
+    chosen |= np.isinf(worth)
+    numbers = np.array(places)
+    verdicts.update(dict.fromkeys(numbers[~chosen].tolist(), Verdict("over budget")))
+    kept: list[int] = numbers[chosen].tolist()
+    return kept
 
 
 def _about(item: Item) -> int:
-    return (item.tokens if item.tokens is not None else len(item.text) // CHARACTERS_PER_TOKEN) + LINE
+    return (len(item.text) // CHARACTERS_PER_TOKEN if item.tokens is None else item.tokens) + LINE

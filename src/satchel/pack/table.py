@@ -11,14 +11,14 @@ from satchel.pack.order import Step
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Table", "rooms_up_to", "surely", "tabulate"]
+__all__ = ["Table", "rooms_up_to", "tabulate"]
 
 # After so many steps it is looked again whether any column has room for one of those to come.
 BETWEEN_LOOKS = 8
 
 # The rooms that are looked at: every one of the first, then ever fewer, so that there are some hundreds of them
 # below any budget. They are the same for all budgets, and so a larger one looks at all that a smaller one did.
-_STRIDES = ((256, 1), (4_096, 8), (65_536, 64), (1 << 20, 1_024), (1 << 31, 1 << 15))
+_STRIDES = ((64, 1), (512, 4), (4_096, 16), (65_536, 256), (1 << 20, 4_096), (1 << 31, 1 << 17))
 
 
 class Table(NamedTuple):
@@ -60,15 +60,14 @@ def tabulate(
     held: dict[int, Any] = {}
     going = np.ones(len(room), bool)
     taken: list[tuple[Step, Any]] = []
-    at_least = [surely(step.cost) for step in steps]
-    least = list(itertools.accumulate(reversed(at_least), min))[::-1]
+    least = list(itertools.accumulate((step.at_least for step in reversed(steps)), min))[::-1]
     most = 0
     for number, step in enumerate(steps):
         if not number % BETWEEN_LOOKS:
             most = int(room.max())
             if most < least[number]:
                 break
-        if at_least[number] > most and not stop:
+        if step.at_least > most and not stop:
             continue
         headings = []
         if step.first:
@@ -105,8 +104,3 @@ def rooms_up_to(most: int) -> list[int]:
         found += range(start, min(end, most + 1), stride)
         start = end
     return found
-
-
-def surely(about: int) -> int:
-    """What something costs at least that costs about so much."""
-    return about * 9 // 10 - 5

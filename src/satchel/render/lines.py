@@ -39,6 +39,9 @@ _OPENINGS = re.compile(BLOCK_OPENINGS)
 _NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)])\s*$")
 
 
+_SIMPLE = re.compile(r"\w(?:[\w,.'()/-]| (?=[\w(]))*")
+
+
 class _FirstLine(NamedTuple):
     title: str | None
     speaker: str | None
@@ -47,6 +50,8 @@ class _FirstLine(NamedTuple):
 
 def lines(placed: Placed) -> str:
     """What stands in the block for an item; where it has no text, its title and a sign that there is more."""
+    if (plain := _plain(placed)) is not None:
+        return plain
     text = clean(placed.text).strip()
     if not text:
         title = one_line(placed.item.headline()) or ""
@@ -58,6 +63,19 @@ def lines(placed: Placed) -> str:
     content = guarded_line(opening + first)
     bullet = next(each for each in BULLETS if _first_line(each, content) == said)
     return guarded_tags("\n".join([bullet + content, *_indented(content, others)]) + "\n")
+
+
+def _plain(placed: Placed) -> str | None:
+    """The same for what needs none of the marks, as most does, in a fraction of the time."""
+    title, speaker, text = placed.item.title, placed.item.speaker, placed.text.strip()
+    line = f"{f'**{title}**: ' if title else ''}{f'{speaker}: ' if speaker else ''}{text}"
+    safe = line.isprintable() and "<" not in line and "&" not in line and text[:1].isalpha()
+    safe = safe and (speaker is None or _is_simple(speaker)) and (title is None or _is_simple(title))
+    return f"{BULLETS[0]}{line}\n" if safe and (speaker or ": " not in text) else None
+
+
+def _is_simple(name: str) -> bool:
+    return name.isalnum() or (_SIMPLE.fullmatch(name) is not None)
 
 
 def unlined(text: str) -> Parsed:
