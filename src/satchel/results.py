@@ -75,7 +75,7 @@ def fitted_hits(
         parts = [_hit_json(hit, detail) for hit in found]
     else:
         pairs = zip(found, names, strict=True)
-        parts = [entry(hit.memory, short_id=name, detail=detail) for hit, name in pairs]
+        parts = [entry(hit.memory, short_id=name, detail=detail, matched=hit.passage) for hit, name in pairs]
 
     def assemble(kept: Sequence[int]) -> str:
         chosen = [parts[index] for index in kept]
@@ -95,5 +95,4 @@ def fitted_hits(
 
 def _hit_json(hit: Hit, detail: Detail) -> str:
     """With the parts of its score and the passage that matched, where they were asked for."""
-    passage = hit.passage if hit.parts is not None else None
-    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, passage=passage)
+    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, matched=hit.passage)

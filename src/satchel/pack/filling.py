@@ -47,13 +47,14 @@ def fill(making: Making, closed: Collection[int]) -> None:
         there = making.placed.get(step.item)
         if step.first and step.item not in closed and (there is None or there.level != "full"):
             tried += bool(making.placed)
-            _cut(making, step.item, enough=max(0.0, 1 - UNUSED * making.budget / left))
+            _cut(making, step.item)
 
 
-def _cut(making: Making, place: int, *, enough: float) -> None:
+def _cut(making: Making, place: int) -> None:
     item, prices = making.choosing.items[place], making.choosing.prices
     room, there = making.left, making.placed.get(place)
     room += prices.lines(there) if there else -making.opened().price(place)
+    enough = max(0.0, 1 - UNUSED * making.budget / room) if room > 0 else 0.0
     before, text = tail(item)
 
     def price(part: str) -> int:

@@ -13,6 +13,8 @@ __all__ = ["DETAILS", "Detail", "clean", "entry", "entry_json", "join_entries", 
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)
 
+Span = tuple[int, int]
+
 SNIPPET = 300
 INDENT = "    "
 
@@ -23,8 +25,8 @@ _LISTED = (
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def entry(memory: Memory, *, short_id: str, detail: Detail) -> str:
-    """A heading line, and below it as much of the text as the detail asks for."""
+def entry(memory: Memory, *, short_id: str, detail: Detail, matched: Span | None = None) -> str:
+    """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched."""
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
     facts += [memory.status] if memory.status != "active" else []
@@ -35,7 +37,7 @@ def entry(memory: Memory, *, short_id: str, detail: Detail) -> str:
     heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
     if detail != "summary":
-        lines += [f"{INDENT}{line}".rstrip() for line in clean(body(memory, detail)).split("\n")]
+        lines += [f"{INDENT}{line}".rstrip() for line in clean(body(memory.text, detail, matched)).split("\n")]
     return "\n".join(lines) + "\n"
 
 
@@ -49,7 +51,7 @@ def entry_json(
     detail: Detail,
     score: float | None = None,
     parts: Mapping[str, float] | None = None,
-    passage: tuple[int, int] | None = None,
+    matched: Span | None = None,
 ) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
@@ -58,13 +60,13 @@ def entry_json(
         chosen["score"] = round(score, 6)
     if parts is not None:
         chosen["parts"] = parts
-    if passage is not None:
-        chosen["passage"] = passage
+    if parts is not None and matched is not None:
+        chosen["passage"] = matched
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
     chosen |= {name: fields[name] for name in _LISTED if name in fields}
-    return as_json(chosen | {"text": body(memory, detail)})
+    return as_json(chosen | {"text": body(memory.text, detail, matched)})
 
 
 def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
@@ -72,14 +74,20 @@ def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
     return f"{{{as_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
 
 
-def body(memory: Memory, detail: Detail) -> str:
-    """The text, whole or cut at a word after at most 300 characters."""
-    if detail == "full" or len(memory.text) <= SNIPPET:
-        return memory.text
-    cut = memory.text[:SNIPPET]
-    words = re.match(r"(?s).*\S(?=\s)", cut)
-    kept = words.group() if words and len(words.group()) > SNIPPET // 2 else cut
-    return kept.rstrip() + "…"
+def body(text: str, detail: Detail, matched: Span | None = None) -> str:
+    """The text whole, or cut at a word after at most 300 characters, from what matched on."""
+    if detail == "full" or len(text) <= SNIPPET:
+        return text
+    start = matched[0] if matched else 0
+    # What matched at the very end comes with what stands before it.
+    start = min(start, len(text) - SNIPPET)
+    if start > 0 and (word := re.compile(r"(?<=\s)\S").search(text, start)):
+        start = word.start()
+    cut = text[start : start + SNIPPET]
+    if start + SNIPPET < len(text):
+        words = re.match(r"(?s).*\S(?=\s)", cut)
+        cut = (words.group() if words and len(words.group()) > SNIPPET // 2 else cut).rstrip() + "…"
+    return ("…" if text[:start].strip() else "") + cut.rstrip()
 
 
 def clean(text: str) -> str:

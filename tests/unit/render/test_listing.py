@@ -31,10 +31,26 @@ def test_a_summary_is_one_line_with_a_title_made_of_the_text_if_need_be():
 
 
 def test_a_snippet_ends_at_a_word_within_300_characters():
-    snippet = body(memory("word " * 200), "standard")
+    snippet = body("word " * 200, "standard")
     assert snippet == ("word " * 60).strip() + "…"
-    assert body(memory("x" * 900), "standard") == "x" * 300 + "…"
-    assert body(memory("short"), "standard") == "short"
+    assert body("x" * 900, "standard") == "x" * 300 + "…"
+    assert body("short", "standard") == "short"
+
+
+def test_a_snippet_of_a_match_begins_with_it_and_says_that_something_stands_before():
+    text = "before " * 100 + "The rotation broke in May. " + "after " * 100
+    snippet = body(text, "standard", (700, 726))
+    assert snippet.startswith("…The rotation broke in May. after")
+    assert snippet.endswith("after…")
+    assert body(text, "full", (700, 726)) == text
+
+
+def test_a_match_at_the_end_comes_with_what_stands_before_it():
+    text = "before " * 100 + "the end"
+    snippet = body(text, "standard", (700, 707))
+    assert snippet.startswith("…before before")
+    assert snippet.endswith("the end")
+    assert 250 < len(snippet) <= 301
 
 
 def test_a_status_other_than_active_is_shown():
