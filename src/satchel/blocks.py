@@ -1,6 +1,5 @@
 """A text for a model's context window, within its budget, and what went into it."""
 
-import re
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
@@ -67,9 +66,6 @@ class ContextBlock:
         )
 
 
-# What a layout writes otherwise than it is stored, so that what was counted then says nothing of it.
-_REWRITTEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]|\n[^\S\n]+\n|\A\s|\s\Z")
-
 Wrap = Callable[[ContextBlock], str]
 
 
@@ -116,8 +112,7 @@ class Pricing:
         return self._count(self._encode(self._layout.lines(placed)))
 
     def text(self, item: Item) -> int | None:
-        rewritten = not item.text.isprintable() and _REWRITTEN.search(item.text)
-        return item.tokens if self._counts_as_stored and not rewritten else None
+        return item.tokens if self._counts_as_stored else None
 
     def _heading(self, key: tuple[str, Hashable], text: str) -> int:
         if key not in self._headings:

@@ -19,7 +19,7 @@ HALF_AS_NEW = 20
 PINNED_SCORE = 1.0
 
 # What is less likely to be needed than this is not worth reading, however much room there is.
-FLOOR = 0.0
+FLOOR = 0.0001
 
 
 def enough_for(budget: int | None) -> int:

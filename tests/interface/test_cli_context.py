@@ -102,7 +102,8 @@ def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith(f"nothing fitted into {budget} tokens: 20 candidates, the smallest needs")
     smallest = re.findall(r"a budget of ([\d,]+)", done.stderr)[0]
-    assert cli("context", "rotation", "--tokens", smallest).stdout.count("Ana: rotation") == 1
+    assert cli("context", "rotation", "--tokens", smallest).stdout.count("\n- Ana: ") == 1
+    assert cli("context", "rotation", "--tokens", str(int(smallest) - 1)).stdout == ""
 
 
 def test_what_is_said_twice_is_told_as_left_out_though_there_is_room(cli: Cli, path: Path):

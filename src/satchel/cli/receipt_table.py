@@ -12,7 +12,7 @@ __all__ = ["explain_receipt"]
 HEADINGS = ("id", "kept as, or why not", "tokens", "needs", "score", "memory")
 NUMBERS = (2, 3, 4)
 NONE = "–"
-LEGEND = "tokens: as kept, or of the whole text; needs: the smallest budget that keeps it"
+LEGEND = "tokens: as kept, or of the whole text; needs: a budget that keeps it"
 # Where nobody can search in it or scroll for long.
 ON_A_SCREEN = 40
 

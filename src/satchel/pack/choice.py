@@ -214,8 +214,10 @@ class Choosing:
             else:
                 text = text_cost * rendition.characters // max(1, len(item.text))
                 about = opening + text
-                # Where a text begins and ends, its tokens may join others; of a part the cost is a guess.
-                at_least = text - 4 if rendition.level == "full" else text // 2
+                # Where a text begins and ends, its tokens may join others. Control characters and blank lines
+                # are written otherwise than they are stored, and of a part the cost is a guess.
+                as_stored = rendition.level == "full" and item.text.isprintable()
+                at_least = text - 4 if as_stored else text // 3
             options.append(Option(about, max(1, round(worth * rendition.share)), at_least))
         return Offer(place, options, section_number, group_number)
 

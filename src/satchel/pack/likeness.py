@@ -12,8 +12,8 @@ __all__ = ["alike", "equal", "within"]
 TELLING = 20
 # A longer text is the same as another only to the letter.
 COMPARED = 20_000
-# Only what begins with the same words is compared.
-BEGINNING = 64
+# Only what begins and ends with the same words is compared.
+EDGE = 64
 WORDS_OF_IT = 5
 
 _Words = tuple[str, ...]
@@ -42,17 +42,22 @@ def alike(texts: Sequence[str]) -> dict[int, int]:
     first: defaultdict[_Words, list[int]] = defaultdict(list)
     found = {}
     for place, text in enumerate(texts):
-        beginning = _words(text[:BEGINNING])[:WORDS_OF_IT]
+        beginning = _words(text[:EDGE])[:WORDS_OF_IT]
         if not beginning or len(text) > COMPARED:
             continue
         others = first[beginning]
-        words = _words(text) if others else ()
-        other = next((other for other in others if words == _words(texts[other])), None)
+        other = next((other for other in others if _same(text, texts[other])), None)
         if other is None:
             others.append(place)
         else:
             found[place] = other
     return found
+
+
+def _same(text: str, other: str) -> bool:
+    """Whether the words are the same; most that differ do so at the end."""
+    ends = [_words(each[-EDGE:])[-WORDS_OF_IT:] for each in (text, other)]
+    return ends[0] == ends[1] and _words(text) == _words(other)
 
 
 def within(texts: Sequence[str]) -> dict[int, int]:

@@ -25,4 +25,4 @@ class Prices(Protocol):
         """What an item itself adds."""
 
     def text(self, item: Item) -> int | None:
-        """What the bare text of an item costs, where that is known without counting."""
+        """What the bare text of an item costs as it is stored, where that is known without counting."""

@@ -85,8 +85,8 @@ def _promising(places: list[int], items: Sequence[Item], most: int, verdicts: di
     worth[np.array([item.pinned for item in found])] = np.inf
     order = np.argsort(-worth, kind="stable")
     chosen = np.zeros(len(places), bool)
-    chosen[order[np.cumsum(np.minimum(about, SHORT)[order]) <= most]] = True
-    chosen |= np.isinf(worth)
+    tokens = np.where(np.isinf(worth), 0, np.minimum(about, SHORT))
+    chosen[order[np.cumsum(tokens[order]) <= most]] = True
     numbers = np.array(places)
     verdicts.update(dict.fromkeys(numbers[~chosen].tolist(), Verdict("over budget")))
     kept: list[int] = numbers[chosen].tolist()

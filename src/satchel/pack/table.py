@@ -68,6 +68,8 @@ def tabulate(
             if most < least[number]:
                 break
         if step.at_least > most and not stop:
+            # What is raised from this level is not held either.
+            held.pop(step.item, None)
             continue
         headings = []
         if step.first:
