@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test check format docs bench clean
+.PHONY: help demo test fuzz check format docs bench clean
 
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
 	@echo "make test    the whole test suite"
+	@echo "make fuzz    pack a hundred thousand random sets of items"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make docs    write the CLI reference from the commands"
@@ -35,6 +36,10 @@ demo: bytecode
 
 test: $(VENV)/dev bytecode
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The properties of packing with twenty times the examples of `make test`, and others each time.
+fuzz: $(VENV)/dev bytecode
+	SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -37,6 +37,12 @@ def main() -> None:
         print("\nThe budget holds for what was printed, counted once more:")
         satchel("tokens", stdin=found, shown=f"search {shlex.quote(QUESTION)} … | satchel tokens")
 
+        print("\nWhat is worth most for its tokens, as one text for a system prompt:")
+        satchel("context", QUESTION, "--project", "harbor", "--tokens", "200")
+
+        print("\nThe decisions of the project, to paste into any service:")
+        satchel("context-pack", "--project", "harbor", "--kind", "decision", "--tokens", "160")
+
         print("\nSecrets are masked before anything is stored, and any script is searched:")
         satchel("search", "staging database", "--limit", "1")
         satchel("search", "記憶", "--limit", "1")

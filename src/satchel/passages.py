@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["passages", "sentences"]
+__all__ = ["continues", "passages", "sentences"]
 
 _Span = tuple[int, int]
 
@@ -148,13 +148,13 @@ def _anywhere(text: str, start: int, end: int, size: int) -> Iterator[int]:
     while end - start > size:
         cut = start + size
         earliest = max(start, cut - _LONGEST_CHARACTER)
-        while cut > earliest and _continues(text, cut):
+        while cut > earliest and continues(text, cut):
             cut -= 1
         start = cut if cut > earliest else start + size
         yield start
 
 
-def _continues(text: str, position: int) -> bool:
+def continues(text: str, position: int) -> bool:
     """Whether what stands here belongs to the character before it."""
     char = text[position]
     return (

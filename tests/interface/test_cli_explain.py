@@ -72,6 +72,19 @@ def test_a_long_memory_names_the_passage_that_matched(cli: Cli, long_memory: sat
     assert hit["passage"] == [start, end]
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_long_memory_is_shown_by_the_passage_that_matched_within_the_budget(
+    cli: Cli, long_memory: satchel.Memory, options: tuple[str, ...]
+):
+    done = cli("search", "saffron", "--tokens", "250", *options)
+    assert 0 < count_tokens(done.stdout) <= 250
+    assert "Paragraph 0 " not in done.stdout
+    start, end = json.loads(cli("search", "saffron", "--explain", "--json").stdout)["hits"][0]["passage"]
+    shown = re.findall(r"Paragraph \d+ tells", done.stdout)
+    assert shown
+    assert all(words in long_memory.text[start:end] for words in shown)
+
+
 def test_json_has_the_parts_only_if_they_were_asked_for(cli: Cli, path: Path, long_memory: satchel.Memory):
     plainly = json.loads(cli("search", "short saffron", "--json").stdout)["hits"]
     done = cli("search", "short saffron", "--json", "--explain")

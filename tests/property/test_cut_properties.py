@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from satchel.pack.cut import ELLIPSIS, cut, first_character, truncate
-from satchel.passages import _continues
+from satchel.passages import continues
 from satchel.tokens import count_tokens
 
 texts = st.lists(
@@ -64,7 +64,7 @@ def test_a_cut_is_a_beginning_within_the_budget(text, budget, counter):
 @example(text="\u200d\r\n", budget=1, counter="o200k_base")
 def test_a_cut_never_falls_within_a_character(text, budget, counter):
     end = len(kept_of(text, truncate(text, token_budget=budget, counter=counter)))
-    assert not 0 < end < len(text) or not _continues(text, end)
+    assert not 0 < end < len(text) or not continues(text, end)
 
 
 @settings(max_examples=300)

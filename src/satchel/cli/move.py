@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,9 @@ from satchel.cli.options import (
 from satchel.cli.output import note, print_json, print_text, progress_bar, write_bytes
 from satchel.cli.reading import stdin
 from satchel.errors import InputError
-from satchel.transfer import Imported
+
+if TYPE_CHECKING:
+    from satchel.transfer import Imported
 
 __all__ = ["backup_command", "export_command", "import_command", "restore_command"]
 
@@ -104,7 +106,7 @@ def restore_command(source: Path, force: bool, db: str | None) -> None:
         note(f"what was there is in {kept}")
 
 
-def _imported(bag: Satchel, lines: IO[bytes], source: Path, **options: Any) -> Imported:
+def _imported(bag: Satchel, lines: IO[bytes], source: Path, **options: Any) -> "Imported":
     try:
         return bag.import_(lines, **options)
     except InputError as error:

@@ -10,7 +10,7 @@ import msgspec
 from satchel import tokens
 from satchel.errors import InputError
 from satchel.limits import check_budget
-from satchel.passages import _continues, sentences
+from satchel.passages import continues, sentences
 
 __all__ = ["ELLIPSIS", "Cut", "Price", "cut", "first_character", "truncate"]
 
@@ -112,7 +112,7 @@ def _first_bracket(text: str, price_at: Callable[[int], int], room: int) -> _Bra
         end *= 2
     end = len(text.rstrip())
     cost = price_at(end)
-    if cost <= room and (end == len(text) or not _continues(text, end)):
+    if cost <= room and (end == len(text) or not continues(text, end)):
         return _Bracket(end, cost, end, room + 1)
     return _Bracket(0, 0, end, max(cost, room + 1))
 
@@ -156,4 +156,4 @@ def _character_ends(text: str, within: _Bracket) -> list[int]:
 
 
 def _ends_character(text: str, end: int) -> bool:
-    return not text[end - 1].isspace() and not _continues(text, end)
+    return not text[end - 1].isspace() and not continues(text, end)

@@ -8,6 +8,7 @@ from satchel.pack.cut import ELLIPSIS, cut
 from satchel.pack.item import Placed
 from satchel.pack.making import Making
 from satchel.pack.renditions import tail
+from satchel.passages import continues
 
 __all__ = ["fill", "refill"]
 
@@ -18,7 +19,10 @@ LEAST_CUT = 12
 # How many items are tried.
 CUTS_TRIED = 8
 
-_WORD = re.compile(r"\S+")
+# How far on a word is looked for to begin with.
+NEAR = 40
+
+_WORD_START = re.compile(r"(?<!\S)\S")
 
 
 def refill(making: Making, closed: Collection[int]) -> None:
@@ -69,12 +73,15 @@ def _cut(making: Making, place: int) -> None:
 
 
 def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
-    """The end of a text from a word on that stands as far before this start as there is room."""
-    starts = [match.start() for match in _WORD.finditer(text, 0, start)]
+    """The end of a text, from as far before this start as there is room, at a word if one begins near."""
 
-    def part(number: int) -> str:
-        return ELLIPSIS.strip() + " " + text[starts[number] :].rstrip()
+    def part(first: int) -> str:
+        return ELLIPSIS.strip() + " " + text[first:].rstrip()
 
     # Farther back costs more.
-    first = bisect_left(range(len(starts)), -room, key=lambda number: -price(part(number)))
-    return part(first) if first < len(starts) else ""
+    first = bisect_left(range(start), -room, key=lambda at: -price(part(at)))
+    if (word := _WORD_START.search(text, first, min(start, first + NEAR))) is not None:
+        return part(word.start())
+    while first < start and continues(text, first):
+        first += 1
+    return part(first)

@@ -1,6 +1,5 @@
 """Packing at its edges, through `satchel.fit` and through a real store."""
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +11,7 @@ from satchel.blocks import ContextBlock
 from satchel.finding import enough_for
 from satchel.pack import Entry, Item
 from satchel.render import FORMATS, LAYOUTS
+from satchel.tokens import Counter
 
 NOTES = [
     "The deploy runs on every Friday evening.",
@@ -181,11 +181,17 @@ def test_an_empty_store_gives_no_text(store: Satchel):
 
 
 def test_of_ten_thousand_identical_items_one_is_kept_and_the_others_are_called_duplicates():
-    started = time.perf_counter()
-    block = fit(["We use PostgreSQL."] * 10_000, token_budget=500)
+    counted: list[str] = []
+
+    class Noting(Counter):
+        def count(self, text: str) -> int:
+            counted.append(text)
+            return len(text)
+
+    block = fit(["We use PostgreSQL."] * 10_000, token_budget=500, counter=Noting("noting"))
+    # A comparison or a count of each would take seconds.
+    assert len(counted) < 50
     found = block.receipt
-    # Far more than it takes: what this keeps out is a comparison of each with each.
-    assert time.perf_counter() - started < 10
     assert block.facts_included == 1
     assert block.text.count("PostgreSQL") == 1
     assert [entry.reason for entry in found.entries[1:]] == ["duplicate"] * 9_999
@@ -232,9 +238,9 @@ def test_a_title_longer_than_the_budget_leaves_its_item_out_and_no_other():
     assert [entry.id for entry in block.receipt.kept] == ["item-2", "item-3", "item-4"]
     left_out = entries(block)["item-1"]
     assert left_out.reason == "over budget"
-    assert entries(fit([{"text": "Use it.", "title": "a long title " * 100}, *NOTES], token_budget=left_out.admitted_at))[
-        "item-1"
-    ].kept
+    assert entries(
+        fit([{"text": "Use it.", "title": "a long title " * 100}, *NOTES], token_budget=left_out.admitted_at)
+    )["item-1"].kept
 
 
 def test_a_memory_whose_title_is_longer_than_the_budget_does_not_burst_it(store: Satchel):
@@ -276,7 +282,8 @@ def test_hundreds_of_newer_memories_do_not_hide_an_old_pinned_or_important_one(s
     store.add("The production database is in Frankfurt.", importance=1.0, at=NOW)
     number = enough_for(300) + 400
     store.add_many(
-        Draft(f"Nothing of note on day {day}.", importance=0.1, at=NOW + timedelta(days=1 + day)) for day in range(number)
+        Draft(f"Nothing of note on day {day}.", importance=0.1, at=NOW + timedelta(days=1 + day))
+        for day in range(number)
     )
     block = store.context(token_budget=300)
     assert "Answer in French." in block.text

@@ -38,7 +38,9 @@ def test_another_word_makes_a_difference(other: str):
     assert alike(["We use PostgreSQL for everything.", other]) == {}
 
 
-@pytest.mark.parametrize(("one", "other"), [("16", "17"), ("1.5", "15"), ("2026-03-01", "2026-03-02"), ("-1", "11")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("16", "17"), ("1.5", "15"), ("2026-03-01", "2026-03-02"), ("-1", "11")]
+)
 def test_numbers_that_differ_are_no_duplicates(one: str, other: str):
     assert alike([f"The staging server has {one} of them.", f"The staging server has {other} of them."]) == {}
 

@@ -62,7 +62,9 @@ def test_without_a_budget_all_are_looked_at():
 
 
 def test_a_larger_budget_looks_at_all_that_a_smaller_one_did():
-    items = [item(f"n{number}", f"n{number} " * (number % 90 + 1), value=1 / (number % 13 + 1)) for number in range(900)]
+    items = [
+        item(f"n{number}", f"n{number} " * (number % 90 + 1), value=1 / (number % 13 + 1)) for number in range(900)
+    ]
     looked_at = [set(sort_out(items, budget=budget, floor=0.0).considered) for budget in (0, 50, 500, 5_000)]
     assert looked_at[0] < looked_at[1] < looked_at[2] < looked_at[3]
 

@@ -1,5 +1,7 @@
 """Steps under many budgets at once: each column as if it were alone, headings paid once, the best never falling."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,7 +89,7 @@ def test_the_best_column_is_the_last_of_equals():
 def test_the_rooms_of_a_budget_are_among_those_of_a_larger_one():
     rooms = [rooms_up_to(most) for most in (0, 1, 63, 64, 500, 513, 5_000, 70_000, 2_000_000)]
     assert rooms[0] == [0]
-    for smaller, larger in zip(rooms, rooms[1:], strict=False):
+    for smaller, larger in itertools.pairwise(rooms):
         assert larger[: len(smaller)] == smaller
     assert all(len(each) < 2_000 for each in rooms)
     assert all(each == sorted(set(each)) for each in rooms)
