@@ -78,6 +78,11 @@ def restore(
     return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
 
+def _asked(query: str | None) -> str | None:
+    """The question of a context; a blank one is none."""
+    return None if query is None or not as_query(query).strip() else query
+
+
 class Satchel:
     """Memories in one scope of one store. Safe to share between threads; a context manager."""
 
@@ -207,7 +212,8 @@ class Satchel:
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         found = self._finder.asked(as_query(query), where, limit=check_limit(limit), explain=explain)
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
-        hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail)
+        sought = self._finder.sought(query)
+        hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail, sought=sought)
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
 
@@ -238,10 +244,11 @@ class Satchel:
         check_known("pins", pins, PINS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
-        asked = None if query is None else as_query(query)
+        asked = _asked(query)
+        sought = () if asked is None else self._finder.sought(asked)
         found = self._finder.for_context(asked, where, limit=most, explain=explain)
         block = fitted_block(
-            [as_item(hit, superseded=not ended) for hit in found],
+            [as_item(hit, sought=sought, superseded=not ended) for hit in found],
             budget=budget,
             counter=self.counter,
             layout=LAYOUTS[format],
@@ -277,7 +284,7 @@ class Satchel:
         check_known("pins", pins, PINS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
-        asked = None if query is None else as_query(query)
+        asked = _asked(query)
         found = self._finder.for_context(asked, where, limit=most)
         pack = ContextPack(
             found,

@@ -50,6 +50,12 @@ class Finder:
             explain=explain,
         )
 
+    def sought(self, query: str) -> tuple[str, ...]:
+        """What tells the sentence of a passage that a query is about."""
+        from satchel.recall.question import sought_words
+
+        return sought_words(query)
+
     def for_context(self, query: str | None, where: Filter, *, limit: int, explain: bool = False) -> list[Hit]:
         """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
         pinned = self._store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)

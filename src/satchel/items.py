@@ -61,7 +61,7 @@ def as_items(things: Iterable[object]) -> list[Item]:
     return sorted(items, key=lambda item: -item.value)
 
 
-def as_item(hit: Hit, *, superseded: bool = True) -> Item:
+def as_item(hit: Hit, *, sought: tuple[str, ...] = (), superseded: bool = True) -> Item:
     """A hit as a candidate for packing; without `superseded` what came after it does not count against it."""
     memory, scope = hit.memory, hit.memory.scope
     return Item(
@@ -78,6 +78,7 @@ def as_item(hit: Hit, *, superseded: bool = True) -> Item:
         pinned=memory.pinned,
         tokens=memory.tokens,
         passages=hit.passages,
+        sought=sought,
         superseded_by=memory.superseded_by if superseded else None,
     )
 

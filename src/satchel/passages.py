@@ -2,9 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["continues", "passages", "sentences"]
+__all__ = ["continues", "passages", "sentences", "telling_start"]
 
 _Span = tuple[int, int]
 
@@ -48,6 +48,18 @@ def passages(text: str, *, size: int = 600) -> list[_Span]:
 def sentences(text: str) -> list[_Span]:
     """The spans of the sentences; a line's end also ends a sentence."""
     return list(_units(text, 0, len(text), (match.end() for match in _SENTENCE_OR_LINE.finditer(text))))
+
+
+def telling_start(text: str, span: _Span, words: Sequence[str]) -> int:
+    """Where the sentence of a span starts that has most of these words in it; the span's start if none has any."""
+    start, end = span
+    most, found = 0, start
+    for first, last in sentences(text[start:end]):
+        sentence = text[start + first : start + last].casefold()
+        number = sum(word in sentence for word in words)
+        if number > most:
+            most, found = number, start + first
+    return found
 
 
 def _pieces(text: str, span: _Span, size: int, most: int, level: int) -> Iterator[_Span]:

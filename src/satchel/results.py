@@ -8,6 +8,7 @@ import msgspec
 
 from satchel.memory import Hit, Memory
 from satchel.pack import fit
+from satchel.passages import telling_start
 from satchel.render import Detail, entry, entry_json, join_entries, join_json
 from satchel.tokens import Counter
 
@@ -69,13 +70,19 @@ def fitted_hits(
     budget: int | None,
     counter: Counter,
     detail: Detail,
+    sought: Sequence[str] = (),
 ) -> Hits:
-    """The hits whose listing fits the budget: text under the given short ids, or JSON without any."""
+    """The hits whose listing fits the budget: text under the given short ids, or JSON without any.
+
+    A snippet begins with the sentence that has most of what was `sought`.
+    """
     if names is None:
-        parts = [_hit_json(hit, detail) for hit in found]
+        parts = [_hit_json(hit, detail, sought) for hit in found]
     else:
         pairs = zip(found, names, strict=True)
-        parts = [entry(hit.memory, short_id=name, detail=detail, matched=hit.passage) for hit, name in pairs]
+        parts = [
+            entry(hit.memory, short_id=name, detail=detail, matched=_matched(hit, sought)) for hit, name in pairs
+        ]
 
     def assemble(kept: Sequence[int]) -> str:
         chosen = [parts[index] for index in kept]
@@ -93,6 +100,12 @@ def fitted_hits(
     )
 
 
-def _hit_json(hit: Hit, detail: Detail) -> str:
+def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
     """With the parts of its score and the passage that matched, where they were asked for."""
-    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, matched=hit.passage)
+    passage = hit.passage if hit.parts is not None else None
+    matched = _matched(hit, sought)
+    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, passage=passage, matched=matched)
+
+
+def _matched(hit: Hit, sought: Sequence[str]) -> int:
+    return telling_start(hit.memory.text, hit.passage, sought) if hit.passage else 0

@@ -149,7 +149,7 @@ def test_completion_prints_a_script_for_the_shell(cli: Cli, shell: str):
         ("satchel re", 1, {"reembed", "relate", "restore"}),
         ("satchel list --kind pre", 3, {"preference"}),
         ("satchel add --tier w", 3, {"working"}),
-        ("satchel search --tok", 2, {"--token-budget"}),
+        ("satchel search --tok", 2, {"--token-budget", "--tokens"}),
         ("satchel completion ", 2, {"bash", "zsh", "fish"}),
     ],
 )

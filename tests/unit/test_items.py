@@ -243,9 +243,7 @@ def test_the_first_time_that_can_be_read_is_taken():
 
 
 def test_what_is_told_besides_is_kept_where_it_can_be_used():
-    good = only(
-        {"text": "x", "pinned": True, "confidence": 0.5, "conversation_id": "c", "role": "user"}
-    )
+    good = only({"text": "x", "pinned": True, "confidence": 0.5, "conversation_id": "c", "role": "user"})
     assert (good.pinned, good.confidence, good.thread, good.speaker) == (True, 0.5, "c", "user")
     bad = only({"text": "x", "pinned": "no", "confidence": "high", "tokens": 5000, "role": 5, "title": "  "})
     assert bad == Item(id="item-1", text="x")

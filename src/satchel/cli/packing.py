@@ -21,6 +21,7 @@ from satchel.cli.receipt_table import explain_receipt
 from satchel.cli.remarks import Outcome, nothing_kept, on_words_alone, spent
 from satchel.errors import InputError
 from satchel.packs import PACK_FORMATS, PackFormat
+from satchel.transfer.files import check_target, write_atomically
 
 __all__ = ["context_pack_command"]
 
@@ -71,6 +72,9 @@ def context_pack_command(
     Those that matter for QUERY, or without QUERY what is pinned, recent and important.
     """
     form = _format(chosen_format, output, as_json=as_json)
+    if output is not None and str(output) != "-":
+        # Before anything counts as used.
+        check_target(output.expanduser())
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         pack = bag.context_pack(
             query, token_budget=token_budget, format=form, ended=ended, as_of=as_of, **packing, **chosen
@@ -98,8 +102,6 @@ def _format(chosen: PackFormat | None, output: Path | None, *, as_json: bool) ->
 def _hand_over(text: str, memories: str, remark: str, output: Path | None, *, copy: bool) -> None:
     """To standard output, to a file or to the clipboard, with one remark."""
     if output is not None and str(output) != "-":
-        from satchel.transfer import write_atomically
-
         write_atomically(output.expanduser(), [text.encode()])
         note(f"wrote {memories} to {output}: {remark}")
     elif output is not None or not copy:

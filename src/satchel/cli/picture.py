@@ -8,6 +8,7 @@ from satchel.cli.output import note
 from satchel.errors import InputError
 from satchel.pack import Receipt
 from satchel.render import pack_picture
+from satchel.transfer.files import check_target, write_atomically
 
 __all__ = ["plot_option", "save_picture"]
 
@@ -17,6 +18,9 @@ def _checked(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
         raise InputError("--plot needs a file, since standard output has the text; such as --plot context.svg")
     if value is not None and value.suffix.lower() not in ("", ".svg"):
         raise InputError(f"--plot draws an SVG, not a {value.suffix} file; name it {value.with_suffix('.svg')}")
+    if value is not None:
+        # Before anything counts as used.
+        check_target(value.expanduser())
     return value
 
 
@@ -31,7 +35,5 @@ plot_option = click.option(
 
 def save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
     """Write or replace the file in one step, and say so."""
-    from satchel.transfer import write_atomically
-
     write_atomically(target.expanduser(), [pack_picture(receipt, title=title).encode()])
     note(f"drew {target}")

@@ -13,11 +13,10 @@ from typing import Literal, NamedTuple, get_args
 
 from satchel.fields import TIERS
 from satchel.pack.cut import ELLIPSIS as CUT
-from satchel.pack.cut import first_character
 from satchel.pack.item import Item, Placed
 from satchel.pack.order import Offer, Option, Step, by_worth, whole
 from satchel.pack.prices import Prices
-from satchel.pack.renditions import Rendition, renditions, tail
+from satchel.pack.renditions import Rendition, first_word, renditions, tail
 from satchel.pack.table import Table, rooms_up_to, tabulate
 
 __all__ = ["POLICIES", "Choice", "Choosing", "Policy"]
@@ -172,7 +171,7 @@ class Choosing:
         return sum(_worth(self.items[place]) for place in self.considered)
 
     def alone(self) -> Iterator[tuple[int, Placed]]:
-        """What could stand alone, however little it is: every rendition, and the first sign of a text."""
+        """What could stand alone, however little it is: every rendition, and the first word of a text."""
         # Where it stops at the first that does not fit, no other one counts.
         for place in self.considered[: 1 if self.policy == "greedy" else None]:
             for level in range(len(self.renditions[place])):
@@ -180,7 +179,7 @@ class Choosing:
             if not self.whole:
                 item = self.items[place]
                 before, text = tail(item)
-                yield place, Placed(item, "excerpt", before + first_character(text) + CUT)
+                yield place, Placed(item, "excerpt", before + first_word(text) + CUT)
 
     def _need(self, offers: Sequence[Offer]) -> int:
         sections = {offer.section for offer in offers}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from satchel.pack.cut import ELLIPSIS, cut
 from satchel.pack.item import Placed
 from satchel.pack.making import Making
-from satchel.pack.renditions import tail
+from satchel.pack.renditions import first_word, tail
 from satchel.passages import continues
 
 __all__ = ["fill", "refill"]
@@ -65,7 +65,7 @@ def _cut(making: Making, place: int) -> None:
         return prices.lines(Placed(item, "excerpt", part))
 
     kept = cut(text, room=room, price=lambda part: price(before + part), enough=enough)
-    part = before + kept + ELLIPSIS if kept else ""
+    part = before + kept + ELLIPSIS if len(kept) >= len(first_word(text)) else ""
     if before and kept == text:
         part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
     if len(part) > len(there.text if there else ""):

@@ -36,6 +36,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """What its text costs with the default counter, where that is known."""
     passages: tuple[Span, ...] = ()
     """The parts of a long text that matter, best first; none where that is not known."""
+    sought: tuple[str, ...] = ()
+    """Words that tell, of a passage that matched, which sentence did."""
     superseded_by: str | None = None
 
     def headline(self, width: int = 60) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from satchel.pack.item import Item, Level, Span
-from satchel.passages import sentences
+from satchel.passages import continues, sentences, telling_start
 
-__all__ = ["ELLIPSIS", "Rendition", "renditions", "tail"]
+__all__ = ["ELLIPSIS", "Rendition", "first_word", "renditions", "tail"]
 
 ELLIPSIS = "…"
 
@@ -23,6 +23,7 @@ SUMMARY = 300
 # How many passages a longer excerpt has at most.
 SEVERAL = 4
 
+_WORD = re.compile(r"\s*\S{1,24}")
 _BLANK = re.compile(r"\s*")
 
 
@@ -57,8 +58,17 @@ def renditions(item: Item) -> tuple[Rendition, ...]:
 
 def tail(item: Item) -> tuple[str, str]:
     """The text from what matched best on, and what to put before it where something is left out there."""
-    start = item.passages[0][0] if item.passages else 0
+    start = telling_start(item.text, item.passages[0], item.sought) if item.passages else 0
     return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
+
+
+def first_word(text: str) -> str:
+    """The least of a text that is worth showing."""
+    word = _WORD.match(text)
+    end = word.end() if word else 0
+    while end < len(text) and continues(text, end):
+        end += 1
+    return text[:end]
 
 
 def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["QueryTerm", "Question", "read_question"]
+__all__ = ["QueryTerm", "Question", "read_question", "sought_words"]
 
 # A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
 MAX_TERMS = 64
@@ -76,17 +76,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[np.float32] | None"]) -> Question:
-    words = query_terms(text)[: 2 * MAX_TERMS]
-    telling = [word for word in words if word not in QUESTION_WORDS] or list(words)
+    words = query_terms(text)
     terms: dict[tuple[int, ...], QueryTerm] = {}
-    for word in telling:
+    for word in _telling(words):
         codes = as_codes(word)
         if codes and len(terms) < MAX_TERMS:
             terms.setdefault(codes, QueryTerm(word, codes, ASKING if word in _ASKING_WORDS else 1.0))
     return Question(
         text=text,
         terms=tuple(terms.values()),
-        words=frozenset(words),
+        words=frozenset(words[: 2 * MAX_TERMS]),
         times=named_times(text, now),
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
@@ -94,6 +93,19 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
         latin=text.isascii() or not any(char > _LAST_LATIN and char.isalpha() for char in text),
         vector=vector(text) if terms else None,
     )
+
+
+def sought_words(query: str) -> tuple[str, ...]:
+    """The stems of the words that tell, as they can be looked for in a text."""
+    # "happi" is what is left of "happy", which it does not stand in.
+    stems = (stem(word).rstrip("i") for word in _telling(query_terms(query)))
+    return tuple(dict.fromkeys(each.replace(" ", "").casefold() for each in stems))
+
+
+def _telling(words: Sequence[str]) -> list[str]:
+    """Without the words that every question has, unless there are no others."""
+    words = words[: 2 * MAX_TERMS]
+    return [word for word in words if word not in QUESTION_WORDS] or list(words)
 
 
 def as_codes(text: str) -> tuple[int, ...]:

@@ -13,8 +13,6 @@ __all__ = ["DETAILS", "Detail", "clean", "entry", "entry_json", "join_entries", 
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)
 
-Span = tuple[int, int]
-
 SNIPPET = 300
 INDENT = "    "
 
@@ -25,7 +23,7 @@ _LISTED = (
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def entry(memory: Memory, *, short_id: str, detail: Detail, matched: Span | None = None) -> str:
+def entry(memory: Memory, *, short_id: str, detail: Detail, matched: int = 0) -> str:
     """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched."""
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
@@ -51,7 +49,8 @@ def entry_json(
     detail: Detail,
     score: float | None = None,
     parts: Mapping[str, float] | None = None,
-    matched: Span | None = None,
+    passage: tuple[int, int] | None = None,
+    matched: int = 0,
 ) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
@@ -60,8 +59,8 @@ def entry_json(
         chosen["score"] = round(score, 6)
     if parts is not None:
         chosen["parts"] = parts
-    if parts is not None and matched is not None:
-        chosen["passage"] = matched
+    if passage is not None:
+        chosen["passage"] = passage
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
@@ -74,13 +73,12 @@ def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
     return f"{{{as_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
 
 
-def body(text: str, detail: Detail, matched: Span | None = None) -> str:
-    """The text whole, or cut at a word after at most 300 characters, from what matched on."""
+def body(text: str, detail: Detail, matched: int = 0) -> str:
+    """The text whole, or cut at a word after at most 300 characters, from where it matched."""
     if detail == "full" or len(text) <= SNIPPET:
         return text
-    start = matched[0] if matched else 0
     # What matched at the very end comes with what stands before it.
-    start = min(start, len(text) - SNIPPET)
+    start = min(matched, len(text) - SNIPPET)
     if start > 0 and (word := re.compile(r"(?<=\s)\S").search(text, start)):
         start = word.start()
     cut = text[start : start + SNIPPET]

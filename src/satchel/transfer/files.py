@@ -8,7 +8,7 @@ from typing import IO
 
 from satchel.errors import InputError, SatchelError
 
-__all__ = ["write_atomically"]
+__all__ = ["check_target", "write_atomically"]
 
 
 def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
@@ -17,7 +17,7 @@ def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
     Where that fails half-way, what was there before is there still. A pipe or a device is written to.
     """
     try:
-        target = _checked(target)
+        target = check_target(target)
         if target.exists() and not target.is_file():
             with open(target, "wb") as device:
                 return _written(device, chunks)
@@ -26,8 +26,8 @@ def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
         raise SatchelError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def _checked(target: Path) -> Path:
-    """Where a link leads to, if that may be written."""
+def check_target(target: Path) -> Path:
+    """Where a link leads to, if a file may be written there; else an error that says why not."""
     target = Path(os.path.realpath(target))
     if target.is_dir():
         raise InputError(f"{target} is a folder, not a file")

@@ -1,6 +1,7 @@
 """A portable context pack as the lines of an export."""
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from satchel.render import PACK_VERSION
 
 __all__ = ["unpacked"]
 
+_MARKDOWN = re.compile(rb"# (?:Project )?Context\b.*\(\d+ memor")
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -22,6 +25,8 @@ def unpacked(lines: Iterable[bytes]) -> Iterator[bytes]:
     """
     rest = iter(lines)
     first = list(itertools.islice(rest, 1))
+    if first and isinstance(first[0], bytes) and _MARKDOWN.match(first[0]):
+        raise InputError("a context pack as markdown; only one made with --json can be imported")
     if not first or not isinstance(first[0], bytes) or not _opens_a_pack(first[0]):
         yield from itertools.chain(first, rest)
         return

@@ -39,15 +39,15 @@ def test_a_snippet_ends_at_a_word_within_300_characters():
 
 def test_a_snippet_of_a_match_begins_with_it_and_says_that_something_stands_before():
     text = "before " * 100 + "The rotation broke in May. " + "after " * 100
-    snippet = body(text, "standard", (700, 726))
+    snippet = body(text, "standard", 700)
     assert snippet.startswith("…The rotation broke in May. after")
     assert snippet.endswith("after…")
-    assert body(text, "full", (700, 726)) == text
+    assert body(text, "full", 700) == text
 
 
 def test_a_match_at_the_end_comes_with_what_stands_before_it():
     text = "before " * 100 + "the end"
-    snippet = body(text, "standard", (700, 707))
+    snippet = body(text, "standard", 700)
     assert snippet.startswith("…before before")
     assert snippet.endswith("the end")
     assert 250 < len(snippet) <= 301
