@@ -1,6 +1,7 @@
 """Why something was found, and what was known at an earlier time, in a real process."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
