@@ -119,8 +119,9 @@ class Pricing:
 
     def _heading(self, key: tuple[str, Hashable], text: str) -> int:
         if key not in self._headings:
-            # The blank line above a heading joins the end of the line before, in most vocabularies at no cost.
-            costs = [self._count(self._encode(line + text)) - self._count(self._encode(line)) for line in LINES]
+            # A blank line above a heading joins the end of the line before, in most vocabularies at no cost.
+            lines = LINES if text.startswith("\n") else ("",)
+            costs = (self._count(self._encode(line + text)) - self._count(self._encode(line)) for line in lines)
             self._headings[key] = max(costs)
         return self._headings[key]
 

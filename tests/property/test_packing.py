@@ -162,6 +162,11 @@ class Case(NamedTuple):
     def count(self) -> Callable[[str], int]:
         return find_counter(self.counter).count
 
+    def price(self, heading: str) -> int:
+        """What a heading adds after a line: its blank line may cost nothing there."""
+        before = ("word\n", "word.\n", "word)\n", "🎒\n") if heading.startswith("\n") else ("",)
+        return max(self.count(line + heading) - self.count(line) for line in before)
+
     def block(self, items: Sequence[Item], budget: int | None) -> ContextBlock:
         return fitted_block(
             items,
@@ -337,7 +342,7 @@ def plain_choice(
     for place in places:
         item = items[place]
         headings = {("section", case.layout.section(item)), ("group", case.layout.group(item))} - opened
-        price = sum(case.count(heading.text) for _, heading in headings)
+        price = sum(case.price(heading.text) for _, heading in headings)
         price += case.count(case.layout.lines(Placed(item, "full", item.text.strip())))
         if spent + price <= budget:
             spent += price

@@ -20,6 +20,7 @@ NOTES = [
 ]
 LONG = " ".join(f"Deploy step {number} changes the server called host-{number * 7}." for number in range(1_500))
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+TIERS_IN_TURN = ("knowledge", "conversation", "working")
 
 
 @pytest.fixture
@@ -360,3 +361,36 @@ def test_many_candidates_of_which_some_are_not_looked_at_are_all_accounted_for()
     block = fit(items, token_budget=50)
     assert len(block.receipt.entries) == len(items)
     assert all(entry.admitted_at > 50 for entry in block.receipt.left_out if entry.reason == "over budget")
+
+
+def test_what_is_pinned_is_kept_even_where_another_item_contains_it():
+    block = fit([f"{NOTES[0]} The team likes it.", {"text": NOTES[0], "pinned": True}], token_budget=200)
+    assert block.facts_included == 2
+
+
+@pytest.mark.parametrize("policy", ["best", "greedy", "tier"])
+def test_the_budget_that_the_receipt_names_admits_the_item_and_pinned_ones_come_first(policy: str):
+    items = [
+        *({"text": f"{note} " * 3, "tier": tier} for note, tier in zip(NOTES, TIERS_IN_TURN, strict=True)),
+        *(f"Fact number {number} about the servers." for number in range(20)),
+        {"text": "Answer in French.", "tier": "knowledge", "pinned": True},
+    ]
+    for budget in (20, 60, 120, 200):
+        block = fit(items, token_budget=budget, policy=policy)
+        assert "Answer in French." in block.text
+        for entry in block.receipt.left_out:
+            assert entry.reason == "over budget"
+            assert entries(fit(items, token_budget=entry.admitted_at, policy=policy))[entry.id].kept
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_item_opens_a_section_only_if_there_is_room_for_its_heading_too(format: str):
+    """Each of another tier and day, so that headings are most of the price."""
+    items = [
+        {"text": f"{note} " * 12, "tier": tier, "date": f"2026-03-0{day}"}
+        for day, (note, tier) in enumerate(zip(NOTES, TIERS_IN_TURN, strict=True), start=1)
+    ]
+    for budget in range(200, 420, 7):
+        block = fit(items, token_budget=budget, format=format)
+        assert block.token_count <= budget
+        assert block.token_count >= 0.9 * budget
