@@ -28,6 +28,9 @@ POLICIES: tuple[str, ...] = get_args(Policy)
 UNIT = 1_000_000_000
 PINNED = 10**14
 
+# Of so many of the best a part is taken where the whole does not fit, be it a sentence.
+BEST = 8
+
 # How far along an order of steps is looked.
 TIMES = 3
 SOME_MORE = 1_000
@@ -64,7 +67,14 @@ class Choosing:
 
     @cached_property
     def renditions(self) -> dict[int, Sequence[Rendition]]:
-        return {place: self._renditions(self.items[place]) for place in self.considered}
+        return {
+            place: self._renditions(self.items[place], best=number < BEST)
+            for number, place in enumerate(self.considered)
+        }
+
+    @cached_property
+    def _best(self) -> frozenset[int]:
+        return frozenset(self.considered[:BEST])
 
     @cached_property
     def offers(self) -> list[Offer]:
@@ -193,8 +203,8 @@ class Choosing:
             self._costs[place, level] = self.prices.lines(self.placed(place, level))
         return self._costs[place, level]
 
-    def _renditions(self, item: Item) -> Sequence[Rendition]:
-        found = renditions(item)
+    def _renditions(self, item: Item, *, best: bool) -> Sequence[Rendition]:
+        found = renditions(item, sentence=best)
         return found[-1:] if self.whole or item.pinned else found
 
     def _offer(self, place: int) -> Offer:
@@ -218,7 +228,7 @@ class Choosing:
                 as_stored = rendition.level == "full" and item.text.isprintable()
                 at_least = text - 4 if as_stored else text // 3
             options.append(Option(about, max(1, round(worth * rendition.share)), at_least))
-        return Offer(place, options, section_number, group_number)
+        return Offer(place, options, section_number, group_number, cheaper=place in self._best)
 
     def _number(self, key: Hashable, cost: int, costs: list[int]) -> int:
         if key not in self._numbers:

@@ -31,6 +31,8 @@ class Offer(NamedTuple):
     options: Sequence[Option]
     section: int
     group: int
+    cheaper: bool = False
+    """Whether a level that is worth less for a token is taken where there is no room for another."""
 
 
 NOTHING = -1
@@ -89,11 +91,11 @@ class _Walk:
                 continue
             yield step
             taken[place] += 1
-            if number + 1 < len(self.raises[place]):
-                self._push(place, number + 1)
             for opened in self._open(step):
                 if not taken[opened]:
                     self._push(opened, 0)
+            if number + 1 < len(self.raises[place]):
+                self._push(place, number + 1)
 
     def _headings(self, step: Step) -> int:
         return self.section_costs[step.section] + self.group_costs[step.group] if step.first else 0
@@ -117,7 +119,10 @@ class _Walk:
 
 
 def _raises(offer: Offer) -> Iterator[Step]:
-    """The steps from nothing to the whole that are each worth less for a token than the one before."""
+    """The steps from nothing to the whole that are each worth less for a token than the one before.
+
+    After them come those levels that cost less than the first step, for where there is no room for that.
+    """
     if len(offer.options) == 1:
         yield whole(offer)
         return
@@ -132,6 +137,11 @@ def _raises(offer: Offer) -> Iterator[Step]:
         cost, value = after.cost - before.cost, after.value - before.value
         at_least = after.at_least - before.cost
         yield Step(offer.item, level, lower, cost, at_least, value, offer.section, offer.group)
+    if offer.cheaper:
+        first = hull[1][0]
+        for level in reversed(range(first)):
+            cost, value, at_least = offer.options[level]
+            yield Step(offer.item, level, NOTHING, cost, at_least, value, offer.section, offer.group)
 
 
 def _slope(low: Option, high: Option) -> float:

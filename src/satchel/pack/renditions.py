@@ -43,10 +43,12 @@ class Rendition(NamedTuple):
         return sum(end - start for start, end in self.spans)
 
 
-def renditions(item: Item) -> tuple[Rendition, ...]:
-    """What can stand for an item, the least first, the whole of it last."""
+def renditions(item: Item, *, sentence: bool = False) -> tuple[Rendition, ...]:
+    """What can stand for an item, the least first, the whole of it last; of a short one also a `sentence`."""
     length = len(item.text)
     found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
+    if sentence and length <= SHORT:
+        found += _sentence(item)
     if length > SHORT:
         if item.passages:
             several = min(SEVERAL, (len(item.passages) + 1) // 2)
@@ -74,6 +76,16 @@ def first_word(text: str) -> str:
 def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:
     part = sum(end - start for start, end in spans)
     return Rendition(level, tuple(spans), min(MOST_OF_IT, part / min(length, LONG)))
+
+
+def _sentence(item: Item) -> list[Rendition]:
+    """The sentence that has most of what was sought, or the first, where there are others."""
+    spans = sentences(item.text)
+    if len(spans) < 2:
+        return []
+    start = telling_start(item.text, (0, len(item.text)), item.sought)
+    chosen = next((span for span in spans if span[0] == start), spans[0])
+    return [_part("excerpt", [chosen], len(item.text))]
 
 
 def _beginning(text: str) -> Span:

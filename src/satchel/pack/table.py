@@ -58,6 +58,7 @@ def tabulate(
     section_prices = [np.full(len(room), cost, np.int64) for cost in sections]
     group_prices: dict[int, Any] = {}
     held: dict[int, Any] = {}
+    at: dict[tuple[int, int], Any] = {}
     going = np.ones(len(room), bool)
     taken: list[tuple[Step, Any]] = []
     least = list(itertools.accumulate((step.at_least for step in reversed(steps)), min))[::-1]
@@ -68,8 +69,6 @@ def tabulate(
             if most < least[number]:
                 break
         if step.at_least > most and not stop:
-            # What is raised from this level is not held either.
-            held.pop(step.item, None)
             continue
         headings = []
         if step.first:
@@ -79,10 +78,12 @@ def tabulate(
             price = headings[0] + headings[1]
             price += cost(step)
             fits = price <= room
-        elif step.item in held:
+            if step.item in held:
+                fits &= ~held[step.item]
+        elif (step.item, step.before) in at:
             price = np.full(len(room), cost(step), np.int64)
             fits = price <= room
-            fits &= held[step.item]
+            fits &= at[step.item, step.before]
         else:
             continue
         if stop:
@@ -93,7 +94,8 @@ def tabulate(
         values += fits * step.value
         for heading in headings:
             heading *= ~fits
-        held[step.item] = fits
+        held[step.item] = held[step.item] | fits if step.item in held else fits
+        at[step.item, step.level] = fits
         taken.append((step, fits))
     return Table(taken, values)
 
