@@ -66,9 +66,6 @@ class ContextBlock:
         )
 
 
-# What a heading may come after: a word, a full stop, a sign of another kind.
-LINES = ("word\n", "word.\n", "word)\n", "🎒\n")
-
 Wrap = Callable[[ContextBlock], str]
 
 
@@ -119,10 +116,7 @@ class Pricing:
 
     def _heading(self, key: tuple[str, Hashable], text: str) -> int:
         if key not in self._headings:
-            # A blank line above a heading joins the end of the line before, in most vocabularies at no cost.
-            lines = LINES if text.startswith("\n") else ("",)
-            costs = (self._count(self._encode(line + text)) - self._count(self._encode(line)) for line in lines)
-            self._headings[key] = max(costs)
+            self._headings[key] = self._count(self._encode(text))
         return self._headings[key]
 
 

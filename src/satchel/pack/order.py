@@ -12,7 +12,7 @@ from typing import NamedTuple
 __all__ = ["NOTHING", "Offer", "Option", "Step", "by_worth", "whole"]
 
 # A line takes a reader a little attention beside its tokens: without this, one-word lines win.
-ATTENTION = 3
+ATTENTION = 6
 
 
 class Option(NamedTuple):

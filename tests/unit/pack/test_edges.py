@@ -234,14 +234,14 @@ def test_text_from_right_to_left_is_kept_as_it_is_and_cut_at_a_word(store: Satch
     assert 90 <= store.context(token_budget=100).token_count <= 100
 
 
-def test_a_title_longer_than_the_budget_leaves_its_item_out_and_no_other():
-    block = fit([{"text": "Use it.", "title": "a long title " * 100}, *NOTES], token_budget=100)
-    assert [entry.id for entry in block.receipt.kept] == ["item-2", "item-3", "item-4"]
-    left_out = entries(block)["item-1"]
+def test_of_an_item_whose_title_is_longer_than_the_budget_the_shortened_title_stands_and_no_other_is_lost():
+    items = [{"text": "Use it.", "title": "a long title " * 100}, *NOTES]
+    block = fit(items, token_budget=100)
+    assert [entry.level for entry in block.receipt.entries] == ["title", "full", "full", "full"]
+    assert "- **a long title a long" in block.text
+    left_out = entries(fit(items, token_budget=50))["item-1"]
     assert left_out.reason == "over budget"
-    assert entries(
-        fit([{"text": "Use it.", "title": "a long title " * 100}, *NOTES], token_budget=left_out.admitted_at)
-    )["item-1"].kept
+    assert entries(fit(items, token_budget=left_out.admitted_at))["item-1"].kept
 
 
 def test_a_memory_whose_title_is_longer_than_the_budget_does_not_burst_it(store: Satchel):
