@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.pack.order import NOTHING, Offer, Option, Step, by_worth, whole
+from satchel.pack.order import ATTENTION, NOTHING, Offer, Option, Step, by_worth, whole
 
 
 def offer(item: int, *options: tuple[int, int], section: int = 0, group: int = 0) -> Offer:
@@ -96,5 +96,5 @@ def test_every_item_is_taken_once_and_raised_from_where_it_is(offers, section, g
 @given(offers_of)
 def test_without_headings_the_steps_fall_in_worth(offers):
     steps = order(*offers, sections=(0, 0), groups=(0, 0, 0, 0))
-    worth = [step.value / max(1, step.cost + 3 * step.first) for step in steps if step.first]
+    worth = [step.value / max(1, step.cost + ATTENTION * step.first) for step in steps if step.first]
     assert all(more >= less for more, less in itertools.pairwise(worth))
