@@ -58,6 +58,8 @@ def _cut(making: Making, place: int) -> None:
     item, prices = making.choosing.items[place], making.choosing.prices
     room, there = making.left, making.placed.get(place)
     room += prices.lines(there) if there else -making.opened().price(place)
+    if room < LEAST_CUT and making.left <= UNUSED * making.budget:
+        return
     enough = max(0.0, 1 - UNUSED * making.budget / room) if room > 0 else 0.0
     before, text = tail(item)
 
