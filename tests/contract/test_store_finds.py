@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import satchel
-from satchel import Draft, Satchel
+from satchel import Draft, Satchel, Scope
+from satchel.store import Filter
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -170,3 +171,14 @@ def test_recent_shows_the_newest_first_by_when_it_happened(bag: Satchel):
     bag.add("third", at="2024-01-03")
     assert [memory.text for memory in bag.recent()] == ["third", "second", "first"]
     assert [memory.text for memory in bag.recent(limit=1)] == ["third"]
+
+
+def test_only_what_is_pinned_or_important_is_selected_where_that_is_asked_for(bag: Satchel):
+    pinned = bag.add("always", pinned=True, project="a")
+    important = bag.add("heavy", importance=0.71)
+    bag.add("light", importance=0.7)
+    bag.add("not here", pinned=True, importance=1.0, project="b")
+    where = Filter(scope=Scope(project="a"), pinned=True)
+    assert [memory.id for memory in bag._store.select(where, limit=9)] == [pinned.id]
+    found = bag._store.select(Filter(important=True), limit=9)
+    assert {memory.text for memory in found} == {important.text, "not here"}

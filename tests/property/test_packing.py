@@ -210,6 +210,8 @@ def examples(number: int) -> settings:
 
 BOOK = named([Item(id="", text=PROSE[0] * 4_000, value=1.0), Item(id="", text="A short one.", value=0.1)])
 EQUAL = named([Item(id="", text="We use PostgreSQL.")] * 50 + [Item(id="", text="we use the PostgreSQL")] * 50)
+# The short one is worth more for its tokens, but there is room for only one of them, and the long one is worth more.
+RIVALS = named([Item(id="", text=PROSE[0] * 10), Item(id="", text=PROSE[0][:40], value=0.2)])
 UNTITLED = named([Item(id="", text="Use it.", title="title " * 2_000), Item(id="", text="word" * 5_000)])
 
 
@@ -361,6 +363,7 @@ def worth(items: Sequence[Item], kept: Iterable[int]) -> int:
 
 @examples(300)
 @given(items=all_items, case=cases(["best"]), budget=budgets)
+@example(items=RIVALS, case=Case(whole=True), budget=150)
 def test_best_is_never_worth_less_than_skipping_by_rank(items, case, budget):
     """Compared at the largest room that is looked at: all of them up to 64, then ever fewer."""
     around = case.count(case.layout.around)

@@ -182,3 +182,11 @@ def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
     for term in ('say "hi"', "NEAR(", "a*", "title:", "AND", "\0", "^", "-x", "{", "\\", "'"):
         expression = match_expression([term, "plain"])
         assert db.execute(filled("search_filtered", "1"), (expression, 10)).fetchall() == []
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(project="p"), Scope(project="p", session="s")])
+@pytest.mark.parametrize(("chosen", "index"), [("pinned", "memory_pinned"), ("important", "memory_important")])
+def test_the_few_that_are_pinned_or_important_have_an_index_of_their_own(db: apsw.Connection, scope, chosen, index):
+    lines = plan(db, filled("newest", filter_sql(Filter(scope=scope, **{chosen: True}))[0]))
+    assert index in lines[0]
+    assert not [line for line in lines if "TEMP B-TREE" in line]

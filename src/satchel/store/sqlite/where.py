@@ -15,21 +15,23 @@ __all__ = ["UNINDEXED", "filter_sql", "narrows", "scope_sql"]
 UNINDEXED = "+m"
 
 
-def scope_sql(scope: Scope, alias: str = "m") -> tuple[str, list[Any]]:
-    """Inside a scope: `org` always, the other fields where they are set."""
+def scope_sql(scope: Scope, alias: str = "m", *, narrowing: bool = True) -> tuple[str, list[Any]]:
+    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`."""
     conditions, values = [f"{alias}.org = ?"], [scope.org]
+    tested = alias if narrowing else f"+{alias.removeprefix('+')}"
     for name in ("project", "user", "agent", "session"):
         if value := getattr(scope, name):
-            conditions.append(f"{alias}.{name} = ?")
+            conditions.append(f"{tested}.{name} = ?")
             values.append(value)
-    if scope.session:
+    if scope.session and narrowing:
         # Said again for the planner: the index on sessions leaves out memories without one.
         conditions.append(f"{alias}.session <> ''")
     return " AND ".join(conditions), values
 
 
 def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
-    condition, values = scope_sql(where.scope, alias)
+    # The few that are pinned or important have an index of their own, which a project's does not beat.
+    condition, values = scope_sql(where.scope, alias, narrowing=not (where.pinned or where.important))
     conditions = [condition]
     for column, choices in (
         ("status", where.statuses),
