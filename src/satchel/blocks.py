@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from satchel.errors import SatchelError
 from satchel.memory import Hit
 from satchel.pack import (
     Item,
@@ -52,7 +53,8 @@ class ContextBlock:
     @cached_property
     def receipt(self) -> Receipt:
         """What became of every candidate; worked out when first asked for."""
-        assert self._receipt is not None
+        if self._receipt is None:
+            raise SatchelError("a frame is given a block in the making, which has no receipt yet")
         return self._receipt()
 
     @property

@@ -210,7 +210,7 @@ def examples(number: int) -> settings:
 
 BOOK = named([Item(id="", text=PROSE[0] * 4_000, value=1.0), Item(id="", text="A short one.", value=0.1)])
 EQUAL = named([Item(id="", text="We use PostgreSQL.")] * 50 + [Item(id="", text="we use the PostgreSQL")] * 50)
-# The short one is worth more for its tokens, but there is room for only one of them, and the long one is worth more.
+# There is room for one of them only: the short one is worth more for its tokens, the long one is worth more.
 RIVALS = named([Item(id="", text=PROSE[0] * 10), Item(id="", text=PROSE[0][:40], value=0.2)])
 UNTITLED = named([Item(id="", text="Use it.", title="title " * 2_000), Item(id="", text="word" * 5_000)])
 

@@ -5,10 +5,8 @@ fit, `tier` takes working memories first, then the conversation, then knowledge,
 With all of them pinned items come first.
 """
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import Literal, NamedTuple, get_args
 
 from satchel.fields import TIERS
@@ -30,11 +28,6 @@ PINNED = 10**14
 
 # Of so many of the best a part is taken where the whole does not fit, be it a sentence.
 BEST = 8
-
-# How far along an order of steps is looked.
-TIMES = 3
-SOME_MORE = 1_000
-SHORT = 64
 
 # About what stands before a text, and how many characters a token has.
 LINE = 3
@@ -126,12 +119,19 @@ class Choosing:
         if self.holds_everything(budget):
             return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
         rooms = rooms_up_to(room)
-        first = self.tabulated(_so_far(self.by_worth, room), rooms)
-        second = self.tabulated(_so_far(self.by_rank, room), rooms)
+        first, second = self.tabulated(self.by_worth, rooms), self.tabulated(self.by_rank, rooms)
         return max(_choice(first), _choice(second), key=lambda choice: choice.value)
 
     def tabulated(self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False) -> Table:
-        return tabulate(steps, rooms, cost=self.cost, sections=self.sections, groups=self.groups, stop=stop)
+        return tabulate(
+            steps,
+            rooms,
+            cost=self.cost,
+            sections=self.sections,
+            groups=self.groups,
+            stop=stop,
+            nearby=self.policy == "best",
+        )
 
     def cost(self, step: Step) -> int:
         """What a step costs exactly."""
@@ -189,7 +189,8 @@ class Choosing:
             if not self.whole:
                 item = self.items[place]
                 before, text = tail(item)
-                yield place, Placed(item, "excerpt", before + first_word(text) + CUT)
+                word = first_word(text)
+                yield place, Placed(item, "excerpt", before + word + (CUT if word != text else ""))
 
     def _need(self, offers: Sequence[Offer]) -> int:
         sections = {offer.section for offer in offers}
@@ -244,15 +245,6 @@ def _worth(item: Item) -> int:
 def _about(item: Item, prices: Prices) -> int:
     text = prices.text(item)
     return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
-
-
-def _so_far(steps: Sequence[Step], room: int) -> Sequence[Step]:
-    """The first steps, as many as would fill a room several times.
-
-    A long one counts as if it were short, so that a larger room goes further whatever the lengths.
-    """
-    tokens = accumulate(min(step.cost, SHORT) for step in steps)
-    return steps[: bisect_right(list(tokens), TIMES * room + SOME_MORE)]
 
 
 def _choice(table: Table) -> Choice:

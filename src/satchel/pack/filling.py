@@ -16,8 +16,9 @@ __all__ = ["fill", "refill"]
 UNUSED = 0.1
 # Fewer tokens than this are not worth a cut, unless they are that share.
 LEAST_CUT = 12
-# How many items are tried.
+# How many items are tried, and how many where more than that share is left.
 CUTS_TRIED = 8
+MOST_TRIED = 64
 
 # How far on a word is looked for to begin with.
 NEAR = 40
@@ -46,7 +47,8 @@ def fill(making: Making, closed: Collection[int]) -> None:
     tried = 0
     for step in making.choosing.by_worth:
         left = making.left
-        if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried == CUTS_TRIED:
+        most = MOST_TRIED if left > UNUSED * making.budget else CUTS_TRIED
+        if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried >= most:
             return
         there = making.placed.get(step.item)
         if step.first and step.item not in closed and (there is None or there.level != "full"):
@@ -67,7 +69,9 @@ def _cut(making: Making, place: int) -> None:
         return prices.lines(Placed(item, "excerpt", part))
 
     kept = cut(text, room=room, price=lambda part: price(before + part), enough=enough)
-    part = before + kept + ELLIPSIS if len(kept) >= len(first_word(text)) else ""
+    # Less than a word only where it fills what others leave unused.
+    least = 1 if making.placed and making.left > UNUSED * making.budget else len(first_word(text))
+    part = before + kept + ELLIPSIS if len(kept) >= least else ""
     if before and kept == text:
         part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
     if len(part) > len(there.text if there else ""):

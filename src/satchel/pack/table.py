@@ -16,9 +16,14 @@ __all__ = ["Table", "rooms_up_to", "tabulate"]
 # After so many steps it is looked again whether any column has room for one of those to come.
 BETWEEN_LOOKS = 8
 
+# How far along the steps a room looks: as far as would fill it so many times, and some tokens more.
+TIMES = 3
+SOME_MORE = 1_000
+SHORT = 64
+
 # The rooms that are looked at: every one of the first, then ever fewer, so that there are some hundreds of them
 # below any budget. They are the same for all budgets, and so a larger one looks at all that a smaller one did.
-_STRIDES = ((64, 1), (512, 4), (4_096, 16), (65_536, 256), (1 << 20, 4_096), (1 << 31, 1 << 17))
+_STRIDES = ((512, 1), (2_048, 4), (8_192, 16), (65_536, 256), (1 << 20, 4_096), (1 << 31, 1 << 17))
 
 
 class Table(NamedTuple):
@@ -47,13 +52,17 @@ def tabulate(
     sections: Sequence[int],
     groups: Sequence[int],
     stop: bool = False,
+    nearby: bool = False,
 ) -> Table:
     """Take each step in turn wherever there is room for it; with `stop` nothing after one there was none for.
 
     `rooms` are the tokens that lines and headings may take in each column; the first step under a heading
-    pays for it. The exact `cost` of a step is asked for only where there may be room for it.
+    pays for it. The exact `cost` of a step is asked for only where there may be room for it. With `nearby` a
+    column takes no step that is farther along than would fill its room several times.
     """
-    room = np.array(rooms, np.int64)
+    every = np.array(rooms, np.int64)
+    room = every.copy()
+    far = _rooms_that_reach(steps) if nearby else [0] * len(steps)
     values = np.zeros(len(room), np.int64)
     section_prices = [np.full(len(room), cost, np.int64) for cost in sections]
     group_prices: dict[int, Any] = {}
@@ -65,7 +74,7 @@ def tabulate(
     most = 0
     for number, step in enumerate(steps):
         if not number % BETWEEN_LOOKS:
-            most = int(room.max())
+            most = int(room.max(where=every >= far[number], initial=-1))
             if most < least[number]:
                 break
         if step.at_least > most and not stop:
@@ -86,6 +95,8 @@ def tabulate(
             fits &= at[step.item, step.before]
         else:
             continue
+        if far[number] > 0:
+            fits &= every >= far[number]
         if stop:
             going &= fits
             fits &= going
@@ -98,6 +109,15 @@ def tabulate(
         at[step.item, step.level] = fits
         taken.append((step, fits))
     return Table(taken, values)
+
+
+def _rooms_that_reach(steps: Sequence[Step]) -> list[int]:
+    """For each step the least room that looks so far along.
+
+    A long step counts as if it were short, so that what a room looks at does not depend on what fits into it.
+    """
+    tokens = itertools.accumulate(min(step.cost, SHORT) for step in steps)
+    return [max(0, -((SOME_MORE - each) // TIMES)) for each in tokens]
 
 
 def rooms_up_to(most: int) -> list[int]:
