@@ -143,10 +143,10 @@ def fitted_block(
     if frame is not None and not isinstance(frame, Frame):
         frame = Frame(frame)
 
-    def block(placed: Sequence[Placed], text: str, **more: Any) -> ContextBlock:
+    def block(placed: Sequence[Placed], text: str, tokens: int, **more: Any) -> ContextBlock:
         return ContextBlock(
             text=text,
-            token_count=count(text),
+            token_count=tokens,
             facts_included=len(placed),
             facts_omitted=len(items) - len(placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
@@ -155,7 +155,7 @@ def fitted_block(
 
     def assemble(placed: Sequence[Placed]) -> str:
         text = layout.block(placed)
-        return frame.wrap(block(placed, text)) if frame else text
+        return frame.wrap(block(placed, text, count(text))) if frame else text
 
     packing = pack(
         items,
@@ -171,6 +171,7 @@ def fitted_block(
     return block(
         list(packing.placed.values()),
         packing.text,
+        packing.token_count,
         smallest_budget=packing.smallest_budget,
         hits=[hits[place] for place in packing.placed] if hits else (),
         receipt=lambda: receipt(packing, counter=counter.name, format=layout.name),
