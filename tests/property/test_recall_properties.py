@@ -74,8 +74,10 @@ def test_scores_are_probabilities_in_falling_order(stored, query, relations, sma
                     added[one].id, added[other].id, "contradicts" if one > other else "related", strength=strength
                 )
         hits = bag.search(query, limit=50, explain=True)
-        brought = bag.context(query, token_budget=None).hits
-    assert {hit.memory.id for hit in hits} <= {hit.memory.id for hit in brought}
+        block = bag.context(query, token_budget=None)
+        brought = block.hits
+    # What says the same as another is left out.
+    assert {hit.memory.id for hit in hits} <= {entry.id for entry in block.receipt.entries}
     for found in (hits, brought):
         scores = [hit.score for hit in found]
         assert all(math.isfinite(score) and 0 <= score <= 1 for score in scores)
