@@ -7,7 +7,6 @@ import click
 from satchel.cli.output import note
 from satchel.errors import InputError
 from satchel.pack import Receipt
-from satchel.render import pack_picture
 from satchel.transfer.files import check_target, write_atomically
 
 __all__ = ["plot_option", "save_picture"]
@@ -35,5 +34,7 @@ plot_option = click.option(
 
 def save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
     """Write or replace the file in one step, and say so."""
+    from satchel.render.picture import pack_picture
+
     write_atomically(target.expanduser(), [pack_picture(receipt, title=title).encode()])
     note(f"drew {target}")

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from satchel.pack.choice import Choosing
 from satchel.pack.order import Step
 from satchel.pack.table import rooms_up_to
@@ -24,6 +22,8 @@ def admitting_budgets(choosing: Choosing, places: Sequence[int], *, above: int) 
 
 
 def _best(choosing: Choosing, places: Iterable[int], *, above: int) -> dict[int, int]:
+    import numpy as np
+
     around = choosing.prices.around
     rooms = rooms_up_to(max(0, choosing.total - around))
     tables = [choosing.tabulated(steps, rooms) for steps in (choosing.by_worth, choosing.by_rank)]
@@ -46,6 +46,8 @@ def _best(choosing: Choosing, places: Iterable[int], *, above: int) -> dict[int,
 
 def _skipping(choosing: Choosing, places: Iterable[int], *, above: int) -> dict[int, int]:
     """Without a look at smaller budgets: each budget up to the one that holds all that comes before an item."""
+    import numpy as np
+
     enough = _cumulated(choosing, choosing.by_tier)
     around = choosing.prices.around
     first = max(0, above + 1 - around)

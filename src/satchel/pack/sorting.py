@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from satchel.pack.item import Item
 from satchel.pack.likeness import alike, equal
 from satchel.pack.receipt import Reason
@@ -78,6 +76,9 @@ def _promising(places: list[int], items: Sequence[Item], most: int, verdicts: di
     """Those that seem worth most for their tokens, up to so many tokens; what they cost is counted later."""
     if len(places) * SHORT <= most:
         return places
+    # Imported where there are many: it takes longer to load than a few take.
+    import numpy as np
+
     found = [items[place] for place in places]
     about = np.array([_about(item) for item in found])
     worth = np.array([item.value for item in found]) / about

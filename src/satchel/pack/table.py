@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from satchel.pack.order import Step
 
+# numpy is imported where something is worked out: it takes longer to load than most commands take in all.
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Table", "rooms_up_to", "tabulate"]
@@ -38,6 +38,8 @@ class Table(NamedTuple):
 
     def best(self) -> "NDArray[np.int64]":
         """For each column the one up to it that is worth most: the last of equals."""
+        import numpy as np
+
         highest = np.maximum.accumulate(self.values)
         columns = np.where(self.values == highest, np.arange(len(highest)), 0)
         found: NDArray[np.int64] = np.maximum.accumulate(columns)
@@ -60,6 +62,8 @@ def tabulate(
     pays for it. The exact `cost` of a step is asked for only where there may be room for it. With `nearby` a
     column takes no step that is farther along than would fill its room several times.
     """
+    import numpy as np
+
     every = np.array(rooms, np.int64)
     room = every.copy()
     far = _rooms_that_reach(steps) if nearby else [0] * len(steps)

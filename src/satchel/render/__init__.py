@@ -4,7 +4,6 @@ from satchel.render.formats import FORMATS, LAYOUTS, Format
 from satchel.render.layout import Heading, Layout, Parsed, ReadableLayout
 from satchel.render.listing import DETAILS, Detail, clean, entry, entry_json, join_entries, join_json
 from satchel.render.messages import as_messages
-from satchel.render.picture import pack_picture
 from satchel.render.portable import (
     PackedMemory,
     pack_markdown,
@@ -40,7 +39,6 @@ __all__ = [
     "pack_markdown",
     "pack_markdown_around",
     "pack_markdown_piece",
-    "pack_picture",
     "parse_pack_markdown",
     "self_counted",
 ]

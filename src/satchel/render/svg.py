@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from xml.sax.saxutils import escape
+from html import escape
 
 from satchel.render.listing import clean
 from satchel.tokens import repair_surrogates
