@@ -7,7 +7,6 @@ import click
 from satchel.cli.output import note
 from satchel.errors import InputError
 from satchel.pack import Receipt
-from satchel.transfer.files import check_target, write_atomically
 
 __all__ = ["plot_option", "save_picture"]
 
@@ -18,6 +17,8 @@ def _checked(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
     if value is not None and value.suffix.lower() not in ("", ".svg"):
         raise InputError(f"--plot draws an SVG, not a {value.suffix} file; name it {value.with_suffix('.svg')}")
     if value is not None:
+        from satchel.transfer import check_target
+
         # Before anything counts as used.
         check_target(value.expanduser())
     return value
@@ -35,6 +36,7 @@ plot_option = click.option(
 def save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
     """Write or replace the file in one step, and say so."""
     from satchel.render.picture import pack_picture
+    from satchel.transfer import write_atomically
 
     write_atomically(target.expanduser(), [pack_picture(receipt, title=title).encode()])
     note(f"drew {target}")
