@@ -25,7 +25,7 @@ from satchel.memory import (
     Relation,
     Scope,
 )
-from satchel.pack import PINS, POLICIES, Entry, Pins, Policy
+from satchel.pack import Entry, Pins, Policy
 from satchel.packs import PACK_FORMATS, ContextPack, PackFormat
 from satchel.render import DETAILS, FORMATS, LAYOUTS, Detail, Format
 from satchel.results import Hits, Timeline, fitted_hits
@@ -168,8 +168,6 @@ class Satchel(Keeper):
         """
         budget = check_budget(token_budget)
         check_known("format", format, FORMATS)
-        check_known("policy", policy, POLICIES)
-        check_known("pins", pins, PINS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
@@ -208,8 +206,6 @@ class Satchel(Keeper):
         """
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
-        check_known("policy", policy, POLICIES)
-        check_known("pins", pins, PINS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)

@@ -5,9 +5,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from satchel.arguments import check_known
 from satchel.errors import SatchelError
 from satchel.memory import Hit
 from satchel.pack import (
+    PINS,
+    POLICIES,
     Item,
     Pins,
     Placed,
@@ -139,6 +142,8 @@ def fitted_block(
 
     `hits` are the same items as they were found, for the block to tell which of them it holds.
     """
+    check_known("policy", policy, POLICIES)
+    check_known("pins", pins, PINS)
     count = counter.count
     if frame is not None and not isinstance(frame, Frame):
         frame = Frame(frame)

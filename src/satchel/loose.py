@@ -6,7 +6,7 @@ from satchel.arguments import check_known
 from satchel.blocks import ContextBlock, fitted_block
 from satchel.items import as_items
 from satchel.limits import check_budget
-from satchel.pack import PINS, POLICIES, Pins, Policy
+from satchel.pack import Pins, Policy
 from satchel.render import FORMATS, LAYOUTS, Format
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
@@ -30,8 +30,6 @@ def fit(
     `item-1` is the first.
     """
     check_known("format", format, FORMATS)
-    check_known("policy", policy, POLICIES)
-    check_known("pins", pins, PINS)
     return fitted_block(
         as_items(items),
         budget=check_budget(token_budget),

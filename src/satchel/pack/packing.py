@@ -121,7 +121,7 @@ def _repeated(making: Making) -> dict[int, Verdict]:
 
 
 def _too_many_pins(choosing: Choosing, budget: int) -> str:
-    pinned = [choosing.items[offer.item] for offer in choosing.offers if choosing.items[offer.item].pinned]
+    pinned = [choosing.items[offer.item] for offer in choosing.pinned]
     names = ", ".join(f"{item.id} {item.headline(40)!r}" for item in pinned[:NAMED])
     more = f" and {len(pinned) - NAMED} more" if len(pinned) > NAMED else ""
     return (
