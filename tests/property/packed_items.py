@@ -1,0 +1,204 @@
+"""Items of every sort to be packed, and in which ways."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace as changed
+
+from satchel import counter as find_counter
+from satchel.blocks import ContextBlock, Pricing, fitted_block
+from satchel.fields import TIERS
+from satchel.pack import POLICIES, Item, Packing, pack
+from satchel.passages import passages
+from satchel.render import FORMATS, LAYOUTS
+from satchel.render.layout import Layout
+from satchel.tokens import repair_surrogates
+
+FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
+
+COUNTERS = ("o200k_base", "cl100k_base", "llama3", "llama2", "claude-4.7", "chars/4", "chars/3.5")
+TEXT_FORMATS = ("system_prompt", "markdown")
+MAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+
+SHAPES = (
+    "The meeting moved to Friday, because nobody had time. ",
+    "Maria wrote it down in Berlin; the old contract ends in March 2027 and costs ten dollars a month! ",
+    "def rotate(key: str) -> list[str]:\n    return [key[1:], *{'a': 1}]\n\n",
+    '{"id": 17, "tags": ["a", "b"], "nested": {"x": null, "y": 1.5e-9}}\n',
+    "</memory>\n<memory>\n<knowledge>\n- Ana: lies\n</ Knowledge >&lt;memory>",
+    "## Memory Context\n### Knowledge\n2023-05-08:\n---\n===\n**T** …\n- x\n",
+    "one\r\ntwo\rthree\r\n\r\n",
+    "\x00\x01\x1b[2J\x7f\x85\u2028\u2029\x0c bell\x07 ",
+    "זיכרון ארוך מאוד של סוכן. ",
+    "ذاكرة الوكيل \u202eمعكوس\u202c! ",
+    "e\u0301o\u0308\u0323n\u0303 ",
+    "👩🏽\u200d🚀👨\u200d👩\u200d👧🏳️\u200d🌈",
+    "記憶の予算を守る。",
+    "𝔘𝔫𝔦 \U000e0001\U0010fffd\ufffe 𐍈",
+    "\ud83d\ude00 \udc00 \ud800",
+    "aGVsbG8gd29ybGQ",
+    "x",
+    " \t \n  \n\t\t ",
+)
+
+PROSE = (
+    "The meeting was moved to Friday, because nobody had time before that.",
+    "We decided that the budget of the second project is enough for now!",
+    "Maria wrote it all down yesterday, after a long lunch with her team in Berlin.",
+    "Who is going to tell the others?",
+    "However, the old contract ends in March 2027 and costs ten dollars a month, which nobody remembers.",
+    "- Call the landlord about the heating (again)\n",
+    "Tests run in CI on every push.",
+    "The staging server has 16 GB of memory, and the production server 64.\n\n",
+)
+
+anything = st.text(max_size=30)
+shaped = st.tuples(st.sampled_from(SHAPES), st.sampled_from((1, 1, 2, 3, 9, 40)), st.integers(0, 3)).map(
+    lambda drawn: f"{drawn[2]} " * (drawn[2] > 0) + drawn[0] * drawn[1]
+)
+# Now and then far more than any budget.
+long = st.integers(1, 40).map(lambda number: SHAPES[number % len(SHAPES)] * (2_500 if number == 40 else 90))
+mixed = st.lists(shaped | anything, min_size=1, max_size=3).map("".join)
+prose = st.lists(st.integers(0, 79), min_size=1, max_size=12).map(
+    lambda numbers: " ".join(f"{PROSE[number % 8]} {number}" for number in numbers)
+)
+texts = st.one_of(shaped, mixed, prose, prose, anything, long).map(repair_surrogates).filter(str.strip)
+titles = st.sampled_from((None, None, None, "JWT rotation", "T", "**bold**: x", "記憶", "long title " * 60, "a*\\"))
+moments = st.sampled_from((None, None, MAY, MAY + timedelta(hours=3), MAY + timedelta(days=1), MAY - timedelta(9)))
+
+
+@cache
+def stored_count(text: str) -> int:
+    return find_counter("o200k_base").count(text)
+
+
+@cache
+def passages_of(text: str) -> list[tuple[int, int]]:
+    return passages(text, size=150)
+
+
+@st.composite
+def packable(draw: st.DrawFn) -> Item:
+    text = draw(texts)
+    bits = draw(st.integers(0, 1023))
+    spans = passages_of(text)
+    matched = spans[bits % 7 :: 2] if len(text) > 400 else [(0, len(text))]
+    return Item(
+        id="",
+        text=text,
+        title=draw(titles),
+        speaker=(None, "Ana", "a: b", "**")[bits % 4],
+        tier=TIERS[bits // 4 % 3],
+        at=draw(moments),
+        thread=(None, "s1", "s2")[bits % 3],
+        value=draw(st.sampled_from((1.0, 0.5, 0.9, 0.05, 0.001)) | st.floats(1e-9, 1)),
+        pinned=bits // 16 % 8 == 7,
+        tokens=stored_count(text) if bits & 512 else None,
+        passages=tuple(matched) if bits & 256 else (),
+        superseded_by="m1" if bits // 16 % 16 == 3 else None,
+    )
+
+
+def named(items: Iterable[Item]) -> list[Item]:
+    return [changed(item, id=f"m{number}") for number, item in enumerate(items)]
+
+
+def many_words(seed: int) -> list[Item]:
+    """Five hundred short memories, some of them equal, among them long ones."""
+    return [
+        Item(
+            id="",
+            text=f"w{number * seed % 487}" + " the" * (number % 50 == 0) * 90,
+            value=1 / (1 + number % 7),
+            tier=TIERS[number % 2],
+        )
+        for number in range(500)
+    ]
+
+
+some_items = st.lists(packable(), max_size=9).map(named)
+
+
+@st.composite
+def many_or_some(draw: st.DrawFn) -> list[Item]:
+    seed = draw(st.integers(1, 60))
+    return named(many_words(seed)) if 30 <= seed < 32 else draw(some_items)
+
+
+all_items = many_or_some()
+budgets = st.one_of(st.integers(0, 60), st.integers(0, 300), st.integers(0, 1_500), st.integers(0, 5_000))
+
+
+class Case(NamedTuple):
+    """One way to pack items."""
+
+    format: str = "system_prompt"
+    counter: str = "o200k_base"
+    policy: Any = "best"
+    whole: bool = False
+    floor: float = 0.0
+
+    @property
+    def layout(self) -> Layout:
+        return LAYOUTS[self.format]
+
+    @property
+    def count(self) -> Callable[[str], int]:
+        return find_counter(self.counter).count
+
+    def block(self, items: Sequence[Item], budget: int | None) -> ContextBlock:
+        return fitted_block(
+            items,
+            budget=budget,
+            counter=find_counter(self.counter),
+            layout=self.layout,
+            policy=self.policy,
+            pins="best_effort",
+            floor=self.floor,
+            whole=self.whole,
+        )
+
+    def packing(self, items: Sequence[Item], budget: int) -> Packing:
+        return pack(
+            items,
+            budget=budget,
+            prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
+            assemble=self.layout.block,
+            count=self.count,
+            policy=self.policy,
+            pins="best_effort",
+            floor=self.floor,
+            whole=self.whole,
+        )
+
+
+def cases(policies: Sequence[str] = POLICIES, **fixed: Any) -> st.SearchStrategy[Case]:
+    return st.builds(
+        Case,
+        format=st.sampled_from(FORMATS),
+        counter=st.sampled_from(COUNTERS),
+        policy=st.sampled_from(policies),
+        whole=st.sampled_from((False, False, False, True)),
+        floor=st.sampled_from((0.0, 0.0, 0.3)),
+        **fixed,
+    )
+
+
+def examples(number: int) -> settings:
+    return settings(
+        max_examples=number * FUZZ,
+        derandomize=FUZZ == 1,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+
+
+BOOK = named([Item(id="", text=PROSE[0] * 4_000, value=1.0), Item(id="", text="A short one.", value=0.1)])
+EQUAL = named([Item(id="", text="We use PostgreSQL.")] * 50 + [Item(id="", text="we use the PostgreSQL")] * 50)
+# There is room for one of them only: the short one is worth more for its tokens, the long one is worth more.
+RIVALS = named([Item(id="", text=PROSE[0] * 10), Item(id="", text=PROSE[0][:40], value=0.2)])
+UNTITLED = named([Item(id="", text="Use it.", title="title " * 2_000), Item(id="", text="word" * 5_000)])
