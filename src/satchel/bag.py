@@ -110,11 +110,15 @@ class Satchel(Keeper):
         self,
         *,
         limit: int = 20,
+        pinned: bool = False,
         ended: bool = False,
         **chosen: Unpack[Chosen],
     ) -> list[Memory]:
-        """The newest memories by the time they speak of; `ended` also brings what no longer holds."""
-        where = filter_for(self.scope, **chosen, ended=ended)
+        """The newest memories by the time they speak of, or of the pinned ones.
+
+        `ended` also brings what no longer holds.
+        """
+        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended), pinned=pinned)
         return self._store.select(where, limit=check_limit(limit))
 
     def search(
@@ -154,6 +158,7 @@ class Satchel(Keeper):
         policy: Policy = "best",
         pins: Pins = "strict",
         limit: int | None = None,
+        detail: Detail = "full",
         ended: bool = False,
         frame: Frame | Wrap | None = None,
         explain: bool = False,
@@ -164,17 +169,19 @@ class Satchel(Keeper):
 
         Without a query what is recent and important. The budget is held against `text`, which `frame` may
         make of the block, such as a prompt around it. Where what is pinned does not fit, that is an error,
-        or with `pins="best_effort"` as much of it as fits. `as_of` and `explain` are those of `search`.
+        or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a memory;
+        it, `as_of` and `explain` are those of `search`.
         """
         budget = check_budget(token_budget)
         check_known("format", format, FORMATS)
+        check_known("detail", detail, DETAILS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
         sought = () if asked is None else self._finder.sought(asked)
         found = self._finder.for_context(asked, where, limit=most, explain=explain)
         block = fitted_block(
-            [as_item(hit, sought=sought, superseded=not ended) for hit in found],
+            [as_item(hit, detail=detail, sought=sought, superseded=not ended) for hit in found],
             budget=budget,
             counter=self.counter,
             layout=LAYOUTS[format],
@@ -197,12 +204,13 @@ class Satchel(Keeper):
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
+        frame: Frame | Wrap | None = None,
         as_of: datetime | date | str | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack:
         """Whole memories as one text to carry elsewhere; as JSON, `import_` brings them back there.
 
-        Which memories, and in which order, is decided as in `context`.
+        Which memories, and in which order, is decided as in `context`, whose `frame` may also stand around it.
         """
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
@@ -219,6 +227,7 @@ class Satchel(Keeper):
             policy=policy,
             pins=pins,
             floor=0.0 if asked is None else FLOOR,
+            frame=frame,
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
@@ -255,6 +264,11 @@ class Satchel(Keeper):
     def stats(self) -> Stats:
         """Counts of what this view holds, whatever its status."""
         return self._store.stats(filter_for(self.scope, everything=True), utc_now())
+
+    def warm_up(self) -> None:
+        """Load what the first search and the first count need, which takes longer than they do."""
+        self.counter.count("warm")
+        self._indexer.query_vector("warm")
 
     def short_ids(self, memories: Sequence[Memory | Entry]) -> list[str]:
         """The shortest prefix that names each of these memories."""

@@ -18,6 +18,7 @@ from satchel.pack import (
     Receipt,
     pack,
     receipt,
+    sort_out,
 )
 from satchel.render import Layout, as_messages
 from satchel.tokens import DEFAULT_COUNTER, Counter
@@ -36,6 +37,8 @@ class ContextBlock:
         facts_included: int,
         facts_omitted: int,
         tier_breakdown: dict[str, int],
+        facts_wanted: int = 0,
+        complete: bool = True,
         smallest_budget: int | None = None,
         hits: Sequence[Hit] = (),
         receipt: Callable[[], Receipt] | None = None,
@@ -45,6 +48,10 @@ class ContextBlock:
         self.facts_included = facts_included
         self.facts_omitted = facts_omitted
         """How many candidates were left out, whatever the reason: the receipt names it."""
+        self.facts_wanted = facts_wanted
+        """How many there would be if there were room for all that is worth its tokens."""
+        self.complete = complete
+        """Whether those are all here, in full."""
         self.tier_breakdown = tier_breakdown
         """How many of each tier were included."""
         self.smallest_budget = smallest_budget
@@ -101,6 +108,8 @@ class Pricing:
                 token_count=999_999,
                 facts_included=most,
                 facts_omitted=most,
+                facts_wanted=most,
+                complete=False,
                 tier_breakdown=tiers,
             )
             self.around = self._count(frame.wrap(widest))
@@ -148,22 +157,28 @@ def fitted_block(
     if frame is not None and not isinstance(frame, Frame):
         frame = Frame(frame)
 
-    def block(placed: Sequence[Placed], text: str, tokens: int, **more: Any) -> ContextBlock:
+    kept = sort_out(items, budget=budget, floor=floor)
+    at_first = kept.wanted
+
+    def block(placed: Sequence[Placed], text: str, tokens: int, wanted: int, **more: Any) -> ContextBlock:
         return ContextBlock(
             text=text,
             token_count=tokens,
             facts_included=len(placed),
             facts_omitted=len(items) - len(placed),
+            facts_wanted=wanted,
+            complete=len(placed) >= wanted and all(each.level == "full" for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             **more,
         )
 
     def assemble(placed: Sequence[Placed]) -> str:
         text = layout.block(placed)
-        return frame.wrap(block(placed, text, count(text))) if frame else text
+        return frame.wrap(block(placed, text, count(text), at_first)) if frame else text
 
     packing = pack(
         items,
+        kept=kept,
         budget=budget,
         prices=Pricing(layout, counter, frame, len(items)),
         assemble=assemble,
@@ -177,6 +192,7 @@ def fitted_block(
         list(packing.placed.values()),
         packing.text,
         packing.token_count,
+        packing.sorted.wanted,
         smallest_budget=packing.smallest_budget,
         hits=[hits[place] for place in packing.placed] if hits else (),
         receipt=lambda: receipt(packing, counter=counter.name, format=layout.name),

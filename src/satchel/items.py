@@ -9,15 +9,17 @@ from reprlib import repr as shortened
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-import msgspec
+from msgspec.structs import replace
 
 from satchel.errors import InputError
 from satchel.fields import Tier, as_time, checked
 from satchel.memory import Hit, Memory
 from satchel.pack.item import Item
+from satchel.passages import telling_start
+from satchel.render.listing import Detail, body
 from satchel.tokens import repair_surrogates
 
-__all__ = ["as_item", "as_items"]
+__all__ = ["as_item", "as_items", "matched_start"]
 
 _TEXT = ("text", "page_content", "content", "body", "memory")
 _SCORE = ("score", "relevance_score", "similarity")
@@ -55,16 +57,21 @@ def as_items(things: Iterable[object]) -> list[Item]:
     ids = _unique_ids([item.id for item, _ in read])
     values = _values([score for _, score in read])
     items = [
-        msgspec.structs.replace(item, id=name, value=value)
+        replace(item, id=name, value=value)
         for (item, _), name, value in zip(read, ids, values, strict=True)
     ]
     return sorted(items, key=lambda item: -item.value)
 
 
-def as_item(hit: Hit, *, sought: tuple[str, ...] = (), superseded: bool = True) -> Item:
-    """A hit as a candidate for packing; without `superseded` what came after it does not count against it."""
+def as_item(
+    hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), superseded: bool = True
+) -> Item:
+    """A hit as a candidate for packing, with no more of its text than the detail asks for.
+
+    Without `superseded` what came after it does not count against it.
+    """
     memory, scope = hit.memory, hit.memory.scope
-    return Item(
+    item = Item(
         id=memory.id,
         text=memory.text,
         title=memory.title,
@@ -81,6 +88,16 @@ def as_item(hit: Hit, *, sought: tuple[str, ...] = (), superseded: bool = True) 
         sought=sought,
         superseded_by=memory.superseded_by if superseded else None,
     )
+    if detail == "full":
+        return item
+    text = memory.headline() if detail == "summary" else body(memory.text, detail, matched_start(hit, sought))
+    title = None if detail == "summary" else memory.title
+    return item if text == memory.text else replace(item, text=text, title=title, tokens=None, passages=())
+
+
+def matched_start(hit: Hit, sought: Sequence[str]) -> int:
+    """Where a snippet of a hit begins: with the sentence that has most of what was sought."""
+    return telling_start(hit.memory.text, hit.passage, sought) if hit.passage else 0
 
 
 def _read(thing: object, place: int) -> tuple[Item, float | None]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
-from satchel.blocks import ContextBlock, fitted_block
+from satchel.blocks import ContextBlock, Frame, Wrap, fitted_block
 from satchel.items import as_item
 from satchel.memory import Hit, Memory
 from satchel.pack import Item, Pins, Placed, Policy, Receipt
@@ -70,6 +70,7 @@ class ContextPack:
         policy: Policy = "best",
         pins: Pins = "strict",
         floor: float = 0.0,
+        frame: Frame | Wrap | None = None,
     ) -> None:
         self._hits = list(hits)
         self._items = [as_item(hit) for hit in hits]
@@ -77,6 +78,7 @@ class ContextPack:
         self._policy: Policy = policy
         self._pins: Pins = pins
         self._floor = floor
+        self._frame = frame
         self.project = project
         self.token_budget = token_budget
         self.format = format
@@ -101,6 +103,11 @@ class ContextPack:
     def omitted(self) -> int:
         """How many candidates are not in it, whatever the reason: the receipt names it."""
         return self._fitted.facts_omitted
+
+    @property
+    def wanted(self) -> int:
+        """How many there would be if there were room for all that is worth its tokens."""
+        return self._fitted.facts_wanted
 
     @property
     def smallest_budget(self) -> int | None:
@@ -135,6 +142,7 @@ class ContextPack:
             floor=self._floor,
             hits=self._hits,
             whole=True,
+            frame=self._frame,
         )
 
     def _layout(self, format: PackFormat) -> Layout:

@@ -7,8 +7,8 @@ from typing import overload
 import msgspec
 
 from satchel.memory import Hit, Memory
-from satchel.pack import fit
-from satchel.passages import telling_start
+from satchel.items import matched_start
+from satchel.portions import Portion, portioned
 from satchel.render import Detail, entry, entry_json, join_entries, join_json
 from satchel.tokens import Counter
 
@@ -23,6 +23,7 @@ class Hits(Sequence[Hit]):
         hits: Sequence[Hit],
         *,
         text: str,
+        entries: Sequence[str],
         counter: Counter,
         omitted: int,
         smallest_budget: int | None,
@@ -30,6 +31,8 @@ class Hits(Sequence[Hit]):
         self._hits = tuple(hits)
         self._counter = counter
         self.text = text
+        self.entries = tuple(entries)
+        """What `text` says of each hit."""
         self.omitted = omitted
         self.smallest_budget = smallest_budget
 
@@ -81,21 +84,24 @@ def fitted_hits(
     else:
         pairs = zip(found, names, strict=True)
         parts = [
-            entry(hit.memory, short_id=name, detail=detail, matched=_matched(hit, sought)) for hit, name in pairs
+            entry(hit.memory, short_id=name, detail=detail, matched=matched_start(hit, sought)) for hit, name in pairs
         ]
 
-    def assemble(kept: Sequence[int]) -> str:
-        chosen = [parts[index] for index in kept]
+    def assemble(shown: Sequence[Portion], whole: bool) -> str:
+        chosen = [portion.text for portion in shown]
         if names is None:
-            return join_json("hits", chosen, omitted=len(parts) - len(kept))
+            return join_json("hits", chosen, omitted=len(parts) - len(chosen))
         return join_entries(chosen)
 
-    fitted = fit(parts, budget=budget, count=counter.count, assemble=assemble)
+    portions = [Portion(part, name=hit.memory.id) for part, hit in zip(parts, found, strict=True)]
+    fitted = portioned(portions, budget=budget, count=counter.count, assemble=assemble)
+    kept = {portion.name for portion in fitted.shown}
     return Hits(
-        [found[index] for index in fitted.kept],
+        [hit for hit in found if hit.memory.id in kept],
         text=fitted.text,
+        entries=[portion.text for portion in fitted.shown],
         counter=counter,
-        omitted=len(found) - len(fitted.kept),
+        omitted=len(found) - len(kept),
         smallest_budget=fitted.smallest_budget,
     )
 
@@ -103,9 +109,5 @@ def fitted_hits(
 def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
     """With the parts of its score and the passage that matched, where they were asked for."""
     passage = hit.passage if hit.parts is not None else None
-    matched = _matched(hit, sought)
+    matched = matched_start(hit, sought)
     return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, passage=passage, matched=matched)
-
-
-def _matched(hit: Hit, sought: Sequence[str]) -> int:
-    return telling_start(hit.memory.text, hit.passage, sought) if hit.passage else 0

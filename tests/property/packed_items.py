@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 from satchel import counter as find_counter
 from satchel.blocks import ContextBlock, Pricing, fitted_block
 from satchel.fields import TIERS
-from satchel.pack import POLICIES, Item, Packing, pack
+from satchel.pack import POLICIES, Item, Packing, pack, sort_out
 from satchel.passages import passages
 from satchel.render import FORMATS, LAYOUTS
 from satchel.render.layout import Layout
@@ -166,6 +166,7 @@ class Case(NamedTuple):
     def packing(self, items: Sequence[Item], budget: int) -> Packing:
         return pack(
             items,
+            kept=sort_out(items, budget=budget, floor=self.floor),
             budget=budget,
             prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
             assemble=self.layout.block,

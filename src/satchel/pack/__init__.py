@@ -3,17 +3,16 @@
 from satchel.pack.accounting import receipt
 from satchel.pack.choice import POLICIES, Policy
 from satchel.pack.cut import Cut, truncate
-from satchel.pack.fit import Fit, fit
 from satchel.pack.item import Item, Level, Placed
 from satchel.pack.packing import PINS, Packing, Pins, pack
 from satchel.pack.receipt import Entry, Receipt
+from satchel.pack.sorting import sort_out
 
 __all__ = [
     "PINS",
     "POLICIES",
     "Cut",
     "Entry",
-    "Fit",
     "Item",
     "Level",
     "Packing",
@@ -21,8 +20,8 @@ __all__ = [
     "Placed",
     "Policy",
     "Receipt",
-    "fit",
     "pack",
     "receipt",
+    "sort_out",
     "truncate",
 ]

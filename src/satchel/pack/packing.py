@@ -10,7 +10,7 @@ from satchel.pack.item import Item, Placed
 from satchel.pack.likeness import within
 from satchel.pack.making import Assemble, Count, Making
 from satchel.pack.prices import Prices
-from satchel.pack.sorting import Sorted, Verdict, sort_out
+from satchel.pack.sorting import Sorted, Verdict
 
 __all__ = ["PINS", "Packing", "Pins", "pack"]
 
@@ -42,6 +42,7 @@ class Packing(NamedTuple):
 def pack(
     items: Sequence[Item],
     *,
+    kept: Sorted,
     budget: int | None,
     prices: Prices,
     assemble: Assemble,
@@ -53,9 +54,8 @@ def pack(
 ) -> Packing:
     """The items of most value whose assembled text stays within the budget; `items` come in order of rank.
 
-    With `whole` an item is not cut, nor is only its title taken.
+    `kept` are those of them that `sort_out` left. With `whole` an item is not cut, nor is only its title taken.
     """
-    kept = sort_out(items, budget=budget, floor=floor)
     choosing = Choosing(items, kept.considered, prices, policy, whole=whole)
     if budget is None:
         making = Making(choosing, UNLIMITED, assemble, count)

@@ -34,6 +34,12 @@ class Sorted(NamedTuple):
     considered: list[int]
     verdicts: dict[int, Verdict]
 
+    @property
+    def wanted(self) -> int:
+        """How many there would be if there were room for all of them."""
+        short = sum(verdict.reason == "over budget" for verdict in self.verdicts.values())
+        return short + sum(place not in self.verdicts for place in self.considered)
+
 
 def sort_out(items: Sequence[Item], *, budget: int | None, floor: float) -> Sorted:
     """Leave out what is superseded, worth too little or said already; and of very many the least promising."""

@@ -2,7 +2,17 @@
 
 from satchel.render.formats import FORMATS, LAYOUTS, Format
 from satchel.render.layout import Heading, Layout, Parsed, ReadableLayout
-from satchel.render.listing import DETAILS, Detail, clean, entry, entry_json, join_entries, join_json
+from satchel.render.listing import (
+    DETAILS,
+    INDENT,
+    Detail,
+    clean,
+    entry,
+    entry_json,
+    indented,
+    join_entries,
+    join_json,
+)
 from satchel.render.messages import as_messages
 from satchel.render.portable import (
     PackedMemory,
@@ -17,6 +27,7 @@ from satchel.render.selfcount import self_counted
 __all__ = [
     "DETAILS",
     "FORMATS",
+    "INDENT",
     "LAYOUTS",
     "PACK_VERSION",
     "Detail",
@@ -31,6 +42,7 @@ __all__ = [
     "clean",
     "entry",
     "entry_json",
+    "indented",
     "join_entries",
     "join_json",
     "pack_json",

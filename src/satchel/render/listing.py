@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from satchel.memory import Memory, compact
 from satchel.render.as_json import as_json
 
-__all__ = ["DETAILS", "Detail", "clean", "entry", "entry_json", "join_entries", "join_json"]
+__all__ = ["DETAILS", "INDENT", "Detail", "clean", "entry", "entry_json", "indented", "join_entries", "join_json"]
 
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)
@@ -35,8 +35,13 @@ def entry(memory: Memory, *, short_id: str, detail: Detail, matched: int = 0) ->
     heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
     if detail != "summary":
-        lines += [f"{INDENT}{line}".rstrip() for line in clean(body(memory.text, detail, matched)).split("\n")]
+        lines.append(indented(body(memory.text, detail, matched)))
     return "\n".join(lines) + "\n"
+
+
+def indented(text: str) -> str:
+    """Stored text, cleaned, away from the margin, where only our own lines begin."""
+    return "\n".join(f"{INDENT}{line}".rstrip() for line in clean(text).split("\n"))
 
 
 def join_entries(entries: Sequence[str]) -> str:
