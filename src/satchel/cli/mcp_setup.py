@@ -1,0 +1,188 @@
+"""Commands that set up MCP clients: mcp install, mcp uninstall, mcp config."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from satchel.cli.options import Command, default_location, location, store_options
+from satchel.cli.output import note, print_text
+from satchel.clients import (
+    CLIENTS,
+    GENERIC,
+    Change,
+    Client,
+    Edited,
+    Entry,
+    carry_out,
+    check_name,
+    difference,
+    planned,
+    satchel_entry,
+    surroundings,
+)
+from satchel.errors import InputError
+
+__all__ = ["config_command", "install_command", "uninstall_command"]
+
+
+def entry_options(command: Command) -> Command:
+    """What the entry says: --project, --tools and --db, which the server is started with."""
+    for option in (
+        click.option("--tools", metavar="all|core|NAMES", help="Which tools the server offers."),
+        click.option("--project", metavar="NAME", help="The project the server works in."),
+    ):
+        command = option(command)
+    return store_options(command)
+
+
+def name_option(command: Command) -> Command:
+    return click.option(
+        "--name", metavar="NAME", default="satchel", show_default=True, help="What the client calls the server."
+    )(command)
+
+
+def file_options(command: Command) -> Command:
+    """Which file is meant, and whether it is only looked at."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        click.option("--file", type=click.Path(path_type=Path), help="The client's file, if it is kept elsewhere."),
+        click.option("--local", is_flag=True, help="The file of the project in this folder, not the user's."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("install")
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+@entry_options
+@name_option
+@file_options
+def install_command(
+    client: str,
+    project: str | None,
+    tools: str | None,
+    db: str | None,
+    name: str,
+    local: bool,
+    file: Path | None,
+    dry_run: bool,
+) -> None:
+    """Add Satchel to a client's own configuration. The rest of the file stays, and a copy of it is kept."""
+    chosen = CLIENTS[client]
+    path = _file(chosen, local=local, file=file)
+    entry = _entry(chosen, name, project, tools, db)
+    folder_was_there = path.parent.is_dir()
+    change = _made(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run)
+    if dry_run and change.changes:
+        return
+    done = {
+        "added": f"added {name} to {chosen.title}: {path}",
+        "updated": f"updated {name} in {chosen.title}: {path}",
+        "unchanged": f"{name} is already there, nothing changed: {path}",
+    }
+    print_text(done[change.what] + "\n")
+    if not change.changes:
+        return
+    if not folder_was_there:
+        note(f"{path.parent} was not there before; is {chosen.title} installed?")
+    elif change.before is None:
+        note("the file is new")
+    _note_backup(change)
+    if not chosen.comments and not _is_plain(change.after):
+        note(f"the file has comments or trailing commas, which {chosen.title} may not read")
+    if local and chosen.project_remark:
+        note(chosen.project_remark)
+    note(f"restart {chosen.title} to use it")
+
+
+@click.command("uninstall")
+@click.argument("client", type=click.Choice(list(CLIENTS)))
+@name_option
+@file_options
+def uninstall_command(client: str, name: str, local: bool, file: Path | None, dry_run: bool) -> None:
+    """Take Satchel out of a client's configuration. Nothing else is removed; memories stay where they are."""
+    chosen = CLIENTS[client]
+    path = _file(chosen, local=local, file=file)
+    check_name(name)
+    change = _made(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
+    if not change.changes:
+        print_text(f"{name} is not there, nothing changed: {path}\n")
+    elif not dry_run:
+        print_text(f"removed {name} from {chosen.title}: {path}\n")
+        _note_backup(change)
+        note(f"restart {chosen.title} to be rid of it")
+
+
+@click.command("config")
+@click.argument("client", type=click.Choice(list(CLIENTS)), required=False)
+@entry_options
+@name_option
+def config_command(client: str | None, project: str | None, tools: str | None, db: str | None, name: str) -> None:
+    """Print what a client's configuration needs, to be pasted. Without a client, in the form most of them take."""
+    chosen = CLIENTS[client] if client else GENERIC
+    print_text(chosen.snippet(_entry(chosen, name, project, tools, db)))
+
+
+def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> Entry:
+    if project is not None and not project.strip():
+        raise InputError("--project is blank; name it, or leave it out for any")
+    if tools is not None:
+        from satchel.mcp.catalog import chosen_tools
+
+        chosen_tools(tools)
+    options: list[str] = []
+    for option, value in (("--db", _store(db)), ("--project", project), ("--tools", tools)):
+        options += [option, value] if value is not None else []
+    # What such a client would show is the same text in JSON, which costs more.
+    options += ["--text-only"] if client.prefers_structured else []
+    return satchel_entry(name, options)
+
+
+def _store(db: str | None) -> str | None:
+    """The store as the client has to name it; None where the server finds the same by itself."""
+    place = location(db)
+    if place == ":memory:" or "://" in place:
+        raise InputError("a client's server needs a store in a file; name one by --db")
+    # A client that a desktop starts does not know the variables of a shell.
+    if place == str(default_location()) and not os.environ.get("XDG_DATA_HOME"):
+        return None
+    return str(Path(place).absolute())
+
+
+def _file(client: Client, *, local: bool, file: Path | None) -> Path:
+    if file is not None:
+        if local:
+            raise InputError("--file and --local name two files; give one of them")
+        return file.absolute()
+    return client.file(surroundings(), Path.cwd() if local else None)
+
+
+def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool) -> Change:
+    if not dry_run:
+        return carry_out(path, edit, now=datetime.now())
+    from satchel.redact import redact
+
+    change = planned(path, edit)
+    if change.changes:
+        texts = (content.decode("utf-8-sig") for content in (change.before or b"", change.after))
+        print_text(difference(*texts, path=str(path), mask=lambda text: redact(text).text))
+    return change
+
+
+def _note_backup(change: Change) -> None:
+    if change.backup is not None:
+        note(f"the file as it was: {change.backup}")
+
+
+def _is_plain(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True

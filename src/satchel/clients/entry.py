@@ -1,0 +1,63 @@
+"""The entry by which a client starts the server, and what became of it."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from satchel.errors import InputError
+
+__all__ = ["Edited", "Entry", "What", "check_name", "satchel_entry"]
+
+# The narrowest of what clients take, so that a name is good for all of them.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+What = Literal["added", "updated", "unchanged", "removed", "absent"]
+
+
+class Entry(NamedTuple):
+    """A server's name and the command line that starts it."""
+
+    name: str
+    command: str
+    args: tuple[str, ...]
+
+
+class Edited(NamedTuple):
+    """A configuration's text, and what was done about the entry in it."""
+
+    text: str
+    what: What
+
+
+def check_name(name: str) -> str:
+    """The name, if every client takes it."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"--name {name!r} is no server's name; give up to 64 letters, digits, - and _")
+    return name
+
+
+def satchel_entry(name: str, options: Sequence[str] = ()) -> Entry:
+    """The entry for `satchel mcp OPTIONS`, by the program that is running now."""
+    command, *before = _program()
+    entry = Entry(check_name(name), command, (*before, "mcp", *options))
+    for text in (entry.command, *entry.args):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{text!r} is not UTF-8, and a configuration file has to be; rename it") from error
+    return entry
+
+
+def _program() -> list[str]:
+    """Absolute, since a client that a desktop starts does not know the PATH of a shell."""
+    if sys.executable:
+        beside = Path(sys.executable).with_name("satchel.exe" if os.name == "nt" else "satchel")
+        if os.access(beside, os.X_OK) and beside.is_file():
+            return [str(beside)]
+    if on_path := shutil.which("satchel"):
+        return [str(Path(on_path).absolute())]
+    return [sys.executable, "-m", "satchel"] if sys.executable else ["satchel"]
