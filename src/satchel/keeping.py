@@ -166,8 +166,7 @@ class Keeper:
             strength=strength,
             created_at=utc_now(),
         )
-        self._store.relate(self.scope, relation)
-        return relation
+        return self._store.relate(self.scope, relation)
 
     @overload
     def export(self, target: None = None, **chosen: Unpack[Chosen]) -> Iterator[bytes]: ...

@@ -1,8 +1,8 @@
 """Checks of the numbers callers give: token budgets, result limits, weights between 0 and 1."""
 
-import math
 import operator
 import re
+from reprlib import repr as shortened
 
 from satchel.errors import BudgetError, InputError
 
@@ -40,10 +40,10 @@ def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
 
 def check_weight(value: object, *, name: str) -> float:
     """A number from 0 to 1, such as an importance."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{name} {value!r} is not a number from 0 to 1")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise InputError(f"{name} {shortened(value)} is not a number from 0 to 1")
     if not 0 <= value <= 1:
-        raise InputError(f"{name} {value} is out of range; give a number from 0 to 1")
+        raise InputError(f"{name} {shortened(value)} is out of range; give a number from 0 to 1")
     return float(value)
 
 

@@ -252,6 +252,16 @@ def test_a_superseded_memory_can_be_made_active_again(bag: Satchel):
     assert len(bag.search("port")) == 2
 
 
+@pytest.mark.parametrize("kind", ["related", "supersedes"])
+def test_the_same_relation_again_changes_nothing(bag: Satchel, kind):
+    one, other = bag.add("The new way."), bag.add("The old way.")
+    first = bag.relate(one.id, other.id, kind)
+    histories = [bag.history(one.id), bag.history(other.id)]
+    assert bag.relate(one.id, other.id, kind) == first
+    assert [bag.history(one.id), bag.history(other.id)] == histories
+    assert bag.relations(one.id) == [first]
+
+
 def test_relations_are_kept_with_their_strength_and_replaced_by_a_new_one(bag: Satchel):
     cause, effect = bag.add("cache was cold"), bag.add("login was slow")
     bag.relate(effect.id, cause.id, "caused_by", strength=0.5)

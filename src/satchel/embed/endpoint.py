@@ -31,6 +31,9 @@ class _Answer(msgspec.Struct):
     data: list[_Embedding]
 
 
+_read = msgspec.json.Decoder(_Answer).decode
+
+
 class EndpointEmbedder:
     """Embeds by asking a server, in batches; every failure is an `EmbedderError` of one line."""
 
@@ -70,7 +73,7 @@ class EndpointEmbedder:
         asked = {"model": self._model, "input": texts, "encoding_format": "float"}
         answered = exchange.post(msgspec.json.encode(asked))
         try:
-            embeddings = msgspec.json.decode(answered, type=_Answer).data
+            embeddings = _read(answered).data
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EmbedderError(f"{exchange.url} did not answer with embeddings: {error}") from error
         return self._in_order(embeddings, texts)

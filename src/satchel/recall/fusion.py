@@ -64,6 +64,10 @@ class Fitted(msgspec.Struct, frozen=True):
     families: dict[str, Weights]
 
 
+# Made here: where two threads read a type of msgspec's for the first time at once, the process dies.
+_read = msgspec.json.Decoder(Fitted).decode
+
+
 def family(embedder: str) -> str:
     """Whose weights serve an embedder of this name."""
     return embedder if embedder == "none" else "static" if embedder.startswith("static") else "dense"
@@ -72,7 +76,7 @@ def family(embedder: str) -> str:
 @cache
 def weights(family: str) -> Weights:
     """The weights of a family; those of the default embedder where it has none of its own."""
-    families = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+    families = _read(FILE.read_bytes()).families
     return families.get(family) or families["static"]
 
 

@@ -25,6 +25,9 @@ class _Entry(msgspec.Struct):
     at: datetime | None = None
 
 
+_read = msgspec.json.Decoder(list[_Entry]).decode
+
+
 class Raw:
     """The layout of it: no headings, text as it is stored, and only fields that say something."""
 
@@ -57,7 +60,7 @@ class Raw:
                 kind=entry.kind,
                 confidence=entry.confidence,
             )
-            for entry in msgspec.json.decode(text, type=list[_Entry])
+            for entry in _read(text)
         ]
 
 

@@ -253,8 +253,8 @@ class Store(Protocol):
     def purge(self, where: Filter) -> int:
         """Remove every memory that matches, with its index and history; how many there were."""
 
-    def relate(self, scope: Scope, relation: Relation) -> None:
-        """Store or replace one relation; `supersedes` also ends its target."""
+    def relate(self, scope: Scope, relation: Relation) -> Relation:
+        """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
         """Every relation that starts or ends at one of these ids."""

@@ -27,6 +27,8 @@ Line = Record | Relation | Draft | None
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+# So that msgspec knows these types before several threads ask it for them at once, which kills the process.
+_KNOWN = [msgspec.json.Decoder(kind) for kind in (Record, Relation)]
 
 
 def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:

@@ -196,9 +196,9 @@ class SqliteStore:
             self._current.purged = True
             return writing.purge(db, where)
 
-    def relate(self, scope: Scope, relation: Relation) -> None:
+    def relate(self, scope: Scope, relation: Relation) -> Relation:
         with self._write() as db:
-            writing.relate(db, scope, relation)
+            return writing.relate(db, scope, relation)
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
         with self._read() as db:

@@ -14,7 +14,7 @@ from satchel.redact import masked_labels
 from satchel.store.contract import Candidate, Embedded, Filter, Record
 from satchel.store.sqlite.batch import Batch, history_row
 from satchel.store.sqlite.index import Index
-from satchel.store.sqlite.reading import history, memory_in_scope, select_ids
+from satchel.store.sqlite.reading import history, memory_in_scope, relations, select_ids
 from satchel.store.sqlite.rows import (
     column_values,
     memory_from_row,
@@ -82,13 +82,17 @@ def purge(db: apsw.Connection, where: Filter) -> int:
     return len(ids)
 
 
-def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> None:
+def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> Relation:
     source = memory_in_scope(db, scope, relation.source)
     target = memory_in_scope(db, scope, relation.target)
     if source.id == target.id:
         raise InputError(f"a memory cannot be related to itself: {source.id}")
     if relation.kind == "supersedes" and source.status == "superseded":
         raise InputError(f"{source.id} is itself superseded, by {source.superseded_by}")
+    for held in relations(db, scope, [source.id]):
+        done = relation.kind != "supersedes" or target.status == "superseded"
+        if done and msgspec.structs.replace(held, created_at=relation.created_at) == relation:
+            return held
     _write_relation(db, scope.org, relation)
     entry = {"kind": relation.kind, "source": source.id, "target": target.id}
     for memory in (source, target):
@@ -101,11 +105,12 @@ def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> None:
             invalid_at=target.invalid_at or relation.created_at,
         )
         _revise(db, target, ended, Index(db), action="supersede")
+    return relation
 
 
-def put_relations(db: apsw.Connection, scope: Scope, relations: Sequence[Relation]) -> None:
+def put_relations(db: apsw.Connection, scope: Scope, given: Sequence[Relation]) -> None:
     """Relations as another store had them: nothing follows from them a second time."""
-    for relation in relations:
+    for relation in given:
         for end in (relation.source, relation.target):
             memory_in_scope(db, scope, end)
         _write_relation(db, scope.org, relation)
