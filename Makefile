@@ -12,7 +12,7 @@ help:
 	@echo "make fuzz    pack a hundred thousand random sets of items"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
-	@echo "make docs    write the CLI reference from the commands"
+	@echo "make docs    write the references from the commands and the MCP tools"
 	@echo "make bench   the benchmarks, as ratios in one run"
 	@echo "make clean   remove .venv and caches"
 
@@ -53,6 +53,7 @@ format: $(VENV)/dev
 
 docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
+	$(BIN)/python docs/mcp_reference.py
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench

@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-MODULES = ("bench.startup", "bench.writers", "bench.lexical", "bench.pack")
+MODULES = ("bench.startup", "bench.writers", "bench.lexical", "bench.pack", "bench.mcp")
 
 if __name__ == "__main__":
     failed = []

@@ -29,9 +29,18 @@ def reference() -> str:
     for name in app.list_commands(context):
         command = app.get_command(context, name)
         assert command is not None
-        inner = click.Context(command, info_name=name, parent=context, terminal_width=100)
-        parts.append(f"## satchel {name}\n\n```text\n{command.get_help(inner)}\n```\n")
+        parts += sections(command, name, context)
     return "\n".join(parts)
+
+
+def sections(command: click.Command, name: str, parent: click.Context) -> list[str]:
+    """A command's help, and below it those of its own commands."""
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
+    if isinstance(command, click.Group):
+        for inner_name, inner in command.commands.items():
+            found += sections(inner, inner_name, context)
+    return found
 
 
 if __name__ == "__main__":

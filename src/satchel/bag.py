@@ -268,8 +268,10 @@ class Satchel(Keeper):
     def warm_up(self) -> None:
         """Load what the first search and the first count need, which takes longer than they do."""
         self.counter.count("warm")
-        self._indexer.query_vector("warm")
+        # Nobody has asked for anything yet that a server may be told.
+        if not (self.embedder or "").startswith("openai:"):
+            self._indexer.query_vector("warm")
 
-    def short_ids(self, memories: Sequence[Memory | Entry]) -> list[str]:
-        """The shortest prefix that names each of these memories."""
-        return self._store.short_ids([memory.id for memory in memories])
+    def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
+        """The shortest prefix that names each of these memories, which may be given by their ids."""
+        return self._store.short_ids([each if isinstance(each, str) else each.id for each in memories])

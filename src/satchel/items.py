@@ -16,7 +16,7 @@ from satchel.fields import Tier, as_time, checked
 from satchel.memory import Hit, Memory
 from satchel.pack.item import Item
 from satchel.passages import telling_start
-from satchel.render.listing import Detail, body
+from satchel.render.listing import SNIPPET, Detail, body
 from satchel.tokens import repair_surrogates
 
 __all__ = ["as_item", "as_items", "matched_start"]
@@ -56,16 +56,11 @@ def as_items(things: Iterable[object]) -> list[Item]:
     read = [_read(thing, place) for place, thing in enumerate(things, start=1)]
     ids = _unique_ids([item.id for item, _ in read])
     values = _values([score for _, score in read])
-    items = [
-        replace(item, id=name, value=value)
-        for (item, _), name, value in zip(read, ids, values, strict=True)
-    ]
+    items = [replace(item, id=name, value=value) for (item, _), name, value in zip(read, ids, values, strict=True)]
     return sorted(items, key=lambda item: -item.value)
 
 
-def as_item(
-    hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), superseded: bool = True
-) -> Item:
+def as_item(hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), superseded: bool = True) -> Item:
     """A hit as a candidate for packing, with no more of its text than the detail asks for.
 
     Without `superseded` what came after it does not count against it.
@@ -97,7 +92,9 @@ def as_item(
 
 def matched_start(hit: Hit, sought: Sequence[str]) -> int:
     """Where a snippet of a hit begins: with the sentence that has most of what was sought."""
-    return telling_start(hit.memory.text, hit.passage, sought) if hit.passage else 0
+    text = hit.memory.text
+    # A text of one passage has none that matched better than others; a short one is shown whole.
+    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET else 0
 
 
 def _read(thing: object, place: int) -> tuple[Item, float | None]:

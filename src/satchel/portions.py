@@ -6,7 +6,9 @@ from typing import NamedTuple
 from satchel.pack.cut import ELLIPSIS, cut, first_character
 from satchel.render import INDENT
 
-__all__ = ["Assemble", "Portion", "Portioned", "joined", "portioned"]
+__all__ = ["CONTINUED", "Assemble", "Portion", "Portioned", "joined", "portioned"]
+
+CONTINUED = " (continued)"
 
 
 class Portion(NamedTuple):
@@ -20,7 +22,7 @@ class Portion(NamedTuple):
     splits: bool = False
     """Whether a beginning of it is better than nothing."""
     name: str = ""
-    """What tells a program which one it is, such as an id."""
+    """Which one it is, such as an id; what is left of it for later stands under this."""
 
 
 Assemble = Callable[[Sequence[Portion], bool], str]
@@ -47,7 +49,8 @@ def portioned(
 ) -> Portioned:
     """As many portions as fit, those of the lowest rank first and the others skipped; shown in the order given.
 
-    `in_turn` stops at the first that does not fit instead. What can be split is, where room is left.
+    `in_turn` stops at the first that does not fit instead. What can be split is, where room is left: within
+    its indented text or between its lines, never within a line at the margin.
     """
     if budget is None:
         return Portioned(assemble(portions, True), tuple(portions), ())
@@ -59,11 +62,10 @@ def portioned(
     while chosen and not making.fits(chosen):
         chosen.popitem()
     left = [place for place in order if place not in chosen]
-    next_ones = [place for place in (left[:1] if in_turn else left) if portions[place].splits]
-    if next_ones and (beginning := making.beginning(chosen, next_ones[0])):
-        return making.done(chosen | {next_ones[0]: beginning})
-    if not chosen and left:
-        smallest, place, least = min(making.least(left), key=lambda each: each[0])
+    next_ones = left[:1] if in_turn else left
+    chosen |= making.beginning(chosen, next_ones)
+    if not chosen and next_ones:
+        smallest, place, least = min(making.least(next_ones), key=lambda each: each[0])
         if smallest > budget:
             return Portioned(making.without_any(), (), tuple(portions), smallest)
         chosen = {place: least}
@@ -114,27 +116,34 @@ class _Making:
                 break
         return chosen
 
-    def beginning(self, chosen: dict[int, Portion], place: int) -> Portion | None:
-        """As much of a portion as fits beside what is chosen."""
-        portion = self._portions[place]
-        room = self._budget - self._cost(chosen) - self._count(f"\n{portion.section}\n")
-        while room > 0:
-            kept = cut(portion.text, room=room, price=self._count)
-            if not kept:
-                return None
-            short = _shortened(portion, kept)
-            over = self._cost(chosen | {place: short}) - self._budget
-            if over <= 0:
-                return short
-            room -= over
-        return None
-
-    def least(self, places: Sequence[int]) -> Iterator[tuple[int, int, Portion]]:
-        """What each would cost alone, cut as short as it can be."""
+    def beginning(self, chosen: dict[int, Portion], places: Sequence[int]) -> dict[int, Portion]:
+        """As much of the first of these portions as fits beside what is chosen, of which it can be split."""
+        left = self._budget - self._cost(chosen)
+        headed = {"", *(portion.section for portion in chosen.values())}
         for place in places:
             portion = self._portions[place]
-            least = _shortened(portion, first_character(portion.text)) if portion.splits else portion
-            yield self._cost({place: least}), place, least
+            least = _least_of(portion.text) if portion.splits else ""
+            room = left - (0 if portion.section in headed else self._count(f"\n{portion.section}\n"))
+            while least and self._count(least) < room:
+                kept = _at_a_seam(cut(portion.text, room=room, price=self._count), portion.text)
+                if len(kept) < len(least):
+                    break
+                short = _shortened(portion, kept) if len(kept) < len(portion.text.rstrip()) else portion
+                over = self._cost(chosen | {place: short}) - self._budget
+                if over <= 0:
+                    return {place: short}
+                room -= over
+        return {}
+
+    def least(self, places: Sequence[int]) -> Iterator[tuple[int, int, Portion]]:
+        """What each would cost alone: cut as short as it can be, or whole, which needs fewer words about it."""
+        for place in places:
+            portion = self._portions[place]
+            yield self._cost({place: portion}), place, portion
+            beginning = _least_of(portion.text) if portion.splits else ""
+            if 0 < len(beginning) < len(portion.text.rstrip()):
+                least = _shortened(portion, beginning)
+                yield self._cost({place: least}), place, least
 
     def _cost(self, chosen: dict[int, Portion]) -> int:
         return self._count(self._text(chosen))
@@ -153,9 +162,28 @@ def _shortened(portion: Portion, kept: str) -> Portion:
 
 
 def _remainder(portion: Portion, short: Portion) -> Portion:
-    """What of a portion comes after its beginning, from the very character on."""
-    kept = len(short.text) - len(ELLIPSIS) - 1
-    return portion._replace(text=INDENT + portion.text[kept:])
+    """What of a portion comes after its beginning, from the very character on, under the name of the whole."""
+    kept = short.text.removesuffix(f"{ELLIPSIS}\n")
+    left = portion.text[len(kept) :]
+    heading = f"{portion.name}{CONTINUED}\n" if portion.name else ""
+    in_text = kept.startswith(INDENT, kept.rfind("\n") + 1)
+    return portion._replace(text=heading + (INDENT + left if in_text else left.removeprefix("\n")))
+
+
+def _least_of(text: str) -> str:
+    """The least that is worth showing: the heading, and of what is below it the first line or character."""
+    if text.startswith(INDENT):
+        return first_character(text)
+    heading, _, below = text.partition("\n")
+    least = first_character(below) if below.startswith((INDENT, "\n")) else below.partition("\n")[0]
+    return f"{heading}\n{least}" if least else ""
+
+
+def _at_a_seam(kept: str, text: str) -> str:
+    """As much of a beginning as does not end within a line at the margin."""
+    start = kept.rfind("\n") + 1
+    inside = text.startswith(INDENT, start) or text[len(kept) : len(kept) + 1] in ("", "\n")
+    return kept if inside else kept[:start].rstrip()
 
 
 def joined(portions: Sequence[Portion]) -> str:

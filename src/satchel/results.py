@@ -6,8 +6,8 @@ from typing import overload
 
 import msgspec
 
-from satchel.memory import Hit, Memory
 from satchel.items import matched_start
+from satchel.memory import Hit, Memory
 from satchel.portions import Portion, portioned
 from satchel.render import Detail, entry, entry_json, join_entries, join_json
 from satchel.tokens import Counter
@@ -84,7 +84,8 @@ def fitted_hits(
     else:
         pairs = zip(found, names, strict=True)
         parts = [
-            entry(hit.memory, short_id=name, detail=detail, matched=matched_start(hit, sought)) for hit, name in pairs
+            entry(hit.memory, short_id=name, detail=detail, matched=matched_start(hit, sought))
+            for hit, name in pairs
         ]
 
     def assemble(shown: Sequence[Portion], whole: bool) -> str:

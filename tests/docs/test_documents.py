@@ -55,9 +55,10 @@ def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-def test_the_command_line_reference_is_current():
+@pytest.mark.parametrize("script", ["cli_reference.py", "mcp_reference.py"])
+def test_the_reference_is_current(script: str):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs/cli_reference.py"), "--check"],
+        [sys.executable, str(ROOT / "docs" / script), "--check"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -104,6 +105,15 @@ def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
     assert counted is not None
     assert 0 < int(counted.group(1)) <= 300
     assert "not-a-real-one" not in done.stdout
+
+
+def test_the_example_of_a_client_works(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/mcp_client.py")],
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n📏 ~") == 3
 
 
 def test_requirement_files_pin_versions_and_name_no_index():

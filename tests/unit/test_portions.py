@@ -1,6 +1,7 @@
 """The assembled text decides what fits, not the sum of the parts; what is left out is there for later."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,18 +76,108 @@ def test_the_lowest_rank_is_taken_first_and_shown_in_its_place():
 
 
 def test_a_heading_stands_only_over_what_is_shown():
-    portions = [Portion("a\n", section="## One"), Portion("b" * 50, section="## Two"), Portion("c\n", section="## Two")]
+    portions = [
+        Portion("a\n", section="## One"),
+        Portion("b" * 50, section="## Two"),
+        Portion("c\n", section="## Two"),
+    ]
     assert portioned(portions, budget=40, count=len, assemble=footed).text == "## One\na\n\n## Two\nc\n(more)\n"
     assert portioned(portions[:2], budget=30, count=len, assemble=footed).text == "## One\na\n(more)\n"
 
 
+def split(text: str, budget: int, **fields: Any) -> Portioned:
+    return portioned([Portion(text, splits=True, **fields)], budget=budget, count=len, assemble=footed)
+
+
 def test_what_can_be_split_shows_its_beginning_and_the_rest_goes_on_from_the_very_character():
     text = INDENT + "One sentence stands here. Another one follows it. And so on, for ever.\n"
-    found = portioned([Portion(text, splits=True)], budget=50, count=len, assemble=footed)
+    found = split(text, 50)
     (first,), (rest,) = found.shown, found.rest
     assert len(found.text) <= 50
     assert first.text.endswith(" …\n")
     assert first.text.removesuffix(" …\n") + rest.text.removeprefix(INDENT) == text
+
+
+def test_the_rest_of_what_has_a_name_stands_under_it():
+    found = split(f"m1 A heading\n{INDENT}One sentence. Another one. A third one.\n", 50, name="m1")
+    assert found.shown[0].text == f"m1 A heading\n{INDENT}One sentence. …\n"
+    assert found.rest[0].text == f"m1 (continued)\n{INDENT} Another one. A third one.\n"
+    again = portioned(found.rest, budget=45, count=len, assemble=footed)
+    assert again.shown[0].text == f"m1 (continued)\n{INDENT} Another one. …\n"
+    assert again.rest[0].text == f"m1 (continued)\n{INDENT} A third one.\n"
+
+
+def test_a_line_at_the_margin_is_never_cut():
+    text = f"m1 A heading\n→ another one\n→ and yet another\n{INDENT}Some words.\n"
+    shown_at = {budget: split(text, budget) for budget in range(20, len(text))}
+    beginnings = {found.shown[0].text if found.shown else "" for found in shown_at.values()}
+    whole_lines = {"m1 A heading\n→ another one …\n", "m1 A heading\n→ another one\n→ and yet another …\n"}
+    assert {each for each in beginnings if INDENT not in each} == {"", *whole_lines}
+    assert all(each.startswith(text[:46]) for each in beginnings if INDENT in each)
+    rests = {found.rest[0].text for found in shown_at.values() if found.shown and INDENT not in found.shown[0].text}
+    assert rests == {f"→ and yet another\n{INDENT}Some words.\n", f"{INDENT}Some words.\n"}
+
+
+def test_a_heading_alone_is_no_beginning():
+    text = f"m1 A long heading of many words\n{INDENT}Some words.\n"
+    least = len(f"m1 A long heading of many words\n{INDENT}S …\n(more)\n")
+    assert split(text, least - 1).smallest_budget == least
+    assert shown(split(text, least)) == [f"m1 A long heading of many words\n{INDENT}S …\n"]
+    assert split("m1 A long heading of many words\n", 20).shown == ()
+
+
+def test_what_costs_less_whole_than_cut_needs_no_more_than_that():
+    text = f"m1\n{INDENT}abc\n"
+    assert len(text) < len(f"m1\n{INDENT}a …\n(more)\n")
+    assert split(text, 3).smallest_budget == len(text)
+
+
+def test_where_the_best_cannot_be_split_in_the_room_that_is_left_another_one_is():
+    heading = "m1 a heading that is much too long for what is left here\n"
+    portions = [
+        Portion(f"{heading}{INDENT}words\n", splits=True),
+        Portion(f"m2\n{INDENT}Some words. Others. More of them.\n", rank=1, splits=True),
+    ]
+    found = portioned(portions, budget=40, count=len, assemble=footed)
+    assert shown(found) == [f"m2\n{INDENT}Some words. Others. …\n"]
+
+
+def test_in_turn_only_the_next_one_is_split_or_named():
+    portions = [Portion(f"m1 of old\n{INDENT}words\n"), Portion("m2\n", rank=1)]
+    found = portioned(portions, budget=10, count=len, assemble=footed, in_turn=True)
+    assert (found.shown, found.smallest_budget) == ((), len(f"m1 of old\n{INDENT}words\n(more)\n"))
+    assert portioned(portions, budget=10, count=len, assemble=footed).shown == (portions[1],)
+
+
+@st.composite
+def entries(draw) -> list[Portion]:
+    """Portions as they are made of memories: a heading at the margin, indented text."""
+    made = []
+    for place in range(draw(st.integers(0, 8))):
+        lines = draw(st.text(st.sampled_from("ab é.\n"), max_size=60)).split("\n")
+        text = f"m{place} heading\n" + "".join(f"{INDENT}{line}".rstrip() + "\n" for line in lines)
+        made.append(Portion(text, "", draw(st.integers(0, 3)), draw(st.booleans()), f"m{place}"))
+    return made
+
+
+@given(entries(), st.integers(0, 200), st.booleans())
+def test_between_what_is_shown_and_what_is_left_nothing_is_lost(portions, budget, in_turn):
+    found = portioned(portions, budget=budget, count=len, assemble=footed, in_turn=in_turn)
+    rests = {portion.name: portion.text for portion in found.rest}
+    texts = {portion.name: portion.text for portion in found.shown}
+    for portion in portions:
+        if portion.name not in rests:
+            assert texts[portion.name] == portion.text
+        elif portion.name not in texts:
+            assert rests[portion.name] == portion.text
+        else:
+            assert portion.splits
+            head, tail = f"{portion.name} heading\n", f"{portion.name} (continued)\n{INDENT}"
+            beginning, end = texts[portion.name].removesuffix(" …\n"), rests[portion.name].removeprefix(tail)
+            assert beginning + end == portion.text
+            assert len(beginning) > len(head)
+            assert end.strip()
+    assert sum(name in texts for name in rests) <= 1, "one is cut at most"
 
 
 @given(

@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "satchel.cli.care",
     "reembed": "satchel.cli.care",
     "tokens": "satchel.cli.count",
+    "mcp": "satchel.cli.serve",
     "completion": "satchel.cli.care",
 }
 

@@ -1,0 +1,90 @@
+"""Writes the parts of docs/mcp.md that come from the tools themselves: python docs/mcp_reference.py [--check]."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from satchel.clients import CLIENTS, Surroundings
+from satchel.mcp.catalog import CORE, TOOLS
+from satchel.mcp.guide import INSTRUCTIONS
+from satchel.mcp.resources import TEMPLATES
+from satchel.mcp.tool import Tool
+from satchel.render.as_json import as_json
+from satchel.tokens import count_tokens
+
+PAGE = Path(__file__).with_name("mcp.md")
+EFFECTS = {
+    "reads": "read-only",
+    "adds": "adds; takes nothing away",
+    "sets": "idempotent",
+    "ends": "destructive, idempotent",
+}
+
+
+def clients() -> Iterator[str]:
+    around = Surroundings("linux", {}, Path("~"))
+    yield "| | client | its file (on Linux) | with `--local` |\n|---|---|---|---|"
+    for name, client in CLIENTS.items():
+        local = f"`{client.project_file}`" if client.project_file else ""
+        yield f"| `{name}` | {client.title} | `{client.file(around)}` | {local} |"
+
+
+def tools() -> Iterator[str]:
+    costs = {name: count_tokens(as_json(tool.definition)) for name, tool in TOOLS.items()}
+    told = count_tokens(INSTRUCTIONS)
+    total, core = sum(costs.values()) + told, sum(costs[name] for name in CORE) + told
+    yield (
+        f"All definitions and the instructions cost {total:,} tokens of `o200k_base`; with `--tools core` "
+        f"({', '.join(f'`{name}`' for name in CORE)}) {core:,}.\n"
+    )
+    yield "| tool | what it does | tokens |\n|---|---|---|"
+    for name, tool in TOOLS.items():
+        yield f"| [`{name}`](#{name}) | {tool.about} | {costs[name]} |"
+    for tool in TOOLS.values():
+        yield from parameters(tool)
+
+
+def parameters(tool: Tool) -> Iterator[str]:
+    yield f"\n### {tool.name}\n\n{tool.about} *{EFFECTS[tool.effect]}*\n\n| parameter | | |\n|---|---|---|"
+    for name, each in tool.parameters.items():
+        needed = " (needed)" if name in tool.required else ""
+        yield f"| `{name}`{needed} | {kind(each.schema)} | {each.schema.get('description', '')} |"
+
+
+def kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        said = ", ".join(f"`{value}`" for value in schema["enum"])
+    elif schema["type"] == "array":
+        said = "list of strings"
+    else:
+        said = schema["type"]
+    return f"{said}; {schema['default']} if not given" if "default" in schema else said
+
+
+def instructions() -> Iterator[str]:
+    return (f"> {line}".rstrip() for line in INSTRUCTIONS.splitlines())
+
+
+def resources() -> Iterator[str]:
+    return (f"- `{each['uriTemplate']}`: {each['description']}" for each in TEMPLATES)
+
+
+PARTS = {"clients": clients, "tools": tools, "instructions": instructions, "resources": resources}
+
+
+def reference() -> str:
+    """The page with its generated parts made anew."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, lines in PARTS.items():
+        before, opening, rest = text.partition(f"<!-- {name} -->\n")
+        _, closing, after = rest.partition("<!-- end -->")
+        assert closing, f"docs/mcp.md has no part {name}"
+        text = before + opening + "\n".join(lines()) + "\n" + closing + after
+    return text
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/mcp.md is stale: make docs")
+    PAGE.write_text(reference(), encoding="utf-8")

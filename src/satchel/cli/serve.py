@@ -1,0 +1,85 @@
+"""The command that serves: mcp, and its set-up."""
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
+from satchel.cli.options import embedder_option, open_store_for, scope_options, store_options
+from satchel.errors import InputError
+
+__all__ = ["mcp_command"]
+
+
+@click.group("mcp", invoke_without_command=True)
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP instead of standard input.")
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), help="The bearer token for --http; SATCHEL_TOKEN else."
+)
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that --http is reached by; repeatable.")
+@click.option(
+    "--tools", default="all", show_default=True, metavar="all|core|NAMES", help="Which tools: fewer cost less."
+)
+@click.option(
+    "--most-tokens", default=20_000, show_default=True, metavar="N", help="The longest answer without max_tokens."
+)
+@click.option("--text-only", is_flag=True, help="No structured content beside the text of what is read.")
+@click.option("--root", default=".", type=click.Path(path_type=Path), help="The project whose specs are read.")
+@click.option("--specs", default="docs", show_default=True, metavar="FOLDER", help="Where in it they are.")
+@click.option("--counter", metavar="NAME", help="Who counts tokens.")
+@scope_options
+@embedder_option
+@store_options
+@click.pass_context
+def mcp_command(
+    ctx: click.Context,
+    address: str | None,
+    token_file: Path | None,
+    allow_host: tuple[str, ...],
+    tools: str,
+    most_tokens: int,
+    text_only: bool,
+    root: Path,
+    specs: str,
+    counter: str | None,
+    scope: dict[str, str | None],
+    embedder: str | None,
+    db: str | None,
+) -> None:
+    """Serve memory to an MCP client, over standard input and output. `install` sets a client up."""
+    if ctx.invoked_subcommand is not None:
+        _refuse_options(ctx)
+        return
+    from satchel.mcp.catalog import chosen_tools
+    from satchel.mcp.desk import Desk
+    from satchel.specs import Specs
+
+    if most_tokens < 1:
+        raise InputError(f"--most-tokens {most_tokens} is too few; give 1 or more")
+    chosen = chosen_tools(tools)
+    reader = Specs(root, folder=specs)
+    if address is not None:
+        from satchel.mcp.web import check_reach, find_token, parse_address, serve_http
+
+        listen, token = parse_address(address), find_token(token_file)
+        check_reach(listen, token)
+    with open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag:
+        desk = Desk(bag, reader, most_tokens=most_tokens, remembers_session=address is None, text_only=text_only)
+        if address is None:
+            from satchel.mcp.stdio import serve_stdio
+
+            serve_stdio(desk, chosen)
+        else:
+            serve_http(desk, chosen, listen, token=token, allowed_hosts=allow_host)
+
+
+def _refuse_options(ctx: click.Context) -> None:
+    """Options of the server are not those of its set-up, and would be lost."""
+    for param in ctx.command.params:
+        if param.name and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"{param.opts[0]} stands before {ctx.invoked_subcommand}; put it behind")
+
+
+for _command in (install_command, uninstall_command, config_command):
+    mcp_command.add_command(_command)

@@ -1,0 +1,69 @@
+"""Serving one client over standard input and output."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from functools import partial
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from satchel.errors import SatchelError
+from satchel.mcp.desk import Desk
+from satchel.mcp.lines import IncomingLines, OutgoingLines, Traffic
+from satchel.mcp.server import build_server
+from satchel.mcp.tool import Tool
+
+__all__ = ["serve_stdio"]
+
+
+LAST_SECONDS = 4.0
+INTERRUPTED_SECONDS = 1.0
+
+
+def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
+    """Serve until standard input closes; what was asked before that is still answered."""
+    # Whatever else in this process reads or prints must not touch the protocol.
+    reading, writing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
+    os.close(nothing)
+
+    async def serve() -> None:
+        server = build_server(desk, tools)
+        traffic = Traffic()
+        outgoing = OutgoingLines(writing, traffic)
+        incoming = IncomingLines(reading, outgoing, traffic, at_end=partial(_leave_within, LAST_SECONDS, 0))
+        with outgoing.readable:
+            async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
+                # While the client says hello.
+                threading.Thread(target=_warm_up, args=(desk,), daemon=True).start()
+                await server.run(messages, answers, server.create_initialization_options())
+        if outgoing.failure is not None:
+            raise outgoing.failure
+
+    try:
+        anyio.run(serve)
+    except KeyboardInterrupt:
+        _leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+        raise
+    except OSError:
+        _leave_within(INTERRUPTED_SECONDS, 1)
+        raise
+
+
+def _warm_up(desk: Desk) -> None:
+    # A client that leaves at once closes the store meanwhile; what else is wrong, the first search will say.
+    with contextlib.suppress(SatchelError):
+        desk.bag.warm_up()
+
+
+def _leave_within(seconds: float, code: int) -> None:
+    """Threads may wait for longer, for a lock, a line or a reader; what was acknowledged is stored by now."""
+    last = threading.Timer(seconds, os._exit, (code,))
+    last.daemon = True
+    last.start()

@@ -1,0 +1,142 @@
+"""Serving clients over streamable HTTP: on this machine alone, or with a token."""
+
+import hmac
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from satchel.errors import InputError
+from satchel.mcp.desk import Desk
+from satchel.mcp.server import build_server
+from satchel.mcp.tool import Tool
+
+__all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "serve_http"]
+
+TOKEN_VARIABLE = "SATCHEL_TOKEN"
+SHORTEST_TOKEN = 16
+PATH = "/mcp"
+MOST_BYTES = 4 * 1024 * 1024
+_HERE = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Address(tuple[str, int]):
+    """A host and a port to listen on."""
+
+    @property
+    def is_loopback(self) -> bool:
+        if self[0] == "localhost":
+            return True
+        try:
+            return ip_address(self[0]).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_address(value: str) -> Address:
+    """`127.0.0.1:8765`, `localhost:8765`, `[::1]:8765`."""
+    host, _, port = value.strip().rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if (
+        not bare
+        or not port.isascii()
+        or not port.isdigit()
+        or int(port) > 65535
+        or ("[" not in host and ":" in host)
+    ):
+        raise InputError(f"--http {value!r} is not HOST:PORT; write it as 127.0.0.1:8765 or [::1]:8765")
+    return Address((bare, int(port)))
+
+
+def find_token(token_file: Path | None) -> str | None:
+    """The token from a file, or else from SATCHEL_TOKEN."""
+    if token_file is not None:
+        try:
+            token = token_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise InputError(f"cannot read the token in {token_file}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise InputError(f"the token in {token_file} is not UTF-8") from None
+        source = str(token_file)
+    else:
+        token, source = os.environ.get(TOKEN_VARIABLE, "").strip(), TOKEN_VARIABLE
+        if not token:
+            return None
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError(f"the token in {source} must be {SHORTEST_TOKEN} or more printable characters, no blanks")
+    return token
+
+
+def check_reach(address: Address, token: str | None) -> None:
+    """Beyond this machine only with a token."""
+    if token is None and not address.is_loopback:
+        raise InputError(
+            f"listening on {address[0]} lets others in; give a token with --token-file or {TOKEN_VARIABLE}, "
+            "or listen on 127.0.0.1"
+        )
+
+
+class RequireToken:
+    """Lets through only what carries the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._carries_it(Headers(scope=scope).get("authorization", "")):
+            refusal = PlainTextResponse("a bearer token is needed", 401, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _carries_it(self, header: str) -> bool:
+        scheme, _, token = header.partition(" ")
+        given = f"{scheme.lower()} {token.strip()}".encode("utf-8", "replace")
+        return hmac.compare_digest(given, self._expected)
+
+
+def serve_http(
+    desk: Desk,
+    tools: Mapping[str, Tool],
+    address: Address,
+    *,
+    token: str | None,
+    allowed_hosts: Sequence[str] = (),
+) -> None:
+    """Serve until told to stop."""
+    check_reach(address, token)
+    host, port = address
+    named = [*_HERE, *allowed_hosts, *([] if address.is_loopback else [f"[{host}]" if ":" in host else host])]
+    security = TransportSecuritySettings(
+        allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
+        allowed_origins=[
+            f"{scheme}://{form}" for name in named for form in (name, f"{name}:*") for scheme in ("http", "https")
+        ],
+    )
+    app: ASGIApp = build_server(desk, tools).streamable_http_app(
+        streamable_http_path=PATH, host=host, transport_security=security, max_request_body_size=MOST_BYTES
+    )
+    if token is not None:
+        app = RequireToken(app, token)
+    with _listening(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        print(f"satchel: serving http://{shown}:{listener.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)
+        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

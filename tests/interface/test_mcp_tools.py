@@ -1,0 +1,220 @@
+"""Every tool, prompt and resource as a client meets them: the official one, a real process, real pipes."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import mcp
+import pytest
+from mcp_client import Connection, connected
+
+import satchel
+from read_back import footers
+from satchel import count_tokens
+from satchel.mcp.catalog import TOOLS
+
+SPEC = "# Design\n\n## Keys\n\nKeys rotate every hour.\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made: Path = tmp_path_factory.mktemp("project")
+    (made / "docs").mkdir()
+    (made / "docs" / "design.md").write_text(SPEC)
+    with satchel.open(made / "notes.db") as bag:
+        bag.add("Keys rotate every hour.", title="Rotation", project="atlas")
+        bag.add("Keys rotate once a year.", title="Slow rotation", project="boreal")
+        for colour in ("red", "green"):
+            bag.add(f"A {colour} lantern hangs here.", project="quiet")
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Connection]:
+    with connected(folder) as connection:
+        yield connection
+        assert connection.errors == ""
+
+
+@pytest.fixture(scope="module")
+def fenced(folder: Path) -> Iterator[Connection]:
+    """Inside one project, with few tools and short pages."""
+    with connected(folder, "--project", "atlas", "--most-tokens", "300") as connection:
+        yield connection
+        assert connection.errors == ""
+
+
+def test_tools_are_listed_with_their_annotations_as_they_are_defined(server: Connection):
+    listed = server.ask("list_tools").tools
+    assert [tool.name for tool in listed] == list(TOOLS)
+    for tool in listed:
+        hints = TOOLS[tool.name].definition["annotations"]
+        assert tool.annotations.model_dump(by_alias=True, exclude_none=True) == hints
+        assert tool.input_schema == TOOLS[tool.name].definition["inputSchema"]
+        assert tool.description == TOOLS[tool.name].about
+
+
+def test_what_every_conversation_begins_with_costs_at_most_2500_tokens(server: Connection):
+    listed = server.ask("list_tools").model_dump_json(by_alias=True, exclude_none=True)
+    assert count_tokens(listed) + count_tokens(server.client.instructions) <= 2_500
+    assert "## Context budget" in server.client.instructions
+
+
+def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
+    started = server.call("mem_session", action="start", session="s1", project="atlas", summary="Mend the clock.")
+    assert started.text == "started session s1; what is saved from now on belongs to it"
+    bug = server.call("mem_save", text="The clock stops at noon.", kind="error", title="Noon").data["id"]
+    fix = server.call("mem_save", text="Wind it at eleven.", title="Eleven", relate_to=[f"fixes:{bug}"]).data["id"]
+
+    assert "    The clock stops at noon.\n" in server.call("mem_search", query="clock at noon").text
+    read = re.match(
+        r"([\da-f-]+) \[observation] Eleven \(.*\)\n→ fixes ([\da-f-]+)\n    Wind it at eleven.\n",
+        server.call("mem_get", ids=[fix]).text,
+    )
+    assert read is not None
+    assert fix.startswith(read[1])
+    assert bug.startswith(read[2])
+    line = server.call("mem_timeline", memory_id=fix, detail_level="summary").text
+    assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
+
+    assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
+    assert server.call("mem_relate", source=fix, target=bug, kind="caused_by").text == f"{fix} caused_by {bug}"
+    assert "clock stops" in server.call("mem_context", query="why does the clock stop?").text
+    assert "## Sessions\n" in server.call("mem_context").text
+    assert server.call("context_pack", project="atlas").text.startswith("# Project Context: atlas (")
+    assert "\natlas: " in server.call("mem_stats").text
+    assert "design          present" in server.call("sdd_get_context").text
+    assert "docs/design.md#Design > Keys" in server.call("sdd_context_check", change_description="rotate keys").text
+
+    assert server.call("mem_forget", ids=[bug]).text == "forgot 1 memory"
+    assert "Noon" not in server.call("mem_search", query="clock at noon", project="atlas").text
+    assert server.call("mem_session", action="end", summary="It goes.").data["id"] == started.data["id"]
+    outside = server.call("mem_save", text="Of no session.").data["id"]
+    assert server.call("mem_timeline", memory_id=outside, before=0, after=0).data["total"] == 1
+
+
+def test_an_answer_comes_as_text_for_a_model_and_as_data_for_a_program(server: Connection):
+    asked = {"query": "lantern", "project": "quiet"}
+    reply = server.call("mem_search", **asked, max_tokens=1_000)
+    assert reply.data == {"text": reply.text, "tokens": count_tokens(reply.text), "shown": 2, "total": 2}
+    tight = server.call("mem_search", **asked, max_tokens=count_tokens(reply.text))
+    assert (tight.text, tight.data) == (reply.text, None), "twice would be more than was allowed"
+    saved = server.call("mem_save", text="The token is ghp_0123456789abcdefghijABCDEFGHIJ012345.")
+    assert saved.text.endswith(f"masked: {', '.join(saved.data['masked'])}")
+
+
+def test_what_is_wrong_is_said_in_one_line(server: Connection):
+    for tool, arguments, said in (
+        ("mem_search", {}, "mem_search needs query"),
+        (
+            "mem_search",
+            {"query": "x", "max_tokn": 5},
+            "mem_search has no argument 'max_tokn'; did you mean max_tokens?",
+        ),
+        ("mem_search", {"query": "x", "max_tokens": -1}, "token budget -1 is negative; give 0 or more"),
+        (
+            "mem_search",
+            {"query": "x", "max_tokens": 5, "token_budget": 6},
+            "max_tokens and token_budget are two names ",
+        ),
+        ("mem_get", {"ids": ["01a1e41f"]}, "no memory has the id '01a1e41f' here"),
+        (
+            "mem_get",
+            {"cursor": "0123456789"},
+            "the cursor '0123456789' is not known to mem_get any more; ask again ",
+        ),
+        ("mem_save", {"text": "x", "relate_to": "01a1e41f"}, "no memory has the id '01a1e41f' here"),
+        ("mem_remember", {}, "there is no tool 'mem_remember'; there are: mem_save, "),
+    ):
+        assert server.refusal(tool, **arguments).startswith(said)
+    assert "saved" in server.call("mem_save", text="It still works.", importance=1, tags='["a"]').text
+
+
+def test_the_guide_is_a_prompt(server: Connection):
+    (prompt,) = server.ask("list_prompts").prompts
+    assert prompt.name == "memory-guide"
+    (message,) = server.ask("get_prompt", "memory-guide").messages
+    assert (message.role, message.content.text.split("\n")[0]) == ("user", "# Working with memory")
+    with pytest.raises(mcp.MCPError, match="there is no prompt 'nothing'; there is memory-guide"):
+        server.ask("get_prompt", "nothing")
+
+
+def test_packs_and_memories_are_resources(server: Connection):
+    listed = {str(each.uri) for each in server.ask("list_resources").resources}
+    assert listed == {f"satchel://pack/{name}" for name in ("atlas", "boreal", "quiet")}
+    templates = server.ask("list_resource_templates").resource_templates
+    assert [each.uri_template for each in templates] == ["satchel://pack/{project}", "satchel://memory/{id}"]
+    (pack,) = server.ask("read_resource", "satchel://pack/quiet").contents
+    assert pack.text.startswith("# Project Context: quiet (2 memories, ")
+    assert footers(pack.text).tokens == count_tokens(pack.text)
+    identifier = server.call("mem_save", text="To be attached.").data["id"]
+    (memory,) = server.ask("read_resource", f"satchel://memory/{identifier}").contents
+    assert "    To be attached.\n" in memory.text
+    with pytest.raises(mcp.MCPError, match="there is no resource 'satchel://secret/x'"):
+        server.ask("read_resource", "satchel://secret/x")
+
+
+def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connection, fenced: Connection):
+    beyond = server.call("mem_save", text="The harbour freezes in May.", project="boreal").data["id"]
+    for tool, arguments in (
+        ("mem_search", {"query": "harbour freezes"}),
+        ("mem_context", {"query": "harbour freezes"}),
+        ("mem_context", {}),
+        ("context_pack", {}),
+        ("mem_stats", {}),
+        ("sdd_context_check", {"change_description": "the harbour freezes"}),
+    ):
+        text = fenced.call(tool, **arguments).text
+        assert "freezes" not in text
+        assert "boreal" not in text
+    for tool, arguments in (
+        ("mem_get", {"ids": [beyond]}),
+        ("mem_timeline", {"memory_id": beyond}),
+        ("mem_update", {"id": beyond, "text": "x"}),
+        ("mem_forget", {"ids": [beyond], "purge": True}),
+        ("mem_save", {"text": "x", "relate_to": beyond}),
+    ):
+        assert fenced.refusal(tool, **arguments) == f"no memory has the id '{beyond}' here"
+    for tool, arguments in (
+        ("mem_save", {"text": "x"}),
+        ("mem_search", {"query": "x"}),
+        ("mem_session", {"action": "start"}),
+    ):
+        refused = fenced.refusal(tool, **arguments, project="boreal")
+        assert refused == "project 'boreal' is outside this view, which is project 'atlas'"
+    assert [str(each.uri) for each in fenced.ask("list_resources").resources] == ["satchel://pack/atlas"]
+    with pytest.raises(mcp.MCPError, match="outside this view"):
+        fenced.ask("read_resource", "satchel://pack/boreal")
+    inside = fenced.call("mem_save", text="The harbour is open.").data["id"]
+    assert "(20" in (line := server.call("mem_get", ids=[inside]).text.split("\n")[0])
+    assert line.endswith(", atlas)")
+
+
+def test_the_servers_own_limit_gives_pages_and_a_larger_budget_all_at_once(fenced: Connection):
+    text = "A story that goes on and on. " * 200
+    identifier = fenced.call("mem_save", text=text).data["id"]
+    reply = fenced.call("mem_get", ids=[identifier])
+    pages = []
+    while True:
+        told = footers(reply.text)
+        assert told.tokens == count_tokens(reply.text) <= 300
+        pages.append(re.search(r"(?m)^    (.*)$", told.body)[1])
+        if told.cursor is None:
+            break
+        assert reply.data is None or reply.data["cursor"] == told.cursor
+        reply = fenced.call("mem_get", cursor=told.cursor)
+    assert len(pages) > 4
+    assert "".join(page.removesuffix(" …") for page in pages) == text.strip()
+    assert text.strip() in fenced.call("mem_get", ids=[identifier], max_tokens=5_000).text
+
+
+def test_the_core_has_four_tools_that_cost_at_most_900_tokens(folder: Path):
+    """Over the handshake that older clients begin with."""
+    with connected(folder, "--tools", "core", mode="legacy") as connection:
+        listed = connection.ask("list_tools")
+        assert [tool.name for tool in listed.tools] == ["mem_save", "mem_search", "mem_context", "mem_get"]
+        said = listed.model_dump_json(by_alias=True, exclude_none=True) + connection.client.instructions
+        assert count_tokens(said) <= 900
+        assert connection.refusal("mem_stats").startswith("there is no tool 'mem_stats'; there are: mem_save, ")
+        assert "Keys rotate every hour." in connection.call("mem_search", query="rotation").text
+        assert connection.errors == ""
