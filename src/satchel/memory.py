@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from functools import cache
 from typing import Any, TypedDict
 
 import msgspec
@@ -42,11 +43,14 @@ def _force(struct: msgspec.Struct, name: str, value: object) -> None:
     msgspec.structs.force_setattr(struct, name, value)
 
 
+_fields = cache(msgspec.structs.fields)
+
+
 def compact(value: msgspec.Struct) -> dict[str, Any]:
     """The fields that differ from their defaults, ready for JSON; the same for equal values."""
     # msgspec's own `omit_defaults` compares by identity, and so depends on where a value comes from.
     plain: dict[str, Any] = {}
-    for field in msgspec.structs.fields(value):
+    for field in _fields(type(value)):
         content = getattr(value, field.name)
         if field.required or content != field.default:
             plain[field.name] = compact(content) if isinstance(content, msgspec.Struct) else content
