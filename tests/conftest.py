@@ -1,10 +1,14 @@
 """What several suites share: stores of each sort, and the real command in a real process."""
 
+import contextlib
+import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from hypothesis import settings
@@ -56,6 +60,9 @@ def words(opening: Opening) -> Iterator[Satchel]:
         yield opened
 
 
+COMMAND = Path(sys.executable).with_name("satchel")
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """Run `satchel ARGS…` as a user would, on a store in the test's own folder."""
@@ -65,7 +72,7 @@ def cli(tmp_path: Path) -> Cli:
     ) -> subprocess.CompletedProcess[str]:
         content = stdin if isinstance(stdin, bytes) else stdin.encode()
         done = subprocess.run(
-            [str(Path(sys.executable).with_name("satchel")), *map(str, arguments)],
+            [str(COMMAND), *map(str, arguments)],
             input=content,
             capture_output=True,
             timeout=60,
@@ -77,7 +84,86 @@ def cli(tmp_path: Path) -> Cli:
     return run
 
 
+# Forks for each command it is told; the child becomes `satchel ARGS…`, with a folder and environment of its own.
+NURSERY = """
+import json, os, runpy, socket, sys, satchel
+with satchel.open(":memory:") as bag:
+    bag.add("loads all that is loaded late, once for every child")
+    bag.context("late")
+line = socket.socket(fileno=int(sys.argv[1]))
+requests = line.makefile()
+while files := socket.recv_fds(line, 1, 3)[1]:
+    request = json.loads(requests.readline())
+    child = os.fork()
+    if child == 0:
+        break
+    for file in files:
+        os.close(file)
+    line.sendall(b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    sys.exit()
+for number, file in enumerate(files):
+    os.dup2(file, number)
+    os.close(file)
+requests.close()
+line.close()
+os.chdir(request["folder"])
+os.environ.clear()
+os.environ.update(request["environment"])
+sys.argv = request["command"]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.settimeout(60)
+    with (
+        ours,
+        subprocess.Popen(
+            [sys.executable, "-c", NURSERY, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env=clean_environment(tmp_path_factory.mktemp("nursery")),
+        ),
+    ):
+        theirs.close()
+        yield ours
+        ours.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def forked_cli(tmp_path: Path, nursery: socket.socket) -> Cli:
+    """The same in a process that need not load what others have loaded: for what is printed, not how it starts."""
+
+    def run(
+        *arguments: str | Path, stdin: bytes | str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        command = [str(COMMAND), *map(str, arguments)]
+        request = {
+            "command": command,
+            "folder": str(tmp_path),
+            "environment": clean_environment(tmp_path) | environment,
+        }
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(TemporaryFile()) for _ in range(3)]
+            files[0].write(stdin if isinstance(stdin, bytes) else stdin.encode())
+            files[0].seek(0)
+            socket.send_fds(nursery, [b"."], [file.fileno() for file in files])
+            nursery.sendall(json.dumps(request).encode() + b"\n")
+            code = int(nursery.recv(16))
+            files[1].seek(0)
+            files[2].seek(0)
+            return subprocess.CompletedProcess(command, code, files[1].read().decode(), files[2].read().decode())
+
+    return run
+
+
 def clean_environment(folder: Path) -> dict[str, str]:
     """Nothing of the machine's own store, and a default location inside the test's folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SATCHEL")}
-    return kept | {"SATCHEL_DB": str(folder / "notes.db"), "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    ours = {"SATCHEL_DB": str(folder / "notes.db"), "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    # Tests run on all cores already; more threads for small vectors would only wait for each other.
+    return kept | ours | {"OPENBLAS_NUM_THREADS": "1"}

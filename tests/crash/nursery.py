@@ -47,8 +47,8 @@ def main(work: str, store: str, folder: Path, kills: int, at_once: int, seed: in
         running.append((spawn(work, store, acknowledgements), acknowledgements))
         if len(running) == at_once or number >= kills - at_once:
             victim, said = running.pop(chance.randrange(len(running)))
-            if number % 10 == 0:
-                # Else many would be killed while they open the store, and few while they write.
+            if number % 4:
+                # Else most would be killed while they open the store, and few while they write.
                 wait_for_its_first(said)
             time.sleep(chance.uniform(0.0, 0.08))
             os.kill(victim, signal.SIGKILL)

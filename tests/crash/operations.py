@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
@@ -19,6 +21,7 @@ from satchel.store.sqlite.migrations import MIGRATIONS, SCHEMA_VERSION, prepare
 CHANGING = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z")
 LINES = [b'{"text": "fig"}\n', b'{"text": "date", "tags": ["t"]}\n', b'{"text": "apple crumble", "ref": "a"}\n']
 STEPS = 400
+MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +36,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with satchel.open(folder / "other.db") as other:
         other.add("only in the backup")
     make_old(folder / "notes.db", folder / "old.db")
-    migrations = folder / "migrations"
-    shutil.copytree(MIGRATIONS, migrations)
+    migrations = tmp_path_factory.mktemp("migrations")
+    (folder / "migrations").symlink_to(migrations)
+    shutil.copytree(MIGRATIONS, migrations, dirs_exist_ok=True)
     (migrations / f"{SCHEMA_VERSION + 1:04}_extra.sql").write_text(
         "CREATE TABLE extra (id TEXT PRIMARY KEY, size INTEGER);"
         "INSERT INTO extra SELECT id, length(text) FROM memory;"
@@ -44,10 +48,15 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def inside(tmp_path: Path) -> Path:
-    """A store in a folder that can be thrown away as a whole."""
-    (tmp_path / "inside").mkdir()
-    return tmp_path / "inside" / "notes.db"
+def inside(tmp_path: Path) -> Iterator[Path]:
+    """A store in a folder that can be thrown away as a whole.
+
+    The faults are ours, at the calls above the disk; a real one would only be waited for, thousands of times.
+    """
+    with TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else tmp_path) as folder:
+        path = Path(folder, "inside", "notes.db")
+        path.parent.mkdir()
+        yield path
 
 
 def by_ref(bag: satchel.Satchel, ref: str) -> str:
@@ -118,7 +127,7 @@ OPERATIONS: dict[str, Callable[[Path, Callable[[], object]], object]] = {
 def fresh(template: Path, path: Path) -> None:
     """The store of the template, alone in its folder."""
     shutil.rmtree(path.parent)
-    shutil.copytree(template, path.parent)
+    shutil.copytree(template, path.parent, symlinks=True)
 
 
 def state(path: Path, *, more: str = "") -> bytes:

@@ -1,6 +1,7 @@
 """Bad input gives one clear line, the right exit code, and a store that is as it was."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,13 @@ TWINS = ("01a1e252-5d00-7bc3-aca3-0fb7aac97b91", "01a1e252-5dff-7bc3-aca3-0fb7aa
 
 
 @pytest.fixture
-def store(path: Path) -> Path:
+def cli(forked_cli: Cli) -> Cli:
+    return forked_cli
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("filled") / "notes.db"
     fill(path)
     with satchel.open(path) as bag:
         bag.import_(
@@ -35,6 +42,11 @@ def store(path: Path) -> Path:
             for each in TWINS
         )
     return path
+
+
+@pytest.fixture
+def store(filled: Path, path: Path) -> Path:
+    return shutil.copy(filled, path)
 
 
 def told(cli: Cli, store: Path, *arguments: str | Path, code: int = 2, stdin: bytes | str = "") -> str:

@@ -1,6 +1,7 @@
 """Doctor, completion, help and version, in a real process."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,31 @@ from sample import contents, fill
 import satchel
 from conftest import Cli, clean_environment
 from satchel.cli.app import COMMANDS, app
+
+CALLS = {
+    "add": "words",
+    "get": "{0}",
+    "list": "--json",
+    "search": "rotation --explain",
+    "context": "rotation --tokens 90 --explain",
+    "context-pack": "rotation --json",
+    "update": "{0} --title words",
+    "forget": "{0}",
+    "relate": "{0} {1}",
+    "timeline": "{0}",
+    "history": "{0}",
+    "stats": "",
+    "export": "",
+    "import": "-",
+    "backup": "new.db",
+    "restore": "copy.db --force",
+    "doctor": "",
+    "reembed": "",
+    "tokens": "-",
+    "completion": "bash",
+}
+# What differs between two runs of the same command: ids, times and how long it took.
+CHANGING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+\.\d s\b")
 
 
 def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -99,6 +125,28 @@ def test_version_and_module_are_the_same_command(cli: Cli, tmp_path: Path):
     assert (done.returncode, done.stdout) == (0, f"satchel {satchel.__version__}\n")
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_is_forked_does_as_one_that_is_started(
+    cli: Cli, forked_cli: Cli, path: Path, tmp_path: Path, command: str
+):
+    """Tests of what is printed fork a process that has loaded its parts; none may rest on that."""
+    copy = tmp_path / "copy.db"
+    one, other, *_ = fill(copy)
+    done = []
+    for run in (cli, forked_cli):
+        for left in set(tmp_path.iterdir()) - {copy}:
+            left.unlink()
+        shutil.copy(copy, path)
+        call = CALLS.get(command, "--help").format(one.id, other.id).split()
+        answer = run(command, *call, stdin='{"text": "記憶"}\n')
+        stored = contents(path).decode()
+        done.append(
+            (answer.returncode, *(CHANGING.sub("*", text) for text in (answer.stdout, answer.stderr, stored)))
+        )
+    assert done[0] == done[1]
+    assert done[0][0] == 0
+
+
 def test_help_lists_every_command_with_what_it_does(cli: Cli):
     done = cli("-h")
     assert (done.returncode, done.stderr) == (0, "")
@@ -114,8 +162,8 @@ def test_without_arguments_the_help_is_printed_as_it_is_with_help(cli: Cli):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_that_says_what_it_does(cli: Cli, command: str):
-    done = cli(command, "--help")
+def test_every_command_has_help_that_says_what_it_does(forked_cli: Cli, command: str):
+    done = forked_cli(command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     usage, _, purpose, *_ = done.stdout.splitlines()
     assert usage.startswith(f"Usage: satchel {command} ")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from sample import contents, fill
 
 import satchel
@@ -26,6 +27,11 @@ TIMES = {
     "valid_from": "2026-02-10T00:00:00Z",
     "invalid_at": "2999-01-01T00:00:00Z",
 }
+
+
+@pytest.fixture
+def cli(forked_cli: Cli) -> Cli:
+    return forked_cli
 
 
 def options(fields: dict[str, object]) -> list[str]:

@@ -127,7 +127,7 @@ def test_the_receipt_accounts_for_every_candidate_once(items, case, budget):
     assert kept.isdisjoint(entry.id for entry in receipt.left_out)
 
 
-@examples(250)
+@examples(400)
 @given(items=all_items, case=cases(), budget=budgets, data=st.data())
 def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, data):
     missed = [entry for entry in case.block(items, budget).receipt.entries if entry.reason == "over budget"]
