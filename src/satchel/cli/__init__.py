@@ -57,10 +57,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from satchel.redact import redact
-    from satchel.tokens import repair_surrogates
+    from satchel.redact import masked_line
 
-    line = redact(" ".join(repair_surrogates(message).split())).text
     if sys.stderr is not None:
-        sys.stderr.write(f"satchel: {line}\n")
+        sys.stderr.write(f"satchel: {masked_line(message)}\n")
     return code

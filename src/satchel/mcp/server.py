@@ -15,14 +15,12 @@ from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.mcp.desk import Desk
 from satchel.mcp.guide import GUIDE, INSTRUCTIONS
+from satchel.mcp.process import short_line
 from satchel.mcp.resources import TEMPLATES, pack_resources, read_resource
 from satchel.mcp.tool import Tool
-from satchel.redact import redact
-from satchel.tokens import repair_surrogates
 
 __all__ = ["build_server"]
 
-MOST_OF_AN_ERROR = 600
 PROMPT = types.Prompt(name="memory-guide", description="How to work with memory within a context budget.")
 
 Context = Any
@@ -60,7 +58,7 @@ def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
         try:
             text = await anyio.to_thread.run_sync(read_resource, desk, str(params.uri), abandon_on_cancel=True)
         except SatchelError as error:
-            raise MCPError(types.INVALID_PARAMS, _one_line(str(error))) from error
+            raise MCPError(types.INVALID_PARAMS, short_line(str(error))) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -98,10 +96,5 @@ def _called(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping
 
 
 def _failure(message: str) -> types.CallToolResult:
-    content = types.TextContent(type="text", text=_one_line(message))
+    content = types.TextContent(type="text", text=short_line(message))
     return types.CallToolResult(content=[content], is_error=True)
-
-
-def _one_line(message: str) -> str:
-    line = redact(" ".join(repair_surrogates(message).split())).text
-    return line if len(line) <= MOST_OF_AN_ERROR else line[:MOST_OF_AN_ERROR].rstrip() + " …"

@@ -14,14 +14,13 @@ from mcp.server.stdio import stdio_server
 from satchel.errors import SatchelError
 from satchel.mcp.desk import Desk
 from satchel.mcp.lines import IncomingLines, OutgoingLines, Traffic
+from satchel.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 from satchel.mcp.server import build_server
 from satchel.mcp.tool import Tool
 
 __all__ = ["serve_stdio"]
 
-
 LAST_SECONDS = 4.0
-INTERRUPTED_SECONDS = 1.0
 
 
 def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
@@ -32,12 +31,13 @@ def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
     os.close(nothing)
+    log_in_lines()
 
     async def serve() -> None:
         server = build_server(desk, tools)
         traffic = Traffic()
         outgoing = OutgoingLines(writing, traffic)
-        incoming = IncomingLines(reading, outgoing, traffic, at_end=partial(_leave_within, LAST_SECONDS, 0))
+        incoming = IncomingLines(reading, outgoing, traffic, at_end=partial(leave_within, LAST_SECONDS, 0))
         with outgoing.readable:
             async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
                 # While the client says hello.
@@ -49,10 +49,10 @@ def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
     try:
         anyio.run(serve)
     except KeyboardInterrupt:
-        _leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+        leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
         raise
     except OSError:
-        _leave_within(INTERRUPTED_SECONDS, 1)
+        leave_within(INTERRUPTED_SECONDS, 1)
         raise
 
 
@@ -60,10 +60,3 @@ def _warm_up(desk: Desk) -> None:
     # A client that leaves at once closes the store meanwhile; what else is wrong, the first search will say.
     with contextlib.suppress(SatchelError):
         desk.bag.warm_up()
-
-
-def _leave_within(seconds: float, code: int) -> None:
-    """Threads may wait for longer, for a lock, a line or a reader; what was acknowledged is stored by now."""
-    last = threading.Timer(seconds, os._exit, (code,))
-    last.daemon = True
-    last.start()

@@ -2,6 +2,7 @@
 
 import hmac
 import os
+import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from satchel.errors import InputError
 from satchel.mcp.desk import Desk
+from satchel.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 from satchel.mcp.server import build_server
 from satchel.mcp.tool import Tool
 
@@ -115,28 +117,38 @@ def serve_http(
     """Serve until told to stop."""
     check_reach(address, token)
     host, port = address
-    named = [*_HERE, *allowed_hosts, *([] if address.is_loopback else [f"[{host}]" if ":" in host else host])]
+    shown = f"[{host}]" if ":" in host else host
+    named = [*_HERE, *allowed_hosts, shown]
     security = TransportSecuritySettings(
         allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
         allowed_origins=[
             f"{scheme}://{form}" for name in named for form in (name, f"{name}:*") for scheme in ("http", "https")
         ],
     )
-    app: ASGIApp = build_server(desk, tools).streamable_http_app(
+    routes = build_server(desk, tools).streamable_http_app(
         streamable_http_path=PATH, host=host, transport_security=security, max_request_body_size=MOST_BYTES
     )
-    if token is not None:
-        app = RequireToken(app, token)
+    # A redirect would name whatever host was asked for, before that is looked at.
+    routes.router.redirect_slashes = False
+    app: ASGIApp = routes if token is None else RequireToken(routes, token)
+    log_in_lines()
     with _listening(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
         print(f"satchel: serving http://{shown}:{listener.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=3, lifespan="on")
-        uvicorn.Server(config).run(sockets=[listener])
+        # When there are no more descriptors, asyncio complains as many times a second as its backlog is long.
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, backlog=64, timeout_graceful_shutdown=2, lifespan="on"
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        except KeyboardInterrupt:
+            leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+            raise
 
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"cannot listen on {host}:{port}: {reason or error}") from error

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from satchel.redact.assignments import HINTS, find_assignments
 from satchel.redact.contexts import ACROSS_WORDS, WITHIN_WORDS, Context, find_context
 from satchel.redact.shapes import SHAPES, find_shape, has_head
+from satchel.tokens import repair_surrogates
 
-__all__ = ["Redacted", "masked_labels", "redact", "without_masks"]
+__all__ = ["Redacted", "masked_labels", "masked_line", "redact", "without_masks"]
 
 
 class Redacted(NamedTuple):
@@ -92,6 +93,11 @@ def redact(text: str) -> Redacted:
         else:
             done.append(piece.text)
     return Redacted("".join(done), tuple(masked))
+
+
+def masked_line(message: str) -> str:
+    """A message for people and logs: on one line, without secrets."""
+    return redact(" ".join(repair_surrogates(message).split())).text
 
 
 def masked_labels(*texts: str | None) -> tuple[str, ...]:

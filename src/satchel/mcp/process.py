@@ -1,0 +1,40 @@
+"""The process of a server: how it complains, and how it ends."""
+
+import logging
+import os
+import threading
+
+from satchel.redact import masked_line
+
+__all__ = ["INTERRUPTED_SECONDS", "leave_within", "log_in_lines", "short_line"]
+
+INTERRUPTED_SECONDS = 1.0
+LONGEST_LINE = 600
+
+
+def short_line(message: str) -> str:
+    """A complaint of one line, of which no more is said than a reader needs."""
+    line = masked_line(message)
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE].rstrip() + " …"
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[1] if record.exc_info else None
+        said = record.getMessage() if error is None else f"{record.getMessage()}: {type(error).__name__}: {error}"
+        return f"satchel: {short_line(said)}"
+
+
+def log_in_lines() -> None:
+    """What the SDK and the web server warn of goes to stderr; tracebacks only where they are asked for."""
+    handler = logging.StreamHandler()
+    if not os.environ.get("SATCHEL_DEBUG"):
+        handler.setFormatter(_OneLine())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+def leave_within(seconds: float, code: int) -> None:
+    """Threads may wait for longer, for a lock, a line or a reader; what was acknowledged is stored by now."""
+    last = threading.Timer(seconds, os._exit, (code,))
+    last.daemon = True
+    last.start()

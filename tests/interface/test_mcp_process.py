@@ -1,0 +1,268 @@
+"""How a server over pipes starts, ends, and keeps its output to the protocol."""
+
+import contextlib
+import io
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import apsw
+import pytest
+from complaint import complaint
+from sample import contents, fill
+
+import satchel
+from conftest import clean_environment
+from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, tool_call
+from satchel import cli
+from satchel.mcp import stdio
+from satchel.mcp.desk import Desk
+from satchel.mcp.lines import IncomingLines, OutgoingLines, Traffic
+from satchel.specs import Specs
+
+Refusal = Callable[..., str]
+
+LAST_SECONDS = 5.0
+PIPE_SIZE = 65_536
+
+
+@pytest.fixture
+def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refusal:
+    """The one line with which `satchel mcp OPTIONS…` refuses to start."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SATCHEL_DB", "notes.db")
+    monkeypatch.setattr(stdio, "serve_stdio", lambda *_: pytest.fail("it serves"))
+
+    def refuse(*options: str) -> str:
+        code = cli.run(["mcp", *options])
+        printed = capsys.readouterr()
+        done = subprocess.CompletedProcess(options, code, printed.out, printed.err)
+        assert code in (1, 2)
+        return complaint(done, code=code)
+
+    return refuse
+
+
+def test_it_ends_when_standard_input_closes(tmp_path: Path):
+    with Pipe(tmp_path) as server:
+        server.call("mem_save", text="The last thing said.")
+        code, seconds = server.hang_up()
+        assert code == 0
+        assert seconds < LAST_SECONDS
+        assert server.errors == ""
+
+
+def test_a_client_that_leaves_before_it_says_anything_is_no_trouble(tmp_path: Path):
+    with Pipe(tmp_path, greets=False) as server:
+        assert server.hang_up()[0] == 0
+        assert server.errors == ""
+        assert server.lines == []
+
+
+def test_a_store_that_is_closed_while_all_is_made_ready_is_no_trouble(path: Path):
+    bag = satchel.open(path)
+    bag.close()
+    with pytest.raises(satchel.StoreError):
+        bag.warm_up()
+    stdio._warm_up(Desk(bag, Specs(path.parent)))
+
+
+def test_what_was_asked_before_standard_input_closed_is_answered(tmp_path: Path, path: Path):
+    with Pipe(tmp_path) as server:
+        server.send(*(tool_call(1000 + number, "mem_save", text=f"note {number}") for number in range(200)))
+        code, _ = server.hang_up()
+        assert code == 0
+        answers = [server.answers[1000 + number] for number in range(200)]
+    saved = {answer["result"]["structuredContent"]["id"] for answer in answers}
+    assert len(saved) == 200
+    with satchel.open(path) as bag:
+        assert {memory.id for memory in bag.recent(limit=300)} == saved
+
+
+def test_a_store_that_is_locked_does_not_hold_up_the_end(tmp_path: Path, path: Path):
+    """With more calls waiting than there are threads, so that none is left to read or write."""
+    with Pipe(tmp_path) as server:
+        first = server.call("mem_save", text="before")["structuredContent"]["id"]
+        with lock_held(path):
+            server.send(*(tool_call(1000 + number, "mem_save", text="never") for number in range(100)))
+            code, seconds = server.hang_up()
+        assert code == 0
+        assert seconds < LAST_SECONDS
+        assert [answer for answer in server.answers.values() if answer["id"] >= 1000 and "result" in answer] == []
+    with satchel.open(path) as bag:
+        assert [memory.id for memory in bag.recent()] == [first]
+        assert [check for check in bag.checks() if check.state != "ok"] == []
+
+
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_at_once_even_while_the_store_is_locked(tmp_path: Path, path: Path, number, expected):
+    with Pipe(tmp_path) as server:
+        saved = server.call("mem_save", text="before")["structuredContent"]["id"]
+        with lock_held(path):
+            server.start("mem_save", text="never")
+            server.answer(server.ask("ping", {}))
+            code, seconds = server.signalled(number)
+        assert code == expected
+        assert seconds < LAST_SECONDS
+        assert server.errors.strip() in ("", "satchel: stopped")
+    with satchel.open(path) as bag:
+        assert [memory.id for memory in bag.recent()] == [saved]
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path):
+    with Pipe(tmp_path, reads=False, greets=False) as server:
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+        server.ask("initialize", HELLO)
+        # Its standard input stays open.
+        assert server.ended()[0] == 1
+        assert server.errors == ""
+
+
+def test_a_client_that_no_longer_reads_does_not_hold_up_the_end(tmp_path: Path):
+    with Pipe(tmp_path, reads=False, greets=False) as server:
+        server.ask("initialize", HELLO)
+        server.ask("tools/list", {})
+        assert server.process.stdout is not None
+        lengths = [len(server.process.stdout.readline()) for _ in range(2)]
+        for _ in range(2 * PIPE_SIZE // lengths[1]):
+            server.ask("tools/list", {})
+        code, seconds = server.hang_up()
+        assert code == 0
+        assert seconds < LAST_SECONDS
+        assert server.errors == ""
+
+
+def test_a_cancelled_call_is_not_waited_for_at_the_end():
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+    lines = tool_call(7, "mem_save", text="never mind") + b"\n" + json.dumps(cancelled).encode() + b"\n"
+
+    async def all_read() -> bool:
+        traffic = Traffic()
+        outgoing = OutgoingLines(io.BytesIO(), traffic)
+        with anyio.move_on_after(2) as patience:
+            async for _ in IncomingLines(io.BytesIO(lines), outgoing, traffic, at_end=lambda: None):
+                pass
+        return not patience.cancelled_caught
+
+    assert anyio.run(all_read)
+
+
+STRAY = """
+import os, subprocess, sys, warnings
+import anyio
+
+serve = anyio.run
+
+def run(work):
+    print("stray words")
+    sys.stdout.flush()
+    os.write(1, b"stray bytes\\n")
+    subprocess.run(["sh", "-c", "echo stray child; cat"], check=True)
+    warnings.warn("a stray warning")
+    return serve(work)
+
+anyio.run = run
+"""
+
+
+def test_whatever_libraries_print_and_read_does_not_touch_the_protocol(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(STRAY)
+    with Pipe(
+        tmp_path,
+        python=["-X", "importtime", "-X", "dev", "-W", "always"],
+        PYTHONPATH=str(tmp_path),
+        SATCHEL_DEBUG="1",
+    ) as server:
+        server.call("mem_save", text="Quinces ripen in October.")
+        assert "Quinces" in server.call("mem_search", query="quinces")["content"][0]["text"]
+        refused = server.answer(server.start("mem_search", query=5))["result"]
+        assert refused["content"][0]["text"] == "query must be a string, not int"
+        assert server.hang_up()[0] == 0
+        for stray in ("stray words", "stray bytes", "stray child", "a stray warning", "import time:"):
+            assert stray in server.errors
+        assert len(server.lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--tools nonsense", "there is no tool 'nonsense'"),
+        ("--tools core,mem_stats", "there is no tool 'core'"),
+        ("--tools=", "there is no tool ''"),
+        ("--db .", "is a folder"),
+        ("--db nowhere/notes.db", "nowhere does not exist"),
+        ("--db=", "--db is empty"),
+        ("--root nowhere", "'nowhere' is not a folder"),
+        ("--root notes.txt", "'notes.txt' is not a folder"),
+        ("--specs ../x", "'../x' is not inside the project"),
+        ("--specs /etc", "'/etc' is not inside the project"),
+        ("--most-tokens 0", "--most-tokens 0 is too few"),
+        ("--most-tokens -5", "--most-tokens -5 is too few"),
+        ("--most-tokens many", "'many' is not a valid integer"),
+        ("--counter nonsense", "unknown counter 'nonsense'"),
+        ("--embedder nonsense", "nonsense"),
+        ("--project=", "--project is blank"),
+        ("nonsense", "No such command 'nonsense'"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line_and_nothing_is_made(
+    refusal: Refusal, tmp_path: Path, options, words
+):
+    (tmp_path / "notes.txt").write_text("not a folder")
+    assert words in refusal(*options.split())
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"no longer a store" * 5000)
+
+
+def newer(path: Path) -> None:
+    fill(path)
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.pragma("user_version", db.pragma("user_version") + 1)
+
+
+def foreign(path: Path) -> None:
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.execute("CREATE TABLE receipt (id)")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"), [(damaged, "damaged or not a Satchel store"), (newer, "newer"), (foreign, "not")]
+)
+def test_a_store_that_cannot_be_served_is_reported_and_not_changed(
+    refusal: Refusal, path: Path, spoil: Callable[[Path], None], words: str
+):
+    spoil(path)
+    before = path.read_bytes()
+    assert words in refusal()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_is_closed_from_the_start_is_foreseen(path: Path, tmp_path: Path, closed: str):
+    """The others are files, which do as well as pipes."""
+    fill(path)
+    before = contents(path)
+    asked = tmp_path / "asked.jsonl"
+    asked.write_bytes(request(1, "initialize", HELLO) + b"\n\n" + tool_call(2, "mem_stats"))
+    done = subprocess.run(
+        ["sh", "-c", f"exec {SATCHEL} mcp < asked.jsonl {closed}"],
+        capture_output=True,
+        timeout=LONGEST_WAIT,
+        cwd=tmp_path,
+        env=clean_environment(tmp_path),
+    )
+    answered = [json.loads(line)["id"] for line in done.stdout.splitlines()]
+    if closed == "2>&-":
+        assert (done.returncode, answered) == (0, [1, 2])
+    elif closed == "<&-":
+        assert (done.returncode, answered, done.stderr) == (0, [], b"")
+    else:
+        assert (done.returncode, done.stderr) == (1, b"satchel: output: Bad file descriptor\n")
+    assert contents(path) == before
