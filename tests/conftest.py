@@ -21,7 +21,7 @@ settings.register_profile("satchel", deadline=None, derandomize=True)
 settings.load_profile("satchel")
 
 # So that a failing assertion in a support module shows its values, as one in a test does.
-pytest.register_assert_rewrite("complaint", "in_step", "operations", "samples")
+pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations", "samples")
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]

@@ -10,7 +10,6 @@ from satchel.mcp.catalog import TOOLS
 __all__ = ["Line", "nonsense"]
 
 DEEP = "[" * 5000 + "]" * 5000
-LONG = "ab cd " * 175_000
 RTL = "\u202eזיכרון ذاكرة\u2066 \u200f"
 ODD_STRINGS: list[Callable[[], str]] = [
     lambda: "",
@@ -117,7 +116,8 @@ def _odd_argument(chance: random.Random, number: int, ids: list[str]) -> Line:
     value: Any = chance.choice([None, *ODD_NUMBERS, *ODD_STRINGS, *ODD_STRINGS])
     value = value() if callable(value) else value
     if chance.random() < 0.2:
-        value = [value] * chance.choice((1, 3, 12_000 if len(str(value)) < 50 else 3))
+        many = chance.random() < 0.05 and len(str(value)) < 50
+        value = [value] * (12_000 if many else chance.choice((1, 3)))
     sent = _call(number, tool, _arguments(chance, tool, ids) | {name: value})
     return Line(sent, f"{tool} {name}={value!r:.60}", number, wrong=False)
 

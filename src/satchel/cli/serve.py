@@ -59,6 +59,8 @@ def mcp_command(
         raise InputError(f"--most-tokens {most_tokens} is too few; give 1 or more")
     chosen = chosen_tools(tools)
     reader = Specs(root, folder=specs)
+    if address is None and (token_file is not None or allow_host):
+        raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
     if address is not None:
         from satchel.mcp.web import check_reach, find_token, parse_address, serve_http
 

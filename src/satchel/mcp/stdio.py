@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
+from typing import BinaryIO
 
 import anyio
 from mcp.server.stdio import stdio_server
@@ -40,6 +42,7 @@ def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
         incoming = IncomingLines(reading, outgoing, traffic, at_end=partial(leave_within, LAST_SECONDS, 0))
         with outgoing.readable:
             async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
+                threading.Thread(target=_watch, args=(reading,), daemon=True).start()
                 # While the client says hello.
                 threading.Thread(target=_warm_up, args=(desk,), daemon=True).start()
                 await server.run(messages, answers, server.create_initialization_options())
@@ -54,6 +57,15 @@ def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
     except OSError:
         leave_within(INTERRUPTED_SECONDS, 1)
         raise
+
+
+def _watch(reading: BinaryIO) -> None:
+    """Leave in time also where lines are left to be read: an answer that nobody reads holds them up."""
+    if hasattr(select, "poll"):
+        end = select.poll()
+        end.register(reading, 0)
+        end.poll()
+        leave_within(LAST_SECONDS, 0)
 
 
 def _warm_up(desk: Desk) -> None:
