@@ -33,7 +33,9 @@ def clients() -> Iterator[str]:
 def tools() -> Iterator[str]:
     costs = {name: count_tokens(as_json(tool.definition)) for name, tool in TOOLS.items()}
     told = count_tokens(INSTRUCTIONS)
-    total, core = sum(costs.values()) + told, sum(costs[name] for name in CORE) + told
+    total, core = (
+        told + count_tokens(as_json([TOOLS[name].definition for name in names])) for names in (TOOLS, CORE)
+    )
     yield (
         f"All definitions and the instructions cost {total:,} tokens of `o200k_base`; with `--tools core` "
         f"({', '.join(f'`{name}`' for name in CORE)}) {core:,}.\n"

@@ -1,5 +1,6 @@
 """The command that serves: mcp, and its set-up."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ from click.core import ParameterSource
 
 from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
 from satchel.cli.options import embedder_option, open_store_for, scope_options, store_options
+from satchel.cli.output import note
 from satchel.errors import InputError
 
 __all__ = ["mcp_command"]
@@ -71,6 +73,8 @@ def mcp_command(
         if address is None:
             from satchel.mcp.stdio import serve_stdio
 
+            if sys.stdin is not None and sys.stdin.isatty():
+                note("this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this")
             serve_stdio(desk, chosen)
         else:
             serve_http(desk, chosen, listen, token=token, allowed_hosts=allow_host)
