@@ -13,6 +13,7 @@ import apsw
 import pytest
 from complaint import complaint
 from sample import contents, fill
+from terminal import on_a_terminal
 
 import satchel
 from conftest import clean_environment
@@ -52,6 +53,12 @@ def test_it_ends_when_standard_input_closes(tmp_path: Path):
         assert code == 0
         assert seconds < LAST_SECONDS
         assert server.errors == ""
+
+
+def test_whoever_starts_it_by_hand_is_told_what_it_waits_for(tmp_path: Path):
+    shown = on_a_terminal("mcp", folder=tmp_path, typed="\x04")
+    assert "this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this" in shown.screen
+    assert shown.returncode == 0
 
 
 def test_a_store_that_is_closed_while_all_is_made_ready_is_no_trouble(path: Path):
