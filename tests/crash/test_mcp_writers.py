@@ -15,7 +15,7 @@ from mcp_pipe import Pipe, tool_call
 NURSERY = Path(__file__).with_name("mcp_nursery.py")
 SERVERS = 8
 SAVES = 250
-KILLS = 12
+KILLS = 24
 SEED = 20261118
 
 
