@@ -182,3 +182,13 @@ def test_only_what_is_pinned_or_important_is_selected_where_that_is_asked_for(ba
     assert [memory.id for memory in bag._store.select(where, limit=9)] == [pinned.id]
     found = bag._store.select(Filter(important=True), limit=9)
     assert {memory.text for memory in found} == {important.text, "not here"}
+
+
+def test_a_snippet_of_a_text_of_one_passage_begins_with_what_matched(bag: Satchel):
+    before = "Berths are numbered from the north. " * 15
+    bag.add(before + "The pilot boards at the outer buoy.")
+    (hit,) = bag.search("Where does the pilot board?", detail="standard")
+    assert hit.passage in (None, (0, len(hit.memory.text)))
+    snippet = bag.search("Where does the pilot board?", detail="standard").entries[0]
+    assert "The pilot boards at the outer buoy." in snippet
+    assert len(snippet) < 400

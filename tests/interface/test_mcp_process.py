@@ -55,6 +55,16 @@ def test_it_ends_when_standard_input_closes(tmp_path: Path):
         assert server.errors == ""
 
 
+def test_with_text_only_what_is_read_has_no_structured_content_and_writes_still_have_it(tmp_path: Path):
+    with Pipe(tmp_path, "--text-only") as server:
+        assert (
+            server.call("mem_save", text="The pilot boards at the buoy.")["structuredContent"]["status"] == "saved"
+        )
+        read = server.call("mem_search", query="pilot")
+        assert "buoy" in read["content"][0]["text"]
+        assert "structuredContent" not in read
+
+
 def test_whoever_starts_it_by_hand_is_told_what_it_waits_for(tmp_path: Path):
     shown = on_a_terminal("mcp", folder=tmp_path, typed="\x04")
     assert "this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this" in shown.screen

@@ -161,6 +161,41 @@ def test_a_long_pinned_memory_comes_before_short_new_ones(bag: satchel.Satchel):
     assert block.facts_included > 1
 
 
+def test_the_detail_is_the_most_that_is_shown_of_a_memory(bag: satchel.Satchel):
+    long = "Keys are kept in a safe. " * 15 + "Rotation is done by the night shift. " + "More follows. " * 25
+    bag.add(long, title="Rotation of keys")
+    summary, standard, full = (
+        bag.context("Who does the rotation?", detail=detail, format="markdown").text
+        for detail in ("summary", "standard", "full")
+    )
+    assert "Rotation of keys" in summary
+    assert "night shift" not in summary
+    assert "Rotation is done by the night shift." in standard
+    assert len(standard) < 450
+    assert long.strip() in full
+
+
+def test_a_detail_that_is_none_is_refused(bag: satchel.Satchel):
+    with pytest.raises(satchel.InputError, match="unknown detail 'much'; known: summary, standard, full"):
+        bag.context(detail="much")
+
+
+def test_the_block_knows_how_many_there_would_be_with_room_for_all(stocked: satchel.Satchel):
+    everything = stocked.context("rotation", token_budget=None)
+    tight = stocked.context("rotation", token_budget=150)
+    assert (everything.facts_included, everything.facts_wanted, everything.complete) == (40, 40, True)
+    assert (tight.facts_wanted, tight.complete) == (40, False)
+    # What is said already was not left out for lack of room.
+    stocked.add("rotation 0 plain words about rotation.")
+    assert stocked.context("rotation", token_budget=None).facts_wanted == 40
+
+
+def test_the_pinned_can_be_listed_alone(bag: satchel.Satchel):
+    bag.add("new")
+    pinned = bag.add("kept", pinned=True)
+    assert bag.recent(pinned=True) == [pinned]
+
+
 def test_the_filters_of_a_search_narrow_a_context(stocked: satchel.Satchel):
     block = stocked.context("rotation", token_budget=None, tier="conversation")
     assert set(block.tier_breakdown) == {"conversation"}

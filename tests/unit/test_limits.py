@@ -30,7 +30,7 @@ def test_zero_is_a_limit_where_it_makes_sense():
     assert check_limit("0", name="before", least=0) == 0
 
 
-@pytest.mark.parametrize("given", [-0.1, 1.1, float("nan"), float("inf"), "0.5", None, True])
+@pytest.mark.parametrize("given", [-0.1, 1.1, float("nan"), float("inf"), 10**400, -(10**400), "0.5", None, True])
 def test_a_weight_outside_zero_to_one_is_refused(given):
     with pytest.raises(satchel.InputError, match="importance"):
         check_weight(given, name="importance")

@@ -2,9 +2,11 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import satchel
 from satchel import errors, memory
@@ -17,6 +19,18 @@ def test_every_exported_name_is_there_and_the_list_is_in_order():
     for name in satchel.__all__:
         assert getattr(satchel, name) is not None
     assert dir(satchel) == satchel.__all__
+
+
+def test_every_type_that_is_read_from_json_is_known_before_threads_ask_for_it():
+    """msgspec kills the process where two of them ask for the first time at once: decoders are made on import."""
+    known, converted = set(), set()
+    for file in Path(satchel.__file__).parent.rglob("*.py"):
+        code = file.read_text(encoding="utf-8")
+        assert not re.search(r"json\.decode\([^\n]*type=", code), file
+        converted |= set(re.findall(r"msgspec\.convert\([^\n]*, (\w+)\)", code))
+        for kinds in re.findall(r"^_KNOWN = \[.* in \((.*)\)\]", code, re.MULTILINE):
+            known |= set(kinds.split(", "))
+    assert converted == known == {"Record", "Relation"}
 
 
 def test_every_error_is_exported_and_says_when_to_catch_it():

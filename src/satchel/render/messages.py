@@ -43,9 +43,12 @@ class Messages:
         return [item for message in as_messages(text) for item in SYSTEM_PROMPT.parse(message["content"])]
 
 
+_read = msgspec.json.Decoder(list[dict[str, str]]).decode
+
+
 def as_messages(text: str) -> list[dict[str, str]]:
     """The messages that a block of this format holds, ready to be sent."""
-    return msgspec.json.decode(text, type=list[dict[str, str]])
+    return _read(text)
 
 
 def _escaped(heading: Heading) -> Heading:
