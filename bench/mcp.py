@@ -20,6 +20,7 @@ from bench.corpus import Corpus
 from bench.table import print_table
 from satchel.tokens import count_tokens
 
+SERVER = (str(Path(sys.executable).with_name("satchel")), "mcp")
 IMPORT = "import mcp.server.lowlevel, mcp.server.stdio"
 HELLO = {
     "protocolVersion": "2025-06-18",
@@ -31,10 +32,9 @@ HELLO = {
 class Pipe:
     """A server in a process of its own, spoken to as a client does, without a client's own cost."""
 
-    def __init__(self, *options: str) -> None:
-        command = str(Path(sys.executable).with_name("satchel"))
+    def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
-            [command, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         self._number = 0
         self.hello = self.ask("initialize", HELLO)
@@ -64,8 +64,8 @@ class Pipe:
             if answer.get("id") == self._number:
                 return answer["result"]
 
-    def search(self, query: str) -> Any:
-        return self.ask("tools/call", {"name": "mem_search", "arguments": {"query": query, "max_tokens": 800}})
+    def call(self, tool: str, **arguments: Any) -> Any:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     def _send(self, message: Mapping[str, Any]) -> None:
         assert self._process.stdin
@@ -81,20 +81,20 @@ def timed_import() -> float:
 
 def timed_start(path: str, query: str) -> float:
     started = time.perf_counter()
-    with Pipe("--db", path) as pipe:
-        pipe.search(query)
+    with Pipe(*SERVER, "--db", path) as pipe:
+        pipe.call("mem_search", query=query, max_tokens=800)
         return time.perf_counter() - started
 
 
 def timed_calls(path: str, queries: list[str]) -> tuple[float, float]:
     """The median of the library's and of the server's answers, by turns on one store."""
     library, piped = [], []
-    with satchel.open(path) as bag, Pipe("--db", path) as pipe:
+    with satchel.open(path) as bag, Pipe(*SERVER, "--db", path) as pipe:
         for number, query in enumerate(queries):
             started = time.perf_counter()
             bag.search(query, detail="standard", token_budget=800)
             between = time.perf_counter()
-            pipe.search(query)
+            pipe.call("mem_search", query=query, max_tokens=800)
             # The first ones load what the others find loaded.
             if number >= len(queries) // 10:
                 library.append(between - started)
@@ -104,7 +104,7 @@ def timed_calls(path: str, queries: list[str]) -> tuple[float, float]:
 
 def costs(*options: str) -> int:
     """The tokens of what a client puts into a model's window before any call."""
-    with Pipe("--db", ":memory:", *options) as pipe:
+    with Pipe(*SERVER, "--db", ":memory:", *options) as pipe:
         tools = pipe.ask("tools/list", {})["tools"]
         return count_tokens(json.dumps(tools, ensure_ascii=False, separators=(",", ":"))) + count_tokens(
             pipe.hello["instructions"]

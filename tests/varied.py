@@ -7,25 +7,12 @@ from pathlib import Path
 from random import Random
 
 from satchel import Satchel
+from satchel.fields import KINDS, TIERS
 
 __all__ = ["LOOK_ALIKES", "PROJECTS", "TOPICS", "fill_varied", "write_specs"]
 
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 PROJECTS = ("atlas", "boreal", "thesis & notes", "航海")
-KINDS = (
-    "observation",
-    "decision",
-    "pattern",
-    "error",
-    "fix",
-    "preference",
-    "fact",
-    "lesson",
-    "todo",
-    "prompt",
-    "summary",
-)
-TIERS = ("working", "conversation", "knowledge")
 TAGS = ("auth", "cron", "ui", "データ", "deep-sea")
 TOPICS = (
     "key rotation",

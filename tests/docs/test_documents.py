@@ -94,26 +94,27 @@ def test_every_file_and_target_that_a_document_names_exists(page: Path):
         assert (ROOT / "bench" / f"{module}.py").exists(), module
 
 
-def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
+def output_of(example: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples/demo.py")],
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=120,
+        [sys.executable, str(ROOT / "examples" / example)],
+        cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "Rotation of signing keys" in done.stdout
-    counted = re.search(r"^(\d+)  o200k_base", done.stdout, re.MULTILINE)
+    return done.stdout
+
+
+def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
+    printed = output_of("demo.py", tmp_path)
+    assert "Rotation of signing keys" in printed
+    counted = re.search(r"^(\d+)  o200k_base", printed, re.MULTILINE)
     assert counted is not None
     assert 0 < int(counted.group(1)) <= 300
-    assert "not-a-real-one" not in done.stdout
+    assert "not-a-real-one" not in printed
 
 
 def test_the_example_of_a_client_works(tmp_path: Path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples/mcp_client.py")],
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n📏 ~") == 3
+    printed = output_of("mcp_client.py", tmp_path)
+    assert printed.count("\n📏 ~") == 3
 
 
 def test_requirement_files_pin_versions_and_name_no_index():
