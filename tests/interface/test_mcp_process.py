@@ -149,6 +149,9 @@ def test_a_client_that_no_longer_reads_does_not_hold_up_the_end(tmp_path: Path):
 def test_lines_that_are_left_to_be_read_do_not_hold_up_the_end(tmp_path: Path):
     """Each is refused at once, and nobody reads the refusals."""
     with Pipe(tmp_path, reads=False, greets=False) as server:
+        server.send(b"x")
+        assert server.process.stdout is not None
+        assert b'"error"' in server.process.stdout.readline()
         server.send(*[b"x\n"] * (PIPE_SIZE // 40))
         code, seconds = server.hang_up()
         assert code == 0
