@@ -3,8 +3,9 @@
 SatchelError
 ├── InputError               the caller gave something that cannot be used
 │   ├── BudgetError          a token budget that is negative, fractional or not a number
-│   ├── UnknownIdError       no memory has this id or prefix
-│   └── AmbiguousIdError     several memories share this prefix
+│   ├── UnknownIdError       nothing has this id, prefix or handle
+│   ├── AmbiguousIdError     several memories share this prefix
+│   └── ExpiredError         what a handle or cursor stands for is no longer kept
 ├── EmbedderError            texts could not be turned into vectors
 └── StoreError               the store could not do what was asked
     ├── StoreFormatError     the file is not a Satchel store, or is damaged
@@ -18,6 +19,7 @@ __all__ = [
     "AmbiguousIdError",
     "BudgetError",
     "EmbedderError",
+    "ExpiredError",
     "InputError",
     "SatchelError",
     "StoreBusyError",
@@ -51,6 +53,10 @@ class UnknownIdError(InputError, KeyError):
 
 class AmbiguousIdError(InputError):
     """Catch this to ask for a longer prefix."""
+
+
+class ExpiredError(InputError):
+    """Catch this to call a tool again: its result was kept for a time, which is over."""
 
 
 class EmbedderError(SatchelError):

@@ -17,20 +17,30 @@ from satchel.store.contract import (
     Trace,
     TracedPassage,
 )
+from satchel.store.ledger import CATEGORIES, Books, Category, Content, Ledgers, Level, Posted, Role, TurnRow
 
 __all__ = [
+    "CATEGORIES",
+    "Books",
     "Candidate",
+    "Category",
     "Check",
+    "Content",
     "Embedded",
     "Embedding",
     "Filter",
+    "Ledgers",
+    "Level",
     "Link",
     "Match",
+    "Posted",
     "Record",
+    "Role",
     "Stats",
     "Store",
     "Trace",
     "TracedPassage",
+    "TurnRow",
     "open_store",
     "restore_store",
 ]

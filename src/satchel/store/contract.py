@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.memory import Change, Memory, Relation, Scope
 from satchel.parts import Part
+from satchel.store.ledger import Ledgers
 
 __all__ = [
     "Candidate",
@@ -151,6 +152,10 @@ class Store(Protocol):
     """One place where memories live. Safe to share between threads and between processes."""
 
     location: str
+
+    @property
+    def ledgers(self) -> Ledgers:
+        """The books of agents' sessions."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Make one transaction of all that this thread does inside; an error undoes it all."""

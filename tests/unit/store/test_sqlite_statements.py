@@ -8,6 +8,7 @@ import pytest
 from satchel.memory import Scope
 from satchel.store.contract import Embedding, Filter
 from satchel.store.sqlite.connection import connect
+from satchel.store.sqlite.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.rows import COLUMNS
@@ -43,6 +44,11 @@ def filled(name: str, where: str = WHERE) -> str:
         "near": "source",
         "far": "target",
     }
+    if name.startswith(("session", "entr")):
+        columns = SESSION_COLUMNS if name.startswith("session") else ENTRY_COLUMNS
+        places = columns.count(",") + (1 if name.startswith("session") else 3)
+        parts |= {"columns_of": columns, "marks": ", ".join("?" * places), "assignments": "turn = ?"}
+        parts["where"] = scope_sql(Scope(project="p"))[0]
     if name == "traces":
         parts["vectors"] = "LEFT JOIN vector_1 v ON v.passage = p.seq"
     wanted = {field for _, field, _, _ in string.Formatter().parse(_named()[name]) if field} - _FIXED.keys()
@@ -63,7 +69,7 @@ def scans(lines: list[str], table: str) -> list[str]:
 def test_every_statement_fits_the_schema(db: apsw.Connection, name):
     sql = filled(name)
     assert "{" not in sql
-    count = 3 if "?3" in sql else 1 if "?1" in sql else sql.count("?")
+    count = next((number for number in (3, 2, 1) if f"?{number}" in sql), sql.count("?"))
     assert db.execute(f"EXPLAIN {sql}", [None] * count).fetchall()
 
 
@@ -93,6 +99,14 @@ def test_a_missing_part_raises():
         ("clear_history", "INDEX history_memory (memory=?)"),
         ("delete_memory", "sqlite_autoindex_memory_1 (id=?)"),
         ("update_memory", "sqlite_autoindex_memory_1 (id=?)"),
+        ("session_exact", "INDEX session_name (org=? AND project=? AND user=? AND agent=? AND name=?)"),
+        ("session_by_id", "PRIMARY KEY (org=? AND id=?)"),
+        ("entry_by_handle", "INDEX entry_handle (org=? AND handle=?)"),
+        ("entries_held_in", "INDEX entry_held (org=? AND session=? AND category=?)"),
+        ("entries_held", "INDEX entry_held (org=? AND session=?)"),
+        ("content_get", "INDEX sqlite_autoindex_content_1 (org=? AND hash=?)"),
+        ("content_total", "COVERING INDEX content_age (org=?)"),
+        ("content_oldest", "INDEX content_age (org=?)"),
     ],
 )
 def test_a_lookup_goes_straight_to_its_row(db: apsw.Connection, name, index):

@@ -1,4 +1,4 @@
-"""The named statements of `queries.sql`."""
+"""The named statements of `queries.sql` and `ledger.sql`."""
 
 import re
 from functools import cache, lru_cache
@@ -24,7 +24,8 @@ def statement(name: str, **parts: str) -> str:
 
 @cache
 def _named() -> dict[str, str]:
-    text = Path(__file__).with_name("sql").joinpath("queries.sql").read_text(encoding="utf-8")
+    folder = Path(__file__).with_name("sql")
+    text = "".join((folder / name).read_text(encoding="utf-8") for name in ("queries.sql", "ledger.sql"))
     blocks = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {
         name: re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip()

@@ -27,6 +27,7 @@ from satchel.store.sqlite import index, lexical, reading, reembedding, tracing, 
 from satchel.store.sqlite.connection import connect, reading_errors, trust, waiting_at_most, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import refuse_newer
+from satchel.store.sqlite.ledgers import SqliteLedgers
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
 from satchel.store.sqlite.place import make_ready
 from satchel.store.sqlite.pool import Pool
@@ -52,6 +53,7 @@ class SqliteStore:
             self._readonly = make_ready(Path(self.location), create=create)
         self._uses = Uses()
         self._current = threading.local()
+        self.ledgers = SqliteLedgers(self._read, self._written)
         self._pool = Pool(self._connect, limit=1 if in_memory else CONNECTIONS)
         try:
             with self._pool.connection() as db:
@@ -286,6 +288,17 @@ class SqliteStore:
             if outer is None and getattr(self._current, "purged", False):
                 self._current.purged = False
                 _empty_log(db)
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[apsw.Connection]:
+        """For writes of one statement: inside a transaction it needs no savepoint of its own."""
+        outer: apsw.Connection | None = getattr(self._current, "connection", None)
+        if outer is not None and outer.in_transaction:
+            with reading_errors(self.location):
+                yield outer
+        else:
+            with self._write() as db:
+                yield db
 
     def _refuse_inside_transaction(self, what: str) -> None:
         if getattr(self._current, "connection", None) is not None:

@@ -1,0 +1,181 @@
+"""The books of sessions in SQLite."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+import apsw
+import msgspec
+
+from satchel.memory import Scope
+from satchel.store.ledger import Books, Category, Content, Posted, TurnRow
+from satchel.store.sqlite.rows import from_micros, micros, scope_columns
+from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.where import scope_sql
+
+__all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "SqliteLedgers"]
+
+_SCOPE = ("org", "project", "user", "agent")
+_OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
+_OF_ENTRY = Posted.__struct_fields__
+SESSION_COLUMNS = ", ".join((*_SCOPE, *_OF_BOOKS))
+ENTRY_COLUMNS = ", ".join(_OF_ENTRY)
+_TIMES = frozenset({"at", "created_at", "updated_at"})
+_TRUTHS = frozenset({"pinned", "error"})
+
+Connected = Callable[[], AbstractContextManager[apsw.Connection]]
+
+
+class SqliteLedgers:
+    """Fulfils the `Ledgers` contract with the connections of a store."""
+
+    def __init__(self, read: Connected, write: Connected) -> None:
+        self._read = read
+        self._write = write
+
+    def open(self, fresh: Books) -> Books:
+        scope = scope_columns(fresh.scope)[:4]
+        if (found := self._exact(scope, fresh.name)) is not None:
+            return found
+        values = (*scope, *(_stored(name, getattr(fresh, name)) for name in _OF_BOOKS))
+        with self._write() as db:
+            db.execute(statement("session_insert", columns_of=SESSION_COLUMNS, marks=_marks(len(values))), values)
+            # Another process may have been faster.
+            held = self._exact(scope, fresh.name)
+        return held or fresh
+
+    def find(self, scope: Scope, name: str) -> Books | None:
+        where, values = scope_sql(msgspec.structs.replace(scope, session=None))
+        sql = statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
+        with self._read() as db:
+            row = db.execute(sql, (*values, name)).fetchone()
+        return None if row is None else _books(row)
+
+    def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
+        where, values = scope_sql(msgspec.structs.replace(scope, session=None))
+        with self._read() as db:
+            rows = db.execute(statement("session_list", columns_of=SESSION_COLUMNS, where=where), (*values, limit))
+            return [_books(row) for row in rows]
+
+    def books(self, org: str, session: str) -> Books | None:
+        with self._read() as db:
+            row = db.execute(statement("session_by_id", columns_of=SESSION_COLUMNS), (org, session)).fetchone()
+        return None if row is None else _books(row)
+
+    def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
+        with self._write() as db:
+            values = (*(_stored(name, value) for name, value in changes.items()), org, session)
+            db.execute(statement("session_update", assignments=_assignments(changes)), values)
+
+    def post(self, org: str, session: str, entry: Posted) -> None:
+        values = (org, session, *(_stored(name, getattr(entry, name)) for name in _OF_ENTRY))
+        with self._write() as db:
+            db.execute(statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=_marks(len(values))), values)
+
+    def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
+        chosen = msgspec.json.encode(seqs).decode()
+        values = (*(_stored(name, value) for name, value in changes.items()), org, session, chosen)
+        with self._write() as db:
+            db.execute(statement("entry_update", assignments=_assignments(changes)), values)
+
+    def held(self, org: str, session: str, category: Category | None = None) -> list[Posted]:
+        if category is None:
+            return self._entries("entries_held", (org, session))
+        return self._entries("entries_held_in", (org, session, category))
+
+    def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
+        return self._entries("entries_results", (org, session, limit))
+
+    def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
+        with self._read() as db:
+            row = db.execute(statement("entry_by_handle", columns_of=ENTRY_COLUMNS), (org, handle)).fetchone()
+        return None if row is None else (row[0], _entry(row[1:]))
+
+    def keep(self, org: str, content: Content, moment: datetime) -> None:
+        with self._write() as db:
+            db.execute(statement("content_touch"), (micros(moment), org, content.hash))
+            if not db.changes():
+                size = len(content.data)
+                values = (org, content.hash, micros(moment), size, content.codec, content.data)
+                db.execute(statement("content_insert"), values)
+
+    def content(self, org: str, hash: bytes) -> Content | None:
+        with self._read() as db:
+            row = db.execute(statement("content_get"), (org, hash)).fetchone()
+        return None if row is None else Content(*row)
+
+    def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
+        with self._write() as db:
+            db.execute(statement("content_expire"), (org, micros(before)))
+            dropped = db.changes()
+            over = db.execute(statement("content_total"), (org,)).get - most_bytes
+            if over <= 0:
+                return dropped
+            going = []
+            for hash, size in db.execute(statement("content_oldest"), (org,)):
+                if over <= 0:
+                    break
+                going.append((org, hash))
+                over -= size
+            db.executemany(statement("content_delete"), going)
+            return dropped + len(going)
+
+    def content_bytes(self, org: str) -> int:
+        with self._read() as db:
+            return int(db.execute(statement("content_total"), (org,)).get)
+
+    def end_turn(self, org: str, session: str, row: TurnRow) -> None:
+        with self._write() as db:
+            db.execute(statement("turn_end"), (org, session, row.number, micros(row.at), *row[2:]))
+
+    def turns(self, org: str, session: str) -> list[TurnRow]:
+        with self._read() as db:
+            return [
+                TurnRow(number, from_micros(at), *counts)
+                for number, at, *counts in db.execute(statement("turn_list"), (org, session))
+            ]
+
+    def remove(self, org: str, session: str) -> None:
+        with self._write() as db:
+            db.execute(statement("content_unshared"), (org, session))
+            db.execute(statement("session_delete"), (org, session))
+
+    def _exact(self, scope: tuple[str, ...], name: str) -> Books | None:
+        with self._read() as db:
+            row = db.execute(statement("session_exact", columns_of=SESSION_COLUMNS), (*scope, name)).fetchone()
+        return None if row is None else _books(row)
+
+    def _entries(self, name: str, values: tuple[Any, ...]) -> list[Posted]:
+        with self._read() as db:
+            return [_entry(row) for row in db.execute(statement(name, columns_of=ENTRY_COLUMNS), values)]
+
+
+def _stored(name: str, value: Any) -> Any:
+    if name in _TIMES:
+        return micros(value)
+    return int(value) if name in _TRUTHS else value
+
+
+def _books(row: Sequence[Any]) -> Books:
+    org, project, user, agent = row[: len(_SCOPE)]
+    scope = Scope(org=org, project=project or None, user=user or None, agent=agent or None)
+    fields = dict(zip(_OF_BOOKS, row[len(_SCOPE) :], strict=True))
+    for name in ("created_at", "updated_at"):
+        fields[name] = from_micros(fields[name])
+    return Books(scope=scope, **fields)
+
+
+def _entry(row: Sequence[Any]) -> Posted:
+    fields = dict(zip(_OF_ENTRY, row, strict=True))
+    fields["at"] = from_micros(fields["at"])
+    fields["pinned"], fields["error"] = bool(fields["pinned"]), bool(fields["error"])
+    return Posted(**fields)
+
+
+def _marks(number: int) -> str:
+    return ", ".join("?" * number)
+
+
+def _assignments(changes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = ?" for name in changes)
