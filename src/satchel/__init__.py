@@ -9,13 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.aio import AsyncSatchel, aopen
+    from satchel.aio import AsyncSatchel, AsyncSession, aopen
     from satchel.bag import Satchel, open, restore
     from satchel.blocks import ContextBlock
+    from satchel.budget import Budget, Session, Shown
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
         EmbedderError,
+        ExpiredError,
         InputError,
         SatchelError,
         StoreBusyError,
@@ -40,6 +42,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AmbiguousIdError",
     "AsyncSatchel",
+    "AsyncSession",
+    "Budget",
     "BudgetError",
     "Change",
     "Check",
@@ -49,6 +53,7 @@ __all__ = [
     "Cut",
     "Draft",
     "EmbedderError",
+    "ExpiredError",
     "Hit",
     "Hits",
     "Imported",
@@ -60,6 +65,8 @@ __all__ = [
     "Satchel",
     "SatchelError",
     "Scope",
+    "Session",
+    "Shown",
     "Stats",
     "StoreBusyError",
     "StoreError",
@@ -82,7 +89,8 @@ __all__ = [
 
 # Imported when first used: `satchel --version` needs none of it.
 _HOMES = {
-    "aio": ("AsyncSatchel", "aopen"),
+    "aio": ("AsyncSatchel", "AsyncSession", "aopen"),
+    "budget": ("Budget", "Session", "Shown"),
     "bag": ("Satchel", "open", "restore"),
     "loose": ("fit",),
     "memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),

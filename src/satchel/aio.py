@@ -1,4 +1,4 @@
-"""The async twin of `Satchel`: the same methods, each run in a thread."""
+"""The async twins of `Satchel` and `Session`: the same methods, each run in a thread."""
 
 import asyncio
 import functools
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from satchel.bag import Satchel
 from satchel.bag import open as open_bag
+from satchel.budget import Session
 from satchel.embed import Embedder
 from satchel.tokens import DEFAULT_COUNTER, Counter
 
-__all__ = ["AsyncSatchel", "aopen"]
+__all__ = ["AsyncSatchel", "AsyncSession", "aopen"]
 
 Result = TypeVar("Result")
 
@@ -63,18 +64,37 @@ class AsyncSatchel:
         def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
+class AsyncSession:
+    """Awaits what `Session` does."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.name = session.name
+
+    async def run(self, work: Callable[[Session], Result]) -> Result:
+        """Several calls in one thread."""
+        return await asyncio.to_thread(work, self.session)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
 def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    async def twin(self: AsyncSatchel, *args: Any, **options: Any) -> Any:
-        def call() -> Any:
-            result = method(self.bag, *args, **options)
+    async def twin(self: AsyncSatchel | AsyncSession, *args: Any, **options: Any) -> Any:
+        def call(one: Satchel | Session) -> Any:
+            result = method(one, *args, **options)
+            if isinstance(result, Session):
+                return AsyncSession(result)
             return list(result) if isinstance(result, Iterator) else result
 
-        return await asyncio.to_thread(call)
+        return await self.run(call)
 
     return twin
 
 
-for _name, _method in inspect.getmembers(Satchel, inspect.isfunction):
-    if not _name.startswith("_") and _name not in _NOT_AWAITED:
-        setattr(AsyncSatchel, _name, _awaited(_method))
+for _twin, _one in ((AsyncSatchel, Satchel), (AsyncSession, Session)):
+    for _name, _method in inspect.getmembers(_one, inspect.isfunction):
+        if not _name.startswith("_") and _name not in _NOT_AWAITED:
+            setattr(_twin, _name, _awaited(_method))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import msgspec
 
@@ -32,6 +32,10 @@ from satchel.results import Hits, Timeline, fitted_hits
 from satchel.store import Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
+
+# The books of sessions are imported where they are used: a search that starts cold does not need them.
+if TYPE_CHECKING:
+    from satchel.budget import Budget, Hints, Holds, Session
 
 __all__ = ["Satchel", "open", "restore"]
 
@@ -264,6 +268,51 @@ class Satchel(Keeper):
     def stats(self) -> Stats:
         """Counts of what this view holds, whatever its status."""
         return self._store.stats(filter_for(self.scope, everything=True), utc_now())
+
+    def session(
+        self,
+        name: str,
+        *,
+        budget: "Budget | None" = None,
+        model: str | None = None,
+        hints: "Hints" = "footer",
+        holds: "Holds | None" = None,
+    ) -> "Session":
+        """The books of an agent's session, by its name; begun if there are none, else opened as they were left.
+
+        Without a budget a new session takes the one of `model`, of the environment, of the settings' file, or the
+        default. With `holds="whole"` earlier results are not made into digests, since the caller keeps them.
+        """
+        from satchel.budget import open_session
+
+        return open_session(
+            self._store,
+            self.scope,
+            name,
+            counter=self.counter,
+            budget=budget,
+            model=model,
+            hints=hints,
+            holds=holds,
+        )
+
+    def sessions(self, *, limit: int = 20) -> list[dict[str, Any]]:
+        """The state of the sessions in this view, those changed last first."""
+        from satchel.budget import session_states
+
+        return session_states(self._store, self.scope, limit=limit)
+
+    def find_session(self, name: str) -> "Session":
+        """The books of a session that is there; in a view that spans several of the name, the one changed last."""
+        from satchel.budget import find_session
+
+        return find_session(self._store, self.scope, name, counter=self.counter)
+
+    def forget_session(self, name: str) -> None:
+        """Remove a session with all that it kept; its handles are gone."""
+        from satchel.budget import remove_session
+
+        remove_session(self._store, self.scope, name)
 
     def warm_up(self) -> None:
         """Load what the first search and the first count need, which takes longer than they do."""

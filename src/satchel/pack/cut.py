@@ -12,7 +12,7 @@ from satchel.errors import InputError
 from satchel.limits import check_budget
 from satchel.passages import continues, sentences
 
-__all__ = ["ELLIPSIS", "Cut", "Price", "cut", "first_character", "truncate"]
+__all__ = ["ELLIPSIS", "Bracket", "Cut", "Price", "cut", "first_character", "narrowed", "truncate"]
 
 ELLIPSIS = " …"
 
@@ -79,7 +79,7 @@ def cut(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, enough:
         (_word_ends, min(enough, _ENOUGH_FOR_A_WORD)),
         (_character_ends, 0.0),
     ):
-        bracket = _narrowed(bracket, ends(text, bracket), price_at, room)
+        bracket = narrowed(bracket, ends(text, bracket), price_at, room)
         if bracket.fits and bracket.spent >= share * room:
             break
     return text[: bracket.fits]
@@ -94,7 +94,7 @@ def first_character(text: str) -> str:
     return "" if first[-1:].isspace() else first
 
 
-class _Bracket(NamedTuple):
+class Bracket(NamedTuple):
     """An end of a beginning that fits and a later one that does not, with the price of each."""
 
     fits: int
@@ -103,21 +103,21 @@ class _Bracket(NamedTuple):
     excess: int
 
 
-def _first_bracket(text: str, price_at: Callable[[int], int], room: int) -> _Bracket:
+def _first_bracket(text: str, price_at: Callable[[int], int], room: int) -> Bracket:
     """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
     end = _FIRST_REACH * room
     while end < len(text):
         if (cost := price_at(end)) > room:
-            return _Bracket(0, 0, end, cost)
+            return Bracket(0, 0, end, cost)
         end *= 2
     end = len(text.rstrip())
     cost = price_at(end)
     if cost <= room and (end == len(text) or not continues(text, end)):
-        return _Bracket(end, cost, end, room + 1)
-    return _Bracket(0, 0, end, max(cost, room + 1))
+        return Bracket(end, cost, end, room + 1)
+    return Bracket(0, 0, end, max(cost, room + 1))
 
 
-def _narrowed(bracket: _Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> _Bracket:
+def narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> Bracket:
     """The same bracket with neighbouring ends.
 
     The price is nearly linear in the length, so the next end to try is where the room would be used up;
@@ -137,21 +137,21 @@ def _narrowed(bracket: _Bracket, ends: Sequence[int], price_at: Callable[[int], 
             fits, spent, first = ends[middle], cost, middle + 1
         else:
             over, excess, last = ends[middle], cost, middle
-    return _Bracket(fits, spent, over, excess)
+    return Bracket(fits, spent, over, excess)
 
 
-def _sentence_ends(text: str, within: _Bracket) -> list[int]:
+def _sentence_ends(text: str, within: Bracket) -> list[int]:
     # The last is where the text was cut off for the search.
     found = [end for _, end in sentences(text[: within.over])[:-1]]
     return [end for end in found if end > within.fits and _ends_character(text, end)]
 
 
-def _word_ends(text: str, within: _Bracket) -> list[int]:
+def _word_ends(text: str, within: Bracket) -> list[int]:
     found = (match.start() for match in _WORD_END.finditer(text, within.fits + 1, within.over))
     return [end for end in found if _ends_character(text, end)]
 
 
-def _character_ends(text: str, within: _Bracket) -> list[int]:
+def _character_ends(text: str, within: Bracket) -> list[int]:
     return [end for end in range(within.fits + 1, within.over) if _ends_character(text, end)]
 
 

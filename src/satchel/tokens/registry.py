@@ -7,7 +7,7 @@ from satchel.tokens.heuristic import HEURISTICS
 from satchel.tokens.models import COUNTER_OF_MODEL, spelling, without_provider
 from satchel.tokens.vocabulary import VOCABULARIES
 
-__all__ = ["DEFAULT_COUNTER", "counter", "known_counters"]
+__all__ = ["DEFAULT_COUNTER", "begins_with", "counter", "known_counters"]
 
 DEFAULT_COUNTER = "o200k_base"
 
@@ -27,7 +27,7 @@ def counter(name: str | Counter) -> Counter:
     if found is not None:
         return found
     model = spelling(without_provider(name))
-    row = next((row for row in _LONGEST_FIRST if _begins_with(row, model)), None)
+    row = next((row for row in _LONGEST_FIRST if begins_with(row, model)), None)
     if row is None:
         raise InputError(_unknown(name, model))
     target = _MODELS[row]
@@ -44,7 +44,7 @@ def known_counters() -> list[str]:
     return sorted(_COUNTERS)
 
 
-def _begins_with(row: str, model: str) -> bool:
+def begins_with(row: str, model: str) -> bool:
     if not model.startswith(row):
         return False
     rest = model[len(row) :]

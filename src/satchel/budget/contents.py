@@ -1,0 +1,56 @@
+"""What was said as bytes, packed for the store and back."""
+
+import zlib
+from hashlib import blake2b
+from typing import Any
+
+from satchel.errors import InputError, StoreFormatError
+from satchel.render.as_json import as_json
+from satchel.store import Content
+
+__all__ = ["Said", "packed", "said", "unpacked"]
+
+# Below this, packing saves less than its own overhead.
+_WORTH_PACKING = 200
+
+Said = str | bytes
+
+
+def said(output: Any) -> Said:
+    """An output as text, or as bytes where they are not UTF-8; anything but these as JSON."""
+    if isinstance(output, bytearray | memoryview):
+        output = bytes(output)
+    if isinstance(output, bytes):
+        try:
+            return output.decode("utf-8")
+        except UnicodeDecodeError:
+            return output
+    if isinstance(output, str):
+        return output
+    try:
+        return as_json(output)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"an output is a text, bytes or JSON, not {type(output).__name__}: {error}") from error
+
+
+def packed(whole: Said) -> Content:
+    # A lone surrogate, which JSON can spell, comes back as it was.
+    data = whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")
+    name = blake2b(data, digest_size=16).digest()
+    if len(data) >= _WORTH_PACKING:
+        small = zlib.compress(data, 1)
+        if len(small) < len(data):
+            return Content(name, "zlib", small)
+    return Content(name, "plain", data)
+
+
+def unpacked(content: Content) -> bytes:
+    """The very bytes that were packed."""
+    if content.codec == "plain":
+        return content.data
+    try:
+        return zlib.decompress(content.data)
+    except zlib.error as error:
+        raise StoreFormatError(
+            f"a stored result is damaged: {error}; `satchel doctor` looks at the file"
+        ) from error

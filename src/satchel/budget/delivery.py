@@ -1,0 +1,110 @@
+"""A result on its way out: whole if it fits its allocation, else the next page of it, with the note below."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from satchel.budget.cursors import cursor_to
+from satchel.budget.notes import binary_note, noted
+from satchel.budget.pages import page_stop
+from satchel.budget.records import Measure
+from satchel.budget.shown import Shown
+
+__all__ = ["Parcel", "delivered", "delivered_bytes"]
+
+Count = Callable[[str], int]
+
+
+class Parcel(NamedTuple):
+    """What is known of a result before a page of it is made."""
+
+    text: str
+    handle: str
+    shape: str
+    measure: Measure
+    total_tokens: int
+    size: int
+    secret: bytes
+
+
+def delivered(parcel: Parcel, start: int, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
+    """The page that starts at a character; `left` is what the session has left, which the note says."""
+    text = parcel.text
+    room = allocation
+    while True:
+        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
+        made = _made(parcel, start, stop, allocation=allocation, left=left, hints=hints, count=count)
+        over = made.token_count - allocation
+        if over <= 0:
+            return made
+        if stop == start:
+            # Not even the note has room: the fields say what it would have said.
+            return _silent(made)
+        # What is cut off costs a token or more for each token that is too many.
+        room = min(room, count(text[start:stop])) - over
+
+
+def delivered_bytes(data: bytes, handle: str, *, allocation: int, left: int, count: Count) -> Shown:
+    """For what is no text: a line that says so. The bytes are kept."""
+    text, note, tokens = noted("", [binary_note(len(data), handle)], left, count)
+    made = Shown(
+        text=text,
+        content="",
+        note=note,
+        handle=handle,
+        cursor=None,
+        total=len(data),
+        returned=0,
+        unit="bytes",
+        token_count=tokens,
+        allocation=allocation,
+        total_tokens=0,
+        remaining_tokens=0,
+        budget_note=binary_note(len(data), handle),
+        size=len(data),
+    )
+    return made if tokens <= allocation else _silent(made)
+
+
+def _made(parcel: Parcel, start: int, stop: int, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
+    text = parcel.text
+    content = text[start:stop]
+    more = stop < len(text)
+    returned = parcel.measure.within(text, start, stop)
+    rest = round(parcel.total_tokens * (len(text) - stop) / len(text)) if more else 0
+    cursor = cursor_to(parcel.handle, stop, parcel.secret) if more else None
+    summary = None
+    lines = [] if text else ["[no output]"]
+    if more:
+        summary = (
+            f"{returned:,} of {parcel.measure.total:,} {parcel.measure.unit} shown; the rest costs ~{rest:,} tokens"
+        )
+        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
+        if hints and returned:
+            lines[-1] += f". Budget allows ~{_affordable(content, returned, allocation, count):,} more at once."
+    whole, note, tokens = noted(content, lines, left, count)
+    return Shown(
+        text=whole,
+        content=content,
+        note=note,
+        handle=parcel.handle,
+        cursor=cursor,
+        total=parcel.measure.total,
+        returned=returned,
+        unit=parcel.measure.unit,
+        token_count=tokens,
+        allocation=allocation,
+        total_tokens=parcel.total_tokens,
+        remaining_tokens=rest,
+        budget_note=summary and f"{summary}; go on with the continuation_token",
+        size=parcel.size,
+    )
+
+
+def _affordable(content: str, returned: int, allocation: int, count: Count) -> int:
+    return max(1, allocation * returned // max(1, count(content)))
+
+
+def _silent(made: Shown) -> Shown:
+    from msgspec.structs import replace
+
+    return replace(made, text="", content="", note="", token_count=0, returned=0)

@@ -1,0 +1,37 @@
+"""The lines below a page that say what it is a part of and costs, and the lines that stand for what has left."""
+
+from collections.abc import Callable
+
+from satchel.render import self_counted
+
+__all__ = ["binary_note", "digest_line", "kilobytes", "noted", "stub_line"]
+
+Count = Callable[[str], int]
+
+
+def noted(content: str, lines: list[str], left: int, count: Count) -> tuple[str, str, int]:
+    """The content with its note, the note alone, and the number of tokens of both, which it states."""
+    above = content if not content or content.endswith("\n") else f"{content}\n"
+
+    def note(tokens: int) -> str:
+        return "\n".join([*lines, f"📏 ~{tokens:,} tokens; ~{left // 1000}k left"])
+
+    text, tokens = self_counted(lambda stated: above + note(stated), count)
+    return text, text[len(above) :], tokens
+
+
+def binary_note(size: int, handle: str) -> str:
+    return f"[binary output, {size:,} bytes that are not UTF-8 text: kept whole, handle={handle}]"
+
+
+def stub_line(handle: str, named: str, headline: str, *, size: int, tokens: int) -> str:
+    """What stays of an entry that was evicted: its handle, one line, its size."""
+    return f"[{handle} {named}: {headline} · {kilobytes(size)}, ~{tokens:,} tokens]"
+
+
+def digest_line(handle: str, tool: str, digest: str) -> str:
+    return f"[{handle}] {tool}: {digest}"
+
+
+def kilobytes(size: int) -> str:
+    return f"{size:,} bytes" if size < 1_000 else f"{size / 1_000:,.1f} KB"

@@ -1,0 +1,100 @@
+"""Sessions of a store: begun, opened again, listed, removed."""
+
+import os
+from typing import Any, Literal
+
+import msgspec
+
+from satchel.budget.accounts import account_of
+from satchel.budget.calibration import Calibration
+from satchel.budget.plan import Budget
+from satchel.budget.session import HINTS, Hints, Session
+from satchel.budget.settings import resolve_budget
+from satchel.errors import InputError, UnknownIdError
+from satchel.fields import check_name, utc_now
+from satchel.ids import new_id
+from satchel.limits import check_limit
+from satchel.memory import Scope
+from satchel.render.as_json import as_json
+from satchel.store import Books, Store
+from satchel.tokens import Counter
+
+__all__ = ["HOLDS", "Holds", "find_session", "open_session", "remove_session", "session_states"]
+
+Holds = Literal["digests", "whole"]
+HOLDS = ("digests", "whole")
+
+
+def open_session(
+    store: Store,
+    scope: Scope,
+    name: str,
+    *,
+    counter: Counter,
+    budget: Budget | None = None,
+    model: str | None = None,
+    hints: Hints = "footer",
+    holds: Holds | None = None,
+) -> Session:
+    """The session of a name, begun if there is none; its budget is changed only if one is given."""
+    for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
+        if value not in known:
+            raise InputError(f"unknown {field} {value!r}; known: {', '.join(known)}")
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be a satchel.Budget, not {type(budget).__name__}")
+    now = utc_now()
+    changes: dict[str, Any] = {}
+    if budget is not None or model is not None:
+        changes["budget"] = as_json(resolve_budget(budget, model=model))
+    if holds is not None:
+        changes["holds"] = holds
+    fresh = Books(
+        id=new_id(),
+        scope=msgspec.structs.replace(scope, session=None),
+        name=_named(name),
+        created_at=now,
+        updated_at=now,
+        secret=os.urandom(16),
+        calibration=as_json(Calibration()),
+        **({"budget": as_json(resolve_budget())} | changes if "budget" not in changes else changes),
+    )
+    books = store.ledgers.open(fresh)
+    changes = {name: value for name, value in changes.items() if getattr(books, name) != value}
+    if changes:
+        store.ledgers.change(books.scope.org, books.id, changes)
+    return Session(store, books, counter=counter, hints=hints)
+
+
+def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
+    """The session of a name, or an error that names those there are."""
+    return Session(store, _books(store, scope, name), counter=counter)
+
+
+def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
+    """The state of each session, those changed last first."""
+    return [
+        account_of(books).state()
+        | {"project": books.scope.project, "created_at": books.created_at, "updated_at": books.updated_at}
+        for books in store.ledgers.sessions(scope, limit=check_limit(limit))
+    ]
+
+
+def remove_session(store: Store, scope: Scope, name: str) -> None:
+    """Remove a session with all that it kept."""
+    books = _books(store, scope, name)
+    store.ledgers.remove(books.scope.org, books.id)
+
+
+def _books(store: Store, scope: Scope, name: str) -> Books:
+    books = store.ledgers.find(scope, _named(name))
+    if books is None:
+        known = ", ".join(each.name for each in store.ledgers.sessions(scope, limit=5))
+        raise UnknownIdError(f"there is no session {name!r}; there {f'are: {known}' if known else 'is none yet'}")
+    return books
+
+
+def _named(name: object) -> str:
+    checked = check_name("session", name)
+    if checked is None:
+        raise InputError("a session needs a name that is not blank")
+    return checked

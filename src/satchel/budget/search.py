@@ -1,0 +1,59 @@
+"""Lines that were found in a result, as many as there is room for."""
+
+from collections.abc import Callable
+
+from satchel.budget.patterns import Lines
+from satchel.budget.shown import Found
+from satchel.render import self_counted
+
+__all__ = ["shown_lines"]
+
+_LONGEST_LINE = 400
+
+
+def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -> Found:
+    """The first lines with their numbers, cut where they are long; below, how many there are in all."""
+    if not lines.matches:
+        return _found([], lines, allocation, count)
+    written = [f"{number}: {_short(line)}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
+    low, high = 0, len(written)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _found(written[:middle], lines, allocation, count).token_count <= allocation:
+            low = middle
+        else:
+            high = middle - 1
+    found = _found(written[:low], lines, allocation, count)
+    if found.token_count <= allocation:
+        return found
+    return Found(
+        text="",
+        token_count=0,
+        allocation=allocation,
+        matches=lines.matches,
+        shown=0,
+        complete=not lines.stopped,
+    )
+
+
+def _found(written: list[str], lines: Lines, allocation: int, count: Callable[[str], int]) -> Found:
+    more = "more than " if lines.stopped else ""
+    head = "Nothing matched." if not lines.matches else ""
+    tail = f"⚡ {len(written):,} of {more}{lines.matches:,} matching lines shown."
+
+    def make(tokens: int) -> str:
+        return "\n".join([*([head] if head else [*written, tail]), f"📏 ~{tokens:,} tokens"])
+
+    text, tokens = self_counted(make, count)
+    return Found(
+        text=text,
+        token_count=tokens,
+        allocation=allocation,
+        matches=lines.matches,
+        shown=len(written),
+        complete=not lines.stopped,
+    )
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " …"

@@ -1,0 +1,401 @@
+"""A session: what enters an agent's context, counted against its budget, cut to it, and kept whole."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from satchel.budget.accounts import Account
+from satchel.budget.calibration import Calibration, reported_tokens
+from satchel.budget.contents import packed, said
+from satchel.budget.delivery import Parcel, delivered, delivered_bytes
+from satchel.budget.digests import digest, headline
+from satchel.budget.hints import with_hint
+from satchel.budget.ledger import Ledger, Posting
+from satchel.budget.notes import digest_line, stub_line
+from satchel.budget.patterns import find_lines
+from satchel.budget.plan import Budget
+from satchel.budget.provider import PROVIDERS, Provider, messages_within
+from satchel.budget.reading import Whole, entry_of, start_of, whole_of
+from satchel.budget.records import Measure, measure
+from satchel.budget.sampling import about_tokens
+from satchel.budget.search import shown_lines
+from satchel.budget.shapes import shape_of
+from satchel.budget.shown import Entry, Found, History, Messages, Shown
+from satchel.budget.worklog import history_within
+from satchel.errors import BudgetError, InputError
+from satchel.fields import check_name
+from satchel.limits import check_budget
+from satchel.render.as_json import as_json
+from satchel.store import Books, Category, Content, Posted, Role, Store, TurnRow
+from satchel.tokens import Counter
+
+__all__ = ["HINTS", "RECORDED", "Hints", "Session"]
+
+Hints = Literal["footer", "schema", "none"]
+HINTS = ("footer", "schema", "none")
+RECORDED = ("system", "user", "assistant", "history")
+
+# The last result that was paged through stays in memory up to this many bytes.
+_LARGEST_HELD = 16_000_000
+
+_ROLES: dict[str, tuple[Role, Category]] = {
+    "system": ("system", "system"),
+    "user": ("user", "user"),
+    "assistant": ("assistant", "history"),
+    "history": ("note", "history"),
+}
+
+
+class Session:
+    """The books of one agent session, kept in the store. Safe to share between threads and processes."""
+
+    def __init__(self, store: Store, books: Books, *, counter: Counter, hints: Hints = "footer") -> None:
+        self.name = books.name
+        self.counter = counter
+        self.hints = hints
+        self._ledger = Ledger(store, books, counter.count)
+        self._paged: tuple[bytes, Whole, Measure] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name!r}>"
+
+    @property
+    def budget(self) -> Budget:
+        return self._ledger.account.budget
+
+    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> Entry:
+        """Enter what went into the context beside tool results: system, user, assistant or history.
+
+        A system text takes the place of the one of the same name. A user's message begins a turn, and the one
+        before it becomes history.
+        """
+        if category not in _ROLES:
+            raise InputError(f"unknown category {category!r}; known: {', '.join(RECORDED)}")
+        if not isinstance(text, str):
+            raise InputError(f"text must be a string, not {type(text).__name__}")
+        role, place = _ROLES[category]
+        kept = packed(text)
+        fields = self._text_fields(text, role, name=check_name("name", name) or "", pinned=pinned)
+        with self._ledger.posting() as posting:
+            if role == "system":
+                earlier = [entry for entry in posting.held("system") if entry.name == fields["name"]]
+                posting.replace(earlier)
+            elif role == "user":
+                posting.move(posting.held("user"), level="whole", category="history")
+                posting.begin_turn()
+            elif role == "assistant":
+                _answered(posting)
+            return Entry.of(posting.enter(content=kept, category=place, role=role, **fields))
+
+    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
+        """Enter that the model calls a tool; its result has the same `call_id`."""
+        text = as_json({} if arguments is None else arguments)
+        fields = self._text_fields(text, "call", tool=_tool(tool), call_id=_call_id(call_id))
+        with self._ledger.posting() as posting:
+            _answered(posting)
+            return Entry.of(posting.enter(content=packed(text), category="history", role="call", **fields))
+
+    def result(
+        self,
+        tool: str,
+        output: Any,
+        *,
+        call_id: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        error: bool = False,
+        extra_tokens: int = 0,
+        max_tokens: int | None = None,
+        pinned: bool = False,
+        new_turn: bool = False,
+    ) -> Shown:
+        """Keep what a tool said, whole, and give as much of it as the allocation has room for.
+
+        `output` is text, bytes or a JSON value. `extra_tokens` are those of parts that are passed on beside the
+        text, such as images. The rest comes by `page`, the whole by `expand`.
+        """
+        whole = said(output)
+        kept = packed(whole)
+        account = self._ledger.account
+        parcel = self._parcel(whole, _tool(tool), account.books.secret)
+        asked, extra = check_budget(max_tokens), check_budget(extra_tokens) or 0
+
+        def make(account: Account) -> Shown:
+            if new_turn:
+                account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
+            return self._delivered(parcel, whole, 0, account, asked, extra)
+
+        about = self._about(parcel, whole, tool, arguments, error=error)
+        shown = make(account)
+        with self._ledger.posting() as posting:
+            if new_turn:
+                posting.begin_turn()
+            if shown.token_count + extra > posting.account.granted(asked) and shown.token_count > 0:
+                # Another call of the same turn has taken some of the room meanwhile.
+                shown = make(posting.account)
+            posting.enter(
+                handle=parcel.handle,
+                content=kept,
+                category="tool_results",
+                role="result",
+                tool=_tool(tool),
+                call_id=_call_id(call_id),
+                error=error,
+                pinned=pinned,
+                stop=len(shown.content),
+                tokens=shown.token_count + extra,
+                note=shown.note,
+                **about,
+            )
+        return shown
+
+    def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
+        """The page that a cursor points to, within what a call may have now."""
+        account = self._ledger.account
+        entry, start = start_of(self._ledger, cursor, account.books.secret)
+        whole, measured = self._to_page(entry)
+        if not isinstance(whole.said, str) or start > len(whole.said):
+            raise InputError(f"the cursor {cursor[:60]!r} points beyond its result")
+        parcel = Parcel(
+            whole.said,
+            entry.handle,
+            entry.shape,
+            measured,
+            entry.total_tokens,
+            entry.size,
+            account.books.secret,
+        )
+        asked = check_budget(max_tokens)
+        shown = self._delivered(parcel, whole.said, start, account, asked, 0)
+        self._deliver_again(entry, whole.content, start, shown.content, shown.note, shown.token_count, call_id)
+        return shown
+
+    def expand(self, handle: str) -> str | bytes:
+        """Everything that stands behind a handle, as it was; this counts as a use, and not as a delivery."""
+        entry = entry_of(self._ledger, handle)
+        whole = whole_of(self._ledger, entry)
+        with self._ledger.posting() as posting:
+            posting.use(entry, whole.content)
+        return whole.said
+
+    def find(
+        self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
+    ) -> Found:
+        """The lines of a result that match a regular expression, which has a second to do so."""
+        entry = entry_of(self._ledger, handle)
+        whole = whole_of(self._ledger, entry)
+        if not isinstance(whole.said, str):
+            raise InputError(f"the result {entry.handle!r} is not text; expand gives its bytes")
+        lines = find_lines(whole.said, pattern)
+        granted = self._ledger.account.granted(check_budget(max_tokens))
+        found = shown_lines(lines, allocation=granted, count=self.counter.count)
+        self._deliver_again(entry, whole.content, 0, "", found.text, found.token_count, call_id)
+        return found
+
+    def pin(self, handle: str, *, pinned: bool = True) -> Entry:
+        """Keep an entry in the context whatever happens, or no longer."""
+        entry = entry_of(self._ledger, handle)
+        with self._ledger.posting() as posting:
+            posting.pin(entry, pinned=pinned)
+        return Entry.of(entry_of(self._ledger, handle))
+
+    def next_turn(self) -> int:
+        """Begin a turn, in which results have their whole tier again; its number."""
+        with self._ledger.posting() as posting:
+            posting.begin_turn()
+            return posting.books.turn
+
+    def allocation(self) -> int:
+        """How many tokens the next result may have."""
+        return self._ledger.account.allocation
+
+    def suggest_limit(self, cost_of_one_item: int | str) -> int:
+        """How many items the next result has room for, by the tokens of one, or one as an example."""
+        if isinstance(cost_of_one_item, str):
+            cost = self.counter.count(cost_of_one_item)
+        else:
+            cost = check_budget(cost_of_one_item) or 0
+        if cost < 1:
+            raise BudgetError(f"an item costs at least 1 token, not {cost_of_one_item!r}")
+        return self._ledger.account.suggested(cost)
+
+    def state(self) -> dict[str, Any]:
+        """The state of the budget, for the model: JSON."""
+        return self._ledger.account.state()
+
+    def warning(self) -> str | None:
+        """A line for the model when tokens run low: once below each threshold, again after there was room."""
+        account = self._ledger.account
+        if account.level == account.books.warned:
+            return None
+        with self._ledger.posting() as posting:
+            account = posting.account
+            rises = account.level > account.books.warned
+            posting.set(warned=account.level)
+        return account.warning if rises else None
+
+    def feedback(self, usage: Any) -> Calibration:
+        """Hold the ledger against the `usage` of a provider's response to what is held now."""
+        reported = reported_tokens(usage)
+        with self._ledger.posting() as posting:
+            books = posting.books
+            counted = books.system + books.history + books.tool_results + books.user_message
+            calibration = posting.account.calibration.with_observation(counted, reported)
+            posting.set(calibration=as_json(calibration))
+        return calibration
+
+    def tool_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """A tool's definition with what the budget allows, where the session has `hints="schema"`.
+
+        Schemas stand before everything else in a prompt: to change one makes its cache useless.
+        """
+        if self.hints != "schema":
+            return dict(schema)
+        return with_hint(schema, allowance=self.allocation())
+
+    def entries(self) -> list[Entry]:
+        """What the context still holds or names, oldest first."""
+        return [Entry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)]
+
+    def results(self, *, limit: int = 1000) -> list[Posted]:
+        """The newest results, newest first, whether the context still holds them or not."""
+        return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=limit)
+
+    def turns(self) -> list[TurnRow]:
+        """What each turn left, and the one that goes on."""
+        books = self._ledger.books
+        now = TurnRow(
+            books.turn,
+            books.updated_at,
+            books.system,
+            books.history,
+            books.tool_results,
+            books.user_message,
+            books.evicted,
+        )
+        return [*self._ledger.ledgers.turns(self._ledger.org, self._ledger.session), now]
+
+    def history(self, max_tokens: int | None = None) -> History:
+        """The work log as text, within the history's tier or what is given: results as digests."""
+        budget = check_budget(max_tokens)
+        return history_within(self._ledger, self.budget.history if budget is None else budget)
+
+    def messages(self, provider: Provider = "anthropic", *, max_tokens: int | None = None) -> Messages:
+        """The work log as messages of a provider; a call and its result are both there or both not."""
+        if provider not in PROVIDERS:
+            raise InputError(f"unknown provider {provider!r}; known: {', '.join(PROVIDERS)}")
+        return messages_within(self._ledger, provider, check_budget(max_tokens))
+
+    def _to_page(self, entry: Posted) -> tuple[Whole, Measure]:
+        """What is paged through, unpacked once: the next page is mostly one of the same result."""
+        if (paged := self._paged) is not None and paged[0] == entry.content:
+            return paged[1]._replace(entry=entry), paged[2]
+        whole = whole_of(self._ledger, entry)
+        measured = measure(whole.said if isinstance(whole.said, str) else "", entry.shape)
+        if entry.size <= _LARGEST_HELD:
+            self._paged = (entry.content, whole, measured)
+        return whole, measured
+
+    def _parcel(self, whole: str | bytes, tool: str, secret: bytes) -> Parcel:
+        handle = self._ledger.free_handle()
+        if isinstance(whole, bytes):
+            return Parcel("", handle, "binary", Measure(len(whole), "bytes"), 0, len(whole), secret)
+        shape = shape_of(whole, tool=tool)
+        tokens = about_tokens(whole, self.counter.count)
+        size = len(whole.encode("utf-8", "surrogatepass"))
+        return Parcel(whole, handle, shape, measure(whole, shape), tokens, size, secret)
+
+    def _delivered(
+        self, parcel: Parcel, whole: str | bytes, start: int, account: Account, asked: int | None, extra: int
+    ) -> Shown:
+        allocation = max(0, account.granted(asked) - extra)
+        left = max(0, account.remaining - extra)
+        if isinstance(whole, bytes):
+            return delivered_bytes(whole, parcel.handle, allocation=allocation, left=left, count=self.counter.count)
+        hints = self.hints == "footer"
+        return delivered(parcel, start, allocation=allocation, left=left, hints=hints, count=self.counter.count)
+
+    def _about(
+        self, parcel: Parcel, whole: str | bytes, tool: str, arguments: Mapping[str, Any] | None, *, error: bool
+    ) -> dict[str, Any]:
+        """What is entered of a result besides its page."""
+        count = self.counter.count
+        if isinstance(whole, bytes):
+            short = line = f"binary output of {len(whole):,} bytes"
+        else:
+            short = digest(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)  # type: ignore[arg-type]
+            line = headline(whole, tool=tool, arguments=arguments, shape=parcel.shape)  # type: ignore[arg-type]
+        stub = stub_line(parcel.handle, tool, line, size=parcel.size, tokens=parcel.total_tokens)
+        return {
+            "media": "bytes" if isinstance(whole, bytes) else "text",
+            "size": parcel.size,
+            "shape": parcel.shape,
+            "total_tokens": parcel.total_tokens,
+            "digest": short,
+            "digest_tokens": count(digest_line(parcel.handle, tool, short)),
+            "stub": stub,
+            "stub_tokens": count(stub),
+        }
+
+    def _text_fields(self, text: str, role: Role, *, tool: str = "", **fields: Any) -> dict[str, Any]:
+        """What is entered of a text that nobody pages through."""
+        handle = self._ledger.free_handle()
+        tokens = self.counter.count(text)
+        size = len(text.encode("utf-8", "surrogatepass"))
+        line = headline(text, tool=tool or None, arguments=None, shape="text")
+        stub = stub_line(handle, tool or role, line, size=size, tokens=tokens)
+        return fields | {
+            "handle": handle,
+            "tool": tool,
+            "size": size,
+            "stop": len(text),
+            "tokens": tokens,
+            "total_tokens": tokens,
+            "stub": stub,
+            "stub_tokens": self.counter.count(stub),
+        }
+
+    def _deliver_again(
+        self, entry: Posted, content: Content, start: int, text: str, note: str, tokens: int, call_id: str | None
+    ) -> None:
+        """Enter that more of a result went into the context, which counts as a use of it."""
+        with self._ledger.posting() as posting:
+            posting.use(entry, content)
+            posting.enter(
+                handle=self._ledger.free_handle(),
+                content=content,
+                category="tool_results",
+                role="page",
+                tool=entry.tool,
+                call_id=_call_id(call_id),
+                origin=entry.handle,
+                shape=entry.shape,
+                size=entry.size,
+                start=start,
+                stop=start + len(text),
+                tokens=tokens,
+                total_tokens=entry.total_tokens,
+                note=note,
+                digest=(again := f"more of {entry.handle}, from character {start:,} on"),
+                digest_tokens=self.counter.count(digest_line(entry.handle, entry.tool, again)),
+            )
+
+
+def _answered(posting: Posting) -> None:
+    """The model has seen the results of the turn, and goes on: that is the next one."""
+    if posting.books.turn_results:
+        posting.begin_turn()
+
+
+def _tool(name: object) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"a tool has a name, not {name!r}")
+    return " ".join(name.split())[:200]
+
+
+def _call_id(identifier: object) -> str:
+    if identifier is None:
+        return ""
+    if not isinstance(identifier, str) or not identifier:
+        raise InputError(f"a call_id is a string, not {identifier!r}")
+    return identifier[:200]
