@@ -3,7 +3,7 @@
 import functools
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,18 +89,20 @@ def embedder_option(command: Command, *, text: str = "Who makes vectors; `satche
     return click.option("--embedder", metavar="SPEC", help=text)(wrapped)
 
 
-def scope_options(command: Command, *, text: str = "Only in this {field}.") -> Command:
+def scope_options(
+    command: Command, *, text: str = "Only in this {field}.", fields: Sequence[str] = SCOPE_FIELDS
+) -> Command:
     """--project and the other fields of a scope, handed over as one dictionary `scope`."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **options: Any) -> Any:
-        scope = {name: options.pop(name) for name in SCOPE_FIELDS}
+        scope = {name: options.pop(name) for name in fields}
         for name, value in scope.items():
             if value is not None and not value.strip():
                 raise InputError(f"--{name} is blank; name it, or leave it out for any")
         return command(*args, scope=scope, **options)
 
-    for name in reversed(SCOPE_FIELDS):
+    for name in reversed(fields):
         wrapped = click.option(f"--{name}", metavar="NAME", help=text.format(field=name))(wrapped)
     return wrapped
 
