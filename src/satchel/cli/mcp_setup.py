@@ -1,13 +1,14 @@
 """Commands that set up MCP clients: mcp install, mcp uninstall, mcp config."""
 
-import json
 import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from satchel.cli.client_change import note_backup, note_reading, print_difference
 from satchel.cli.options import Command, default_location, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.clients import (
@@ -19,7 +20,6 @@ from satchel.clients import (
     Entry,
     carry_out,
     check_name,
-    difference,
     planned,
     satchel_entry,
     surroundings,
@@ -61,6 +61,8 @@ def file_options(command: Command) -> Command:
 @entry_options
 @name_option
 @file_options
+@click.option("--gateway", is_flag=True, help="Put the gateway in front of the client's other servers.")
+@click.option("--only", metavar="NAME", multiple=True, help="With --gateway: only in front of this server.")
 def install_command(
     client: str,
     project: str | None,
@@ -70,10 +72,23 @@ def install_command(
     local: bool,
     file: Path | None,
     dry_run: bool,
+    gateway: bool,
+    only: tuple[str, ...],
 ) -> None:
-    """Add Satchel to a client's own configuration. The rest of the file stays, and a copy of it is kept."""
+    """Add Satchel to a client's own configuration. The rest of the file stays, and a copy of it is kept.
+
+    With --gateway, `satchel gateway` goes in front of the servers there, and keeps their answers within a budget.
+    """
     chosen = CLIENTS[client]
     path = _file(chosen, local=local, file=file)
+    if gateway:
+        from satchel.cli.gateway_setup import put_in_front
+
+        _refuse_beside_gateway("project", "tools", "name")
+        put_in_front(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
+        return
+    if only:
+        raise InputError("--only names servers to put behind a gateway; give --gateway too")
     entry = _entry(chosen, name, project, tools, db)
     folder_was_there = path.parent.is_dir()
     change = _made(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run)
@@ -91,29 +106,32 @@ def install_command(
         note(f"{path.parent} was not there before; is {chosen.title} installed?")
     elif change.before is None:
         note("the file is new")
-    _note_backup(change)
-    if not chosen.comments and not _is_plain(change.after):
-        note(f"the file has comments or trailing commas, which {chosen.title} may not read")
-    if local and chosen.project_remark:
-        note(chosen.project_remark)
-    note(f"restart {chosen.title} to use it")
+    note_backup(change)
+    note_reading(chosen, change, local=local)
 
 
 @click.command("uninstall")
 @click.argument("client", type=click.Choice(list(CLIENTS)))
 @name_option
 @file_options
-def uninstall_command(client: str, name: str, local: bool, file: Path | None, dry_run: bool) -> None:
+@click.option("--gateway", is_flag=True, help="Take the gateway away, and put the servers behind it back.")
+def uninstall_command(client: str, name: str, local: bool, file: Path | None, dry_run: bool, gateway: bool) -> None:
     """Take Satchel out of a client's configuration. Nothing else is removed; memories stay where they are."""
     chosen = CLIENTS[client]
     path = _file(chosen, local=local, file=file)
+    if gateway:
+        from satchel.cli.gateway_setup import take_away
+
+        _refuse_beside_gateway("name")
+        take_away(client, path, dry_run=dry_run)
+        return
     check_name(name)
     change = _made(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
     if not change.changes:
         print_text(f"{name} is not there, nothing changed: {path}\n")
     elif not dry_run:
         print_text(f"removed {name} from {chosen.title}: {path}\n")
-        _note_backup(change)
+        note_backup(change)
         note(f"restart {chosen.title} to be rid of it")
 
 
@@ -161,28 +179,17 @@ def _file(client: Client, *, local: bool, file: Path | None) -> Path:
     return client.file(surroundings(), Path.cwd() if local else None)
 
 
+def _refuse_beside_gateway(*names: str) -> None:
+    """Options of the memory server, which mean nothing to the gateway."""
+    ctx = click.get_current_context()
+    for name in names:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"--{name} is for the memory server, not for the gateway; leave it or --gateway out")
+
+
 def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool) -> Change:
     if not dry_run:
         return carry_out(path, edit, now=datetime.now())
-    from satchel.redact import redact
-
     change = planned(path, edit)
-    if change.changes:
-        texts = (content.decode("utf-8-sig") for content in (change.before or b"", change.after))
-        print_text(difference(*texts, path=str(path), mask=lambda text: redact(text).text))
+    print_difference(change)
     return change
-
-
-def _note_backup(change: Change) -> None:
-    if change.backup is not None:
-        note(f"the file as it was: {change.backup}")
-
-
-def _is_plain(content: bytes) -> bool:
-    try:
-        json.loads(content)
-    except ValueError:
-        return False
-    except RecursionError:
-        return True
-    return True

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from satchel.clients import json_form, places
+from satchel.clients import json_form, json_servers, places
 from satchel.clients.entry import Edited, Entry
+from satchel.clients.listing import Form
 from satchel.clients.places import Surroundings
 from satchel.errors import InputError
 
@@ -20,12 +21,17 @@ class Client(NamedTuple):
     project_file: str | None = None
     project_remark: str | None = None
     key: str = "mcpServers"
-    more: Mapping[str, str] = {}
+    more: Mapping[str, Any] = {}
     toml: bool = False
     # Whether its files may hold comments and trailing commas.
     comments: bool = True
     # Whether its model sees the structured content of an answer, and not the text, where there is both.
     prefers_structured: bool = False
+    # Which variables it fills in: none, ${NAME} or ${NAME:-…}, an editor's like ${env:NAME} and ${workspaceFolder},
+    # or those of an environment that it does not hand on whole.
+    variables: Literal["none", "environment", "editor", "kept"] = "none"
+    # Whether a url without a type may be one of the old protocol.
+    url_is_sse: bool = False
 
     def file(self, around: Surroundings, folder: Path | None = None) -> Path:
         """The user's file, or with a project's folder the one in there."""
@@ -51,6 +57,15 @@ class Client(NamedTuple):
             return toml_form.without_entry(text, name, key=self.key)
         return json_form.without_entry(text, name, key=self.key)
 
+    @property
+    def form(self) -> Form:
+        """How its file lists servers."""
+        if self.toml:
+            from satchel.clients import toml_servers
+
+            return toml_servers
+        return json_servers
+
     def snippet(self, entry: Entry) -> str:
         """The entry, ready to be pasted."""
         if self.toml:
@@ -68,9 +83,10 @@ CLIENTS = {
         project_remark="Claude Code asks before it starts a project's servers",
         comments=False,
         prefers_structured=True,
+        variables="environment",
     ),
     "claude-desktop": Client("Claude Desktop", places.claude_desktop, comments=False),
-    "cursor": Client("Cursor", places.cursor, project_file=".cursor/mcp.json"),
+    "cursor": Client("Cursor", places.cursor, project_file=".cursor/mcp.json", variables="editor"),
     "codex": Client(
         "Codex",
         places.codex,
@@ -87,8 +103,11 @@ CLIENTS = {
         key="servers",
         more={"type": "stdio"},
         prefers_structured=True,
+        variables="editor",
     ),
-    "gemini": Client("Gemini CLI", places.gemini, project_file=".gemini/settings.json"),
+    "gemini": Client(
+        "Gemini CLI", places.gemini, project_file=".gemini/settings.json", variables="kept", url_is_sse=True
+    ),
 }
 
 # The form most clients have in common.

@@ -18,13 +18,17 @@ from satchel.errors import InputError, SatchelError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Change", "carry_out", "planned"]
+__all__ = ["Change", "carry_out", "content_of", "new_backup", "planned", "replaced"]
 
 _BOM = b"\xef\xbb\xbf"
 _ATTEMPTS = 5
 _PATIENCE = 5.0
 
 Edit = Callable[[str], Edited]
+Step = Callable[[], object]
+
+
+def _nothing() -> None: ...
 
 
 class Change(NamedTuple):
@@ -43,7 +47,7 @@ class Change(NamedTuple):
 
 def planned(path: Path, edit: Edit) -> Change:
     """What an edit would make of a file; an InputError if it could not be made."""
-    before = _content(path)
+    before = content_of(path)
     try:
         text = (before or b"").removeprefix(_BOM).decode()
     except UnicodeDecodeError as error:
@@ -59,23 +63,27 @@ def planned(path: Path, edit: Edit) -> Change:
     return change
 
 
-def carry_out(path: Path, edit: Edit, *, now: datetime) -> Change:
-    """Edit a file, with a copy of it left beside it. Begun anew if someone else writes to it meanwhile."""
+def carry_out(path: Path, edit: Edit, *, now: datetime, first: Step = _nothing, then: Step = _nothing) -> Change:
+    """Edit a file, with a copy of it left beside it. Begun anew if someone else writes to it meanwhile.
+
+    `first` is done just before the file is replaced, `then` as soon as it is what it should be; other installs
+    wait for both.
+    """
     for _ in range(_ATTEMPTS):
         with _alone_in(_nearest_folder(path)):
             change = planned(path, edit)
-            if not change.changes:
-                return change
             try:
-                done = _replaced(change, now)
+                done = replaced(change, now, first) if change.changes else change
             except OSError as error:
                 raise SatchelError(f"{path} cannot be written: {error.strerror}; nothing was changed") from error
-        if done is not None:
-            return done
+            if done is not None:
+                then()
+                return done
     raise SatchelError(f"{path} is being written to all the time; close what does so and try again")
 
 
-def _content(path: Path) -> bytes | None:
+def content_of(path: Path) -> bytes | None:
+    """The bytes of an ordinary file; None if there is none."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -139,7 +147,7 @@ def _lock(descriptor: int) -> None:
                 time.sleep(0.01)
 
 
-def _replaced(change: Change, now: datetime) -> Change | None:
+def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | None:
     """The change with its backup, once it is made; None if the file is not any more what it was."""
     # Where a link leads, so that the link stays one.
     target = Path(os.path.realpath(change.path))
@@ -147,7 +155,7 @@ def _replaced(change: Change, now: datetime) -> Change | None:
     with contextlib.ExitStack() as undo:
         backup = None
         if change.before is not None:
-            descriptor, backup = _new_backup(target, now)
+            descriptor, backup = new_backup(target, now)
             undo.callback(backup.unlink, missing_ok=True)
             _fill(descriptor, backup, change.before, like=target)
         # Beside it, since a file moves in one step only within its file system.
@@ -155,14 +163,15 @@ def _replaced(change: Change, now: datetime) -> Change | None:
         partial = Path(name)
         undo.callback(partial.unlink, missing_ok=True)
         _fill(descriptor, partial, change.after, like=target)
-        if _content(target) != change.before:
+        if content_of(target) != change.before:
             return None
+        first()
         partial.replace(target)
         undo.pop_all()
     return change._replace(backup=backup)
 
 
-def _new_backup(target: Path, now: datetime) -> tuple[int, Path]:
+def new_backup(target: Path, now: datetime) -> tuple[int, Path]:
     """An open file of a name that was free."""
     name = f"{target.name}.satchel-backup-{now:%Y%m%d-%H%M%S}"
     names = chain([name], (f"{name}-{number}" for number in count(2)))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-__all__ = ["difference"]
+__all__ = ["difference", "shared"]
 
 Mask = Callable[[str], str]
 
@@ -18,8 +18,8 @@ _MASKED = 2_000
 def difference(before: str, after: str, *, path: str, mask: Mask) -> str:
     """One hunk from the first to the last line that differs; `mask` hides the secrets in what is shown."""
     old, new = _lines(before), _lines(after)
-    head = _shared(old, new)
-    tail = _shared(old[head:][::-1], new[head:][::-1])
+    head = shared(old, new)
+    tail = shared(old[head:][::-1], new[head:][::-1])
     gone, come = old[head : len(old) - tail], new[head : len(new) - tail]
     start = max(0, head - _AROUND)
     above, below = old[start:head], old[len(old) - tail :][:_AROUND]
@@ -42,7 +42,7 @@ def _lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _shared(left: Sequence[object], right: Sequence[object]) -> int:
+def shared(left: Sequence[object], right: Sequence[object]) -> int:
     """How many items two sequences begin with alike."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
@@ -57,8 +57,8 @@ def _shortened(line: str, mask: Mask) -> str:
 
 def _shortened_alike(gone: str, come: str, mask: Mask) -> tuple[list[str], list[str]]:
     """What differs in two long lines, with a little of what they share before and behind it."""
-    head = _shared(gone, come)
-    tail = _shared(gone[head:][::-1], come[head:][::-1])
+    head = shared(gone, come)
+    tail = shared(gone[head:][::-1], come[head:][::-1])
     before = mask(gone[:head][-_MASKED:])[-_SHOWN:]
     behind = mask(gone[len(gone) - tail :][:_MASKED])[:_SHOWN]
     middles = (line[head : len(line) - tail] for line in (gone, come))

@@ -5,12 +5,12 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal, NamedTuple
+from pathlib import Path, PureWindowsPath
+from typing import Any, Literal, NamedTuple
 
 from satchel.errors import InputError
 
-__all__ = ["Edited", "Entry", "What", "check_name", "satchel_entry"]
+__all__ = ["Edited", "Entry", "What", "check_name", "satchel_entry", "words_of_satchel"]
 
 # The narrowest of what clients take, so that a name is good for all of them.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,16 +40,27 @@ def check_name(name: str) -> str:
     return name
 
 
-def satchel_entry(name: str, options: Sequence[str] = ()) -> Entry:
+def satchel_entry(name: str, options: Sequence[str] = (), *, subcommand: str = "mcp") -> Entry:
     """The entry for `satchel mcp OPTIONS`, by the program that is running now."""
     command, *before = _program()
-    entry = Entry(check_name(name), command, (*before, "mcp", *options))
+    entry = Entry(check_name(name), command, (*before, subcommand, *options))
     for text in (entry.command, *entry.args):
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise InputError(f"{text!r} is not UTF-8, and a configuration file has to be; rename it") from error
     return entry
+
+
+def words_of_satchel(value: Any) -> list[str]:
+    """What follows the program's name in an entry that runs Satchel; nothing in any other."""
+    if not isinstance(value, dict) or not isinstance(value.get("command"), str):
+        return []
+    args = value.get("args")
+    words = [value["command"], *(word for word in args if isinstance(word, str))] if isinstance(args, list) else []
+    # A path of either system, whichever this is.
+    own = [at for at, word in enumerate(words) if PureWindowsPath(word).stem == "satchel"]
+    return words[own[0] + 1 :] if own else []
 
 
 def _program() -> list[str]:

@@ -3,11 +3,22 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from satchel.errors import InputError
 
-__all__ = ["Member", "Object", "Token", "notes", "position", "read_document", "read_object", "words_at"]
+__all__ = [
+    "Member",
+    "Object",
+    "Token",
+    "notes",
+    "position",
+    "read_document",
+    "read_object",
+    "value_at",
+    "without_space",
+    "words_at",
+]
 
 
 class Token(NamedTuple):
@@ -92,6 +103,26 @@ def words_at(text: str, start: int, end: int) -> str | list[str] | None:
     marks = [match[0] for match in tokens if match.lastgroup != "string"]
     flat = marks[0] == "[" and marks[-1] == "]" and set(marks[1:-1]) <= {","}
     return words if flat else None
+
+
+def value_at(text: str, start: int, end: int) -> Any:
+    """The value that stands in a stretch; None for one that is nested too deeply to be told."""
+    words: list[str] = []
+    for match in _TOKEN.finditer(text, start, end):
+        if match.lastgroup in ("space", "comment"):
+            continue
+        if match[0] in ("}", "]") and words[-1] == ",":
+            words.pop()
+        words.append(match[0])
+    try:
+        return json.loads(" ".join(words))
+    except RecursionError:
+        return None
+
+
+def without_space(text: str) -> list[str]:
+    """All that a text says, comments included, whichever way it is laid out."""
+    return [match[0] for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
 
 
 def notes(text: str, start: int, end: int) -> Iterator[Token]:

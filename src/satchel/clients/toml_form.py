@@ -1,7 +1,8 @@
 """The entry in a client's TOML: put in, changed and taken out, with every other byte as it was."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tomlkit
@@ -10,33 +11,38 @@ from satchel.clients.entry import Edited, Entry
 from satchel.clients.toml_statements import Statement, read_toml, statements
 from satchel.errors import InputError
 
-__all__ = ["entry_toml", "with_entry", "without_entry"]
+__all__ = ["appended", "checked", "cut", "entry_toml", "newline_of", "says", "with_entry", "without_entry"]
+
+_NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
-def entry_toml(entry: Entry, *, key: str) -> str:
+def entry_toml(entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
     """The entry's table, as it stands in a file."""
-    lines = [f"[{key}.{entry.name}]", *(f"{name} = {_rendered(value)}" for name, value in _fields(entry).items())]
+    lines = [
+        f"[{key}.{entry.name}]",
+        *(f"{name} = {_rendered(value)}" for name, value in _fields(entry, more).items()),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def with_entry(text: str, entry: Entry, *, key: str) -> Edited:
-    """The text with the entry under `key`; of one that is there, only the command and its arguments are set."""
+def with_entry(text: str, entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
+    """The text with the entry under `key`; of one that is there, only the command line and `more` are set."""
     before = read_toml(text)
     found = _entry(before, key, entry.name)
     if found is None:
-        after = _appended(text, entry_toml(entry, key=key))
+        after = appended(text, entry_toml(entry, key=key, more=more).replace("\n", newline_of(text)))
     else:
         if "url" in found:
             raise InputError(
                 f'"{entry.name}" is a server of another sort, not one to start; '
                 "uninstall it first, or give another --name"
             )
-        wanted = {name: value for name, value in _fields(entry).items() if found.get(name) != value}
+        wanted = {name: value for name, value in _fields(entry, more).items() if found.get(name) != value}
         if not wanted:
             return Edited(text, "unchanged")
         after = _updated(text, (key, entry.name), wanted)
-    expected = {**before, key: {**before.get(key, {}), entry.name: {**(found or {}), **_fields(entry)}}}
-    return Edited(_checked(after, expected, key, entry.name), "added" if found is None else "updated")
+    expected = {**before, key: {**before.get(key, {}), entry.name: {**(found or {}), **_fields(entry, more)}}}
+    return Edited(checked(after, expected, key, entry.name), "added" if found is None else "updated")
 
 
 def without_entry(text: str, name: str, *, key: str) -> Edited:
@@ -44,13 +50,13 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     before = read_toml(text)
     if _entry(before, key, name) is None:
         return Edited(text, "absent")
-    after = _cut(text, _runs(statements(text), (key, name)))
+    after = cut(text, _runs(statements(text), (key, name)))
     expected = {**before, key: {other: value for other, value in before[key].items() if other != name}}
-    return Edited(_checked(after, expected, key, name), "removed")
+    return Edited(checked(after, expected, key, name), "removed")
 
 
-def _fields(entry: Entry) -> dict[str, Any]:
-    return {"command": entry.command, "args": list(entry.args)}
+def _fields(entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
+    return {"command": entry.command, "args": list(entry.args), **more}
 
 
 def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | None:
@@ -63,14 +69,9 @@ def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | No
     return found
 
 
-def _checked(text: str, expected: dict[str, Any], key: str, name: str) -> str:
+def checked(text: str, expected: dict[str, Any], key: str, name: str) -> str:
     """The text, if it says what it should: TOML has more ways to write an entry than can be edited."""
-    try:
-        document = read_toml(text)
-    except InputError:
-        document = {}
-    document.setdefault(key, {})
-    if _canonical(document) != _canonical(expected):
+    if not says(text, {key: {}, **expected}, {key: {}}):
         raise InputError(
             f"{key} is written with braces or dots where it cannot be edited; "
             f"write its servers as tables like [{key}.{name}] and try again"
@@ -78,25 +79,33 @@ def _checked(text: str, expected: dict[str, Any], key: str, name: str) -> str:
     return text
 
 
+def says(text: str, expected: dict[str, Any], default: Mapping[str, Any] = _NO_MORE) -> bool:
+    """Whether a text is TOML and holds this and nothing else, `default` aside."""
+    try:
+        return _canonical({**default, **read_toml(text)}) == _canonical(expected)
+    except InputError:
+        return False
+
+
 def _canonical(document: dict[str, Any]) -> str:
     # As text, because a NaN is equal to nothing, itself included.
     return json.dumps(document, sort_keys=True, default=str)
 
 
-def _appended(text: str, table: str) -> str:
-    newline = _newline(text)
-    table = table.replace("\n", newline)
+def appended(text: str, table: str) -> str:
+    """The text with tables behind it."""
+    newline = newline_of(text)
     if not text:
         return table
     if text.endswith("\n"):
         return text + newline + table
     # No line end before, none after: taken out again, the text is what it was.
-    return text + newline + newline + table.removesuffix(newline)
+    return text + newline + newline + table.removesuffix("\n").removesuffix("\r")
 
 
 def _updated(text: str, path: tuple[str, str], wanted: dict[str, Any]) -> str:
     own = [each for each in statements(text) if each.path[:2] == path]
-    newline = _newline(text)
+    newline = newline_of(text)
     table = next((each for each in own if each.header and each.path == path), None)
     pairs = {each.path[2]: each for each in own if len(each.path) == 3 and not each.header}
     edits = [
@@ -129,7 +138,7 @@ def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, 
     return runs
 
 
-def _cut(text: str, runs: Sequence[tuple[int, int]]) -> str:
+def cut(text: str, runs: Sequence[tuple[int, int]]) -> str:
     """The text without some stretches. Comments around them stay, and of two blank lines that meet one goes."""
     for start, end in reversed(runs):
         head, tail = text[:start], text[end:]
@@ -156,5 +165,6 @@ def _rendered(value: Any) -> str:
     return written
 
 
-def _newline(text: str) -> str:
+def newline_of(text: str) -> str:
+    """How the lines of a text end."""
     return "\r\n" if "\r\n" in text else "\n"
