@@ -200,5 +200,7 @@ def _message(line: bytes) -> dict[str, Any]:
 def lock_held(path: Path) -> Iterator[None]:
     """The write lock, for as long as the block runs."""
     with contextlib.closing(apsw.Connection(str(path))) as holder:
+        # The server may be entering its last answer.
+        holder.set_busy_timeout(5_000)
         holder.execute("BEGIN IMMEDIATE")
         yield

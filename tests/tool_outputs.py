@@ -7,23 +7,7 @@ from random import Random
 
 __all__ = ["SHAPES", "output"]
 
-_WORDS = [
-    "login",
-    "token",
-    "session",
-    "handler",
-    "retry",
-    "cache",
-    "index",
-    "parse",
-    "render",
-    "budget",
-    "error",
-    "user",
-    "path",
-    "café",
-    "naïve",
-]
+_WORDS = ("login", "token", "session", "handler", "retry", "cache", "parse", "error", "user", "café", "naïve")
 _LEVELS = ("INFO", "ERROR")
 _LINES = (
     "📏 ~5 tokens; ~3k left",
@@ -115,7 +99,7 @@ SHAPES: dict[str, Callable[[Random, int], str | bytes]] = {
     "base64": _base64,
     "cjk": _repeated("記憶は予算の中に収まる。"),
     "families": _repeated("👩‍👩‍👧‍👦e\u0301"),
-    "surrogates": _repeated("\ud800a\udfff"),
+    "surrogates": _repeated("half a pair \ud800 and the other \udfff, then words\n"),
     "empty lines": _repeated("\n"),
     "bytes": lambda rng, size: rng.randbytes(min(size, 100_000)) * (1 + size // 100_000) + b"\xff",
 }

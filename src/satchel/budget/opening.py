@@ -7,6 +7,7 @@ import msgspec
 
 from satchel.budget.accounts import account_of
 from satchel.budget.calibration import Calibration
+from satchel.budget.cursors import new_handle
 from satchel.budget.plan import Budget
 from satchel.budget.session import HINTS, Hints, Session
 from satchel.budget.settings import resolve_budget
@@ -19,7 +20,15 @@ from satchel.render.as_json import as_json
 from satchel.store import Books, Store
 from satchel.tokens import Counter
 
-__all__ = ["HOLDS", "Holds", "find_session", "open_session", "remove_session", "session_states"]
+__all__ = [
+    "HOLDS",
+    "Holds",
+    "find_session",
+    "new_session_name",
+    "open_session",
+    "remove_session",
+    "session_states",
+]
 
 Holds = Literal["digests", "whole"]
 HOLDS = ("digests", "whole")
@@ -63,6 +72,11 @@ def open_session(
     if changes:
         store.ledgers.change(books.scope.org, books.id, changes)
     return Session(store, books, counter=counter, hints=hints)
+
+
+def new_session_name(kind: str) -> str:
+    """A name for a session that nobody named: what it is of, when it began, and a few letters of its own."""
+    return f"{kind}-{utc_now():%Y%m%d-%H%M%S}-{new_handle()[:4]}"
 
 
 def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:

@@ -90,9 +90,7 @@ def _compiled(pattern: object) -> Any:
         # The engine writes counted repeats out, one inside another many times over, before any timeout.
         repeats *= max(1, int(found[1]))
     if repeats > _MAX_REPEATS:
-        raise InputError(
-            f"pattern {shortened(pattern)} repeats more than {_MAX_REPEATS:,} times; make it simpler"
-        )
+        raise InputError(f"pattern {shortened(pattern)} repeats more than {_MAX_REPEATS:,} times; make it simpler")
     capitals = any(character.isupper() for character in _NO_CAPITALS.sub("", pattern))
     try:
         return regex.compile(pattern, 0 if capitals else regex.IGNORECASE)

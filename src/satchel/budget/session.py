@@ -149,6 +149,26 @@ class Session:
             )
         return shown
 
+    def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
+        """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""
+        kept = packed(text)
+        parcel = self._parcel(text, _tool(tool), b"")
+        about = self._about(parcel, text, tool, None, error=error)
+        with self._ledger.posting() as posting:
+            posting.begin_turn()
+            entry = posting.enter(
+                handle=parcel.handle,
+                content=kept,
+                category="tool_results",
+                role="result",
+                tool=_tool(tool),
+                error=error,
+                stop=len(text),
+                tokens=parcel.total_tokens,
+                **about,
+            )
+        return Entry.of(entry)
+
     def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
         """The page that a cursor points to, within what a call may have now."""
         account = self._ledger.account

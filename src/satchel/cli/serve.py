@@ -1,5 +1,6 @@
 """The command that serves: mcp, and its set-up."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -53,8 +54,10 @@ def mcp_command(
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
         return
+    from satchel.budget import new_session_name
     from satchel.mcp.catalog import chosen_tools
     from satchel.mcp.desk import Desk
+    from satchel.mcp.recorder import Recorder
     from satchel.specs import Specs
 
     if most_tokens < 1:
@@ -68,8 +71,18 @@ def mcp_command(
 
         listen, token = parse_address(address), find_token(token_file)
         check_reach(listen, token)
-    with open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag:
-        desk = Desk(bag, reader, most_tokens=most_tokens, remembers_session=address is None, text_only=text_only)
+    with (
+        open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag,
+        contextlib.closing(Recorder(bag, scope["session"] or new_session_name("mcp"))) as recorder,
+    ):
+        desk = Desk(
+            bag,
+            reader,
+            most_tokens=most_tokens,
+            remembers_session=address is None,
+            text_only=text_only,
+            recorder=recorder,
+        )
         if address is None:
             from satchel.mcp.stdio import serve_stdio
 

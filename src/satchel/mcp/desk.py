@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from satchel.bag import Satchel
 from satchel.mcp.answers import Allowance, Answer, fitted, said
+from satchel.mcp.recorder import Recorder
 from satchel.mcp.shelf import Rest, Shelf, cursor_for
 from satchel.portions import Portion
 from satchel.specs import Specs
@@ -30,6 +31,7 @@ class Desk:
         most_tokens: int = MOST_TOKENS,
         remembers_session: bool = True,
         text_only: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
         self.bag = bag
         self.specs = specs
@@ -38,6 +40,7 @@ class Desk:
         """False where several clients share the server: one must not write into another's session."""
         self.text_only = text_only
         """Whether what is read comes as text alone."""
+        self.recorder = recorder
         self.session: Session | None = None
         self._shelf = Shelf()
 

@@ -77,7 +77,16 @@ def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
 
 
 def _called(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """What a tool answers, or in one line what was wrong."""
+    """What a tool answers, or in one line what was wrong; either is entered into the session's books."""
+    result = _result(desk, tools, name, arguments)
+    if desk.recorder is not None:
+        for part in result.content:
+            if isinstance(part, types.TextContent):
+                desk.recorder.enter(name, part.text, error=bool(result.is_error))
+    return result
+
+
+def _result(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
     if name not in tools:
         return _failure(f"there is no tool {name[:80]!r}; there are: {', '.join(tools)}")
     try:
