@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from satchel.budget.cursors import cursor_to
 from satchel.budget.notes import binary_note, noted
 from satchel.budget.pages import page_stop
 from satchel.budget.records import Measure
+from satchel.budget.shapes import Shape
 from satchel.budget.shown import Shown
 
 __all__ = ["Parcel", "delivered", "delivered_bytes"]
@@ -19,7 +22,7 @@ class Parcel(NamedTuple):
 
     text: str
     handle: str
-    shape: str
+    shape: Shape
     measure: Measure
     total_tokens: int
     size: int
@@ -105,6 +108,4 @@ def _affordable(content: str, returned: int, allocation: int, count: Count) -> i
 
 
 def _silent(made: Shown) -> Shown:
-    from msgspec.structs import replace
-
-    return replace(made, text="", content="", note="", token_count=0, returned=0)
+    return msgspec.structs.replace(made, text="", content="", note="", token_count=0, returned=0)

@@ -1,7 +1,8 @@
 """A session: what enters an agent's context, counted against its budget, cut to it, and kept whole."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -9,18 +10,17 @@ from satchel.budget.accounts import Account
 from satchel.budget.calibration import Calibration, reported_tokens
 from satchel.budget.contents import packed, said
 from satchel.budget.delivery import Parcel, delivered, delivered_bytes
-from satchel.budget.digests import digest, headline
+from satchel.budget.drafts import fields_of_result, fields_of_text, parcel_of
 from satchel.budget.hints import with_hint
 from satchel.budget.ledger import Ledger, Posting
-from satchel.budget.notes import digest_line, stub_line
+from satchel.budget.notes import digest_line
 from satchel.budget.patterns import find_lines
 from satchel.budget.plan import Budget
 from satchel.budget.provider import PROVIDERS, Provider, messages_within
 from satchel.budget.reading import Whole, entry_of, start_of, whole_of
 from satchel.budget.records import Measure, measure
-from satchel.budget.sampling import about_tokens
 from satchel.budget.search import shown_lines
-from satchel.budget.shapes import shape_of
+from satchel.budget.shapes import Shape
 from satchel.budget.shown import Entry, Found, History, Messages, Shown
 from satchel.budget.worklog import history_within
 from satchel.errors import BudgetError, InputError
@@ -39,6 +39,9 @@ RECORDED = ("system", "user", "assistant", "history")
 # The last result that was paged through stays in memory up to this many bytes.
 _LARGEST_HELD = 16_000_000
 
+# What calls asked for, until their results come: digests say it.
+_CALLS_REMEMBERED = 256
+
 _ROLES: dict[str, tuple[Role, Category]] = {
     "system": ("system", "system"),
     "user": ("user", "user"),
@@ -55,6 +58,7 @@ class Session:
         self.counter = counter
         self.hints = hints
         self._ledger = Ledger(store, books, counter.count)
+        self._asked: OrderedDict[str, Any] = OrderedDict()
         self._paged: tuple[bytes, Whole, Measure] | None = None
 
     def __repr__(self) -> str:
@@ -76,7 +80,8 @@ class Session:
             raise InputError(f"text must be a string, not {type(text).__name__}")
         role, place = _ROLES[category]
         kept = packed(text)
-        fields = self._text_fields(text, role, name=check_name("name", name) or "", pinned=pinned)
+        fields = fields_of_text(text, role, self._ledger.free_handle(), self.counter.count)
+        fields |= {"name": check_name("name", name) or "", "pinned": pinned}
         with self._ledger.posting() as posting:
             if role == "system":
                 earlier = [entry for entry in posting.held("system") if entry.name == fields["name"]]
@@ -91,7 +96,12 @@ class Session:
     def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
         """Enter that the model calls a tool; its result has the same `call_id`."""
         text = as_json({} if arguments is None else arguments)
-        fields = self._text_fields(text, "call", tool=_tool(tool), call_id=_call_id(call_id))
+        fields = fields_of_text(text, "call", self._ledger.free_handle(), self.counter.count, tool=_tool(tool))
+        fields["call_id"] = _call_id(call_id)
+        if call_id is not None and isinstance(arguments, Mapping):
+            self._asked[call_id] = arguments
+            if len(self._asked) > _CALLS_REMEMBERED:
+                self._asked.popitem(last=False)
         with self._ledger.posting() as posting:
             _answered(posting)
             return Entry.of(posting.enter(content=packed(text), category="history", role="call", **fields))
@@ -117,7 +127,7 @@ class Session:
         whole = said(output)
         kept = packed(whole)
         account = self._ledger.account
-        parcel = self._parcel(whole, _tool(tool), account.books.secret)
+        parcel = parcel_of(whole, _tool(tool), self._ledger.free_handle(), account.books.secret, self.counter.count)
         asked, extra = check_budget(max_tokens), check_budget(extra_tokens) or 0
 
         def make(account: Account) -> Shown:
@@ -125,7 +135,9 @@ class Session:
                 account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
             return self._delivered(parcel, whole, 0, account, asked, extra)
 
-        about = self._about(parcel, whole, tool, arguments, error=error)
+        if arguments is None and call_id is not None:
+            arguments = self._asked.pop(call_id, None)
+        about = fields_of_result(parcel, whole, tool, arguments, error=error, count=self.counter.count)
         shown = make(account)
         with self._ledger.posting() as posting:
             if new_turn:
@@ -152,8 +164,8 @@ class Session:
     def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
         """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""
         kept = packed(text)
-        parcel = self._parcel(text, _tool(tool), b"")
-        about = self._about(parcel, text, tool, None, error=error)
+        parcel = parcel_of(text, _tool(tool), self._ledger.free_handle(), b"", self.counter.count)
+        about = fields_of_result(parcel, text, tool, None, error=error, count=self.counter.count)
         with self._ledger.posting() as posting:
             posting.begin_turn()
             entry = posting.enter(
@@ -179,7 +191,7 @@ class Session:
         parcel = Parcel(
             whole.said,
             entry.handle,
-            entry.shape,
+            cast(Shape, entry.shape),
             measured,
             entry.total_tokens,
             entry.size,
@@ -316,15 +328,6 @@ class Session:
             self._paged = (entry.content, whole, measured)
         return whole, measured
 
-    def _parcel(self, whole: str | bytes, tool: str, secret: bytes) -> Parcel:
-        handle = self._ledger.free_handle()
-        if isinstance(whole, bytes):
-            return Parcel("", handle, "binary", Measure(len(whole), "bytes"), 0, len(whole), secret)
-        shape = shape_of(whole, tool=tool)
-        tokens = about_tokens(whole, self.counter.count)
-        size = len(whole.encode("utf-8", "surrogatepass"))
-        return Parcel(whole, handle, shape, measure(whole, shape), tokens, size, secret)
-
     def _delivered(
         self, parcel: Parcel, whole: str | bytes, start: int, account: Account, asked: int | None, extra: int
     ) -> Shown:
@@ -334,46 +337,6 @@ class Session:
             return delivered_bytes(whole, parcel.handle, allocation=allocation, left=left, count=self.counter.count)
         hints = self.hints == "footer"
         return delivered(parcel, start, allocation=allocation, left=left, hints=hints, count=self.counter.count)
-
-    def _about(
-        self, parcel: Parcel, whole: str | bytes, tool: str, arguments: Mapping[str, Any] | None, *, error: bool
-    ) -> dict[str, Any]:
-        """What is entered of a result besides its page."""
-        count = self.counter.count
-        if isinstance(whole, bytes):
-            short = line = f"binary output of {len(whole):,} bytes"
-        else:
-            short = digest(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)  # type: ignore[arg-type]
-            line = headline(whole, tool=tool, arguments=arguments, shape=parcel.shape)  # type: ignore[arg-type]
-        stub = stub_line(parcel.handle, tool, line, size=parcel.size, tokens=parcel.total_tokens)
-        return {
-            "media": "bytes" if isinstance(whole, bytes) else "text",
-            "size": parcel.size,
-            "shape": parcel.shape,
-            "total_tokens": parcel.total_tokens,
-            "digest": short,
-            "digest_tokens": count(digest_line(parcel.handle, tool, short)),
-            "stub": stub,
-            "stub_tokens": count(stub),
-        }
-
-    def _text_fields(self, text: str, role: Role, *, tool: str = "", **fields: Any) -> dict[str, Any]:
-        """What is entered of a text that nobody pages through."""
-        handle = self._ledger.free_handle()
-        tokens = self.counter.count(text)
-        size = len(text.encode("utf-8", "surrogatepass"))
-        line = headline(text, tool=tool or None, arguments=None, shape="text")
-        stub = stub_line(handle, tool or role, line, size=size, tokens=tokens)
-        return fields | {
-            "handle": handle,
-            "tool": tool,
-            "size": size,
-            "stop": len(text),
-            "tokens": tokens,
-            "total_tokens": tokens,
-            "stub": stub,
-            "stub_tokens": self.counter.count(stub),
-        }
 
     def _deliver_again(
         self, entry: Posted, content: Content, start: int, text: str, note: str, tokens: int, call_id: str | None

@@ -9,7 +9,7 @@ import msgspec
 
 from satchel.budget.line_sample import sample
 
-__all__ = ["CODE", "HEADING", "LEVEL", "LISTED", "LOG_LINE", "MATCH", "NUMBERED", "Shape", "shape_of"]
+__all__ = ["CODE", "HEADING", "LEVEL", "LISTED", "LOG_LINE", "MATCH", "NUMBERED", "SECTION", "Shape", "shape_of"]
 
 Shape = Literal["files", "matches", "file", "diff", "log", "status", "json", "text"]
 
@@ -25,14 +25,19 @@ NUMBERED = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→|: | ?\| ?)")
 HEADING = re.compile(r"#{1,6} +\S")
 """A heading of markdown."""
 
-CODE = re.compile(
-    r"\s*(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|async|"
-    r"unsafe|extern|inline|override|sealed|partial|open|data)\s+)*"
+SECTION = re.compile(r"\[{1,2}[A-Za-z][\w .\"'/:-]*\]{1,2}\s*")
+"""The line that begins a section of a configuration."""
+
+_DEFINING = (
     r"(?:def|class|function\*?|fn|func|fun|struct|enum|trait|impl|interface|type|module|namespace|object|macro_rules!|"
-    r"#\s*define|defun|defn|defmodule|sub|proc|record|protocol|extension|CREATE\s+(?:TABLE|VIEW|INDEX|FUNCTION))"
-    r"\s+[A-Za-z_\"`(*<\[][^\n]*"
+    r"#\s*define|defun|defn|defmodule|sub|proc|record|protocol|extension|CREATE\s+(?:TABLE|VIEW|INDEX|FUNCTION))\s+"
 )
-"""A line that defines something in a program."""
+CODE = re.compile(
+    r"\s*(?P<defined>(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|"
+    r"async|unsafe|extern|inline|override|sealed|partial|open|data)\s+)*"
+    rf"{_DEFINING}(?=[A-Za-z_\"`(*<\[])(?:\([^)]*\)\s*)?[^\s:({{;=,]*)"
+)
+"""A line that defines something in a program, and what of it names that."""
 
 LEVEL = re.compile(
     r"(?<![\w-])(?:(TRACE|DEBUG|INFO|NOTICE|WARN|ERROR|CRITICAL|FATAL|PANIC|SEVERE)(?:ING)?(?![\w-])"
@@ -85,6 +90,7 @@ _STATEMENT = re.compile(
     r"\s*(?:import |from \S+ import |#include|use |using |package |return\b|if\b.*[:{]$|for\b.*[:{]$|else\b|elif "
     r"|while\b|const |let |var |val |@\w+|\}|\)|</?\w|[\w.\[\]\"']+ ?[-+:*|]?= ?\S)|.*[;{}]$|.*\)[:,]?$"
 )
+_SETTING = re.compile(r"[\w.\"-]+\s*=")
 _MARKUP = re.compile(r"(?:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)", re.IGNORECASE)
 _MARKDOWN = re.compile(r"(?:\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.*\|$|\[[^\]]+\]\()")
 
@@ -231,6 +237,8 @@ def _is_file(lines: Sequence[str]) -> bool:
     if sum(1 for line in lines if HEADING.match(line)) and (
         sum(1 for line in lines if HEADING.match(line) or _MARKDOWN.match(line)) >= max(2, 0.15 * len(lines))
     ):
+        return True
+    if any(SECTION.fullmatch(line) for line in lines) and _share(_SETTING, lines) > 0.3:
         return True
     return len(lines) > 2 and any(CODE.match(line) for line in lines) and _share(_STATEMENT, lines) > 0.4
 

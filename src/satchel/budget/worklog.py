@@ -1,7 +1,9 @@
 """The work log of a session: its entries in order, each with what is said of it at every level of detail."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from satchel.budget.contents import unpacked
 from satchel.budget.eviction import over_watermark
@@ -57,7 +59,10 @@ def history_within(ledger: Ledger, budget: int) -> History:
         if (entry.call_id or entry.handle) in groups:
             lines[entry.seq] = "" if entry.role == "call" else entry.stub
             omitted.append(entry.seq)
-    text, left_out = _fitted([(seq, line) for seq, line in lines.items() if line], budget, ledger)
+    last = [entry for entry in (each.entry for each in log) if lines[entry.seq]]
+    # Stubs go before what is still said, and pins last of all.
+    leaving = sorted(last, key=lambda entry: (entry.pinned, entry.seq not in omitted, entry.seq))
+    text, left_out = _fitted(lines, [entry.seq for entry in leaving], budget, count)
     return History(
         text=text,
         token_count=count(text),
@@ -67,29 +72,30 @@ def history_within(ledger: Ledger, budget: int) -> History:
 
 
 def _priced(entry: Posted, tokens: int) -> Posted:
-    from msgspec.structs import replace
-
-    return replace(entry, level="whole", tokens=tokens)
+    return msgspec.structs.replace(entry, level="whole", tokens=tokens)
 
 
-def _fitted(lines: Sequence[tuple[int, str]], budget: int, ledger: Ledger) -> tuple[str, list[int]]:
-    """As many of the last lines as fit, below a line that says how many were left out."""
+def _fitted(
+    lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Callable[[str], int]
+) -> tuple[str, Sequence[int]]:
+    """As many of the lines as fit, below one that says how many were left out, in the order of leaving."""
 
     def made(dropped: int) -> str:
-        above = f"[{dropped:,} earlier entries left out for lack of room]\n" if dropped else ""
-        return above + "".join(f"{line}\n" for _, line in lines[dropped:])
+        gone = set(leaving[:dropped])
+        above = f"[{dropped:,} entries left out for lack of room]\n" if dropped else ""
+        return above + "".join(f"{line}\n" for seq, line in lines.items() if line and seq not in gone)
 
-    low, high = 0, len(lines)
-    if ledger.count(whole := made(0)) <= budget:
-        return whole, []
+    if count(whole := made(0)) <= budget:
+        return whole, ()
+    low, high = 1, len(leaving)
     while low < high:
         middle = (low + high) // 2
-        if ledger.count(made(middle)) <= budget:
+        if count(made(middle)) <= budget:
             high = middle
         else:
             low = middle + 1
     text = made(high)
-    return (text if ledger.count(text) <= budget else ""), [seq for seq, _ in lines[:high]]
+    return (text if count(text) <= budget else ""), leaving[:high]
 
 
 def _text(ledger: Ledger, entry: Posted) -> str:

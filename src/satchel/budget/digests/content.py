@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from satchel.budget.digests.errors import complaints, error_rows
 from satchel.budget.digests.rows import Rank, Row, excerpt
 from satchel.budget.digests.source import Source
-from satchel.budget.shapes import CODE, HEADING, NUMBERED
+from satchel.budget.shapes import CODE, HEADING, NUMBERED, SECTION
 
 __all__ = ["FileContent"]
 
@@ -15,7 +15,6 @@ SHOWN_NAMES = 40
 _FIRST_LINE_PATH = re.compile(
     r"(?:(?://|#|--|;|/\*|<!--|==>|File:|###?|\[file)\s*)?`?((?:[\w.@+~-]*[\\/])+[\w.@+-]+\.\w{1,10})"
 )
-_DEFINITION = re.compile(r"(.*?[\w)\]>\"`])\s*(?:[:{;=(]|->|\bwhere\b|\bextends\b|\bimplements\b|$)")
 
 
 class FileContent:
@@ -37,19 +36,25 @@ class FileContent:
             parts = [excerpt(name, 70) for name in names[:SHOWN_NAMES]]
             more = max(0, len(names) - SHOWN_NAMES)
             made.append(Row(Rank.PATH, parts, label, 0.8, more=more, exact=source.whole))
-        filled = [line for line in lines if line.strip() and not (HEADING.match(line) or CODE.match(line))]
+        filled = [
+            line
+            for line in lines
+            if line.strip() and not (HEADING.match(line) or CODE.match(line) or SECTION.fullmatch(line))
+        ]
         made += [Row(Rank.PROSE, [excerpt(line, 120)], "First: ") for line in filled[:1]]
         made += [Row(Rank.PROSE, [excerpt(line, 120)]) for line in filled[1:3]]
         return made + [Row(Rank.PROSE, [excerpt(line, 120)], "Last: ") for line in filled[3:][-1:]]
 
 
 def _outline(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """The headings or the definitions, whichever there are more of: a comment of a script looks like a heading."""
-    headings = [line.strip() for line in _outside_fences(lines) if HEADING.match(line)]
-    definitions = [_defined(line) for line in lines if CODE.match(line)]
-    if len(definitions) >= len(headings):
-        return "Definitions: ", list(dict.fromkeys(definitions))
-    return "Headings: ", list(dict.fromkeys(headings))
+    """What there is most of: definitions, headings or sections; a comment of a script looks like a heading."""
+    outlines = {
+        "Definitions: ": [found["defined"].strip() for line in lines if (found := CODE.match(line))],
+        "Headings: ": [line.strip() for line in _outside_fences(lines) if HEADING.match(line)],
+        "Sections: ": [line.strip() for line in lines if SECTION.fullmatch(line)],
+    }
+    label = max(outlines, key=lambda label: len(outlines[label]))
+    return label, list(dict.fromkeys(outlines[label]))
 
 
 def _without_numbers(lines: Sequence[str]) -> Sequence[str]:
@@ -68,8 +73,3 @@ def _outside_fences(lines: Sequence[str]) -> list[str]:
         elif not fenced:
             outside.append(line)
     return outside
-
-
-def _defined(line: str) -> str:
-    found = _DEFINITION.match(line.strip())
-    return found[1] if found else line.strip()

@@ -22,6 +22,7 @@ ERROR_WIDTH = 170
 
 # What is looked for all over a text, and the letters of each that `_signs` finds.
 _WORDS = (("error", "rro"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pan"))
+_LONGEST_ENDING = len("ption:")
 _CHUNK = 128_000
 _END = 3_000
 _REACH = 160
@@ -40,10 +41,10 @@ _STRONG = re.compile(
     r"|(?i:\bexit(?:ed)?(?: with)?\s*(?:code|status)?\s*[=:]?\s*-?[1-9]\d*\b)"
     r"|(?i:segmentation fault|core dumped|panicked at|no such file|permission denied|command not found)"
 )
+# Not as a part of a path or of a longer name, such as `errors.py` or `on_error`.
 _ERROR = re.compile(
-    r"\b(?:errors?|exceptions?|fail(?:ed|ure|ures|s)?|fatal|panic(?:ked)?|critical|abort(?:ed|ing)?|denied|refused|cannot"
-    r"|no such)\b|[a-z]Error\b|[a-z]Exception\b",
-    re.IGNORECASE,
+    r"(?i:(?<![\w./])(?:errors?|exceptions?|fail(?:ed|ure|ures|s)?|fatal|panic(?:ked)?|critical|abort(?:ed|ing)?|denied"
+    r"|refused|cannot|no such)(?![\w/]|\.\w))|[a-z]Error\b|[a-z]Exception\b"
 )
 _COMPLAINT = re.compile(
     r"(?:[\w./-]{1,40}: )?(?i:error|fatal|panic|exception|critical)\b\s*[:!\[(]"
@@ -101,7 +102,7 @@ def error_rows(lines: Sequence[str]) -> list[Row]:
     shown = [text for line in lines[: FIRST + LAST] if (text := excerpt(line, ERROR_WIDTH))]
     ends = (0, len(shown) - 1)
     return [
-        Row(Rank.ERROR if place in ends else Rank.NUMBER, [text], "! ", 0.4, shows=1)
+        Row(Rank.ERROR if place in ends else Rank.NUMBER, [text], "! ", 0.4 if place else 1.0, shows=1)
         for place, text in enumerate(shown)
     ]
 
@@ -113,7 +114,7 @@ def _some(text: str, places: Iterable[int], wanted: Callable[[str, str], bool], 
         start, end = _line_around(text, place)
         if start in found:
             continue
-        near = text[max(start, place - _NEAR) : min(end, place + _NEAR)]
+        near = plain(text[max(start, place - _NEAR) : min(end, place + _NEAR)])
         if wanted(text[start:end], near):
             strong = _STRONG.search(near) is not None
             found[start] = _Found(start, _whole_words(text, start, end), strong)
@@ -146,7 +147,8 @@ def _positions(source: Source) -> list[int]:
             if letter != " ":
                 found = found[codes[found + offset] | 0x20 == ord(letter)]
         # In capitals or with a colon it is a plain sign, which many harmless mentions of the word must not hide.
-        loud = found[(codes[found] < ord("a")) | (codes[found + len(word)] == ord(":"))]
+        after = np.minimum(found[:, None] + range(len(word), len(word) + _LONGEST_ENDING), len(codes) - 1)
+        loud = found[(codes[found] < ord("a")) | (codes[after] == ord(":")).any(axis=1)]
         some += [_at_both_ends(found, LOOKED_AT // 2), _at_both_ends(loud, LOOKED_AT)]
     places = {int(place) for place in np.concatenate(some)}
     return sorted(places | _at_the_ends(source.text))

@@ -15,7 +15,7 @@ _LONG_NAME = re.compile(
     r".*?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*|[A-Z][a-z]{2} +\d{1,2} +(?:\d\d:\d\d|\d{4}))"
     r"(?: [+-]\d{4})? (?P<name>.+)"
 )
-_TRAILER = re.compile(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$|\t.*$")
+_TRAILER = re.compile(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$")
 _EXTENSION = re.compile(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
 
 
@@ -41,6 +41,8 @@ class FileList:
         if types:
             parts = [f".{kind} {source.about(number)}" for kind, number in types.most_common(8)]
             made.append(Row(Rank.NUMBER, parts, "Types: ", 0.3, more=max(0, len(types) - 8), exact=source.whole))
+        if not folders:
+            folders.update(name.rstrip("/") for name in names if name.endswith("/"))
         if folders:
             parts = [f"{excerpt(folder, 60)}/ {source.about(number)}" for folder, number in folders.most_common(8)]
             made.append(Row(Rank.PATH, parts, "Folders: ", 0.5, more=max(0, len(folders) - 8), exact=source.whole))
@@ -50,10 +52,17 @@ class FileList:
 def _names(lines: Sequence[str]) -> list[str]:
     """The paths in the lines, those of folders with a slash at their end."""
     if any(LISTED.match(line) for line in lines[:10]):
-        return [_listed_name(found) for line in lines if (found := LISTED.match(line))]
+        listed = [_listed_name(found) for line in lines if (found := LISTED.match(line))]
+        return [name for name in listed if name not in ("./", "../")]
     # What a tool says besides has a colon in it, as the heading of a folder has.
     names = [line.strip() for line in lines if ": " not in line and not line.endswith(":")]
-    return [_TRAILER.sub("", name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
+    return [_bare(name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
+
+
+def _bare(name: str) -> str:
+    """Without the size or the like that stands beside it."""
+    fields = name.split("\t")
+    return _TRAILER.sub("", next((field for field in fields if not field[:1].isdigit() or "/" in field), fields[0]))
 
 
 def _listed_name(found: re.Match[str]) -> str:
@@ -66,8 +75,9 @@ def _listed_name(found: re.Match[str]) -> str:
 
 def _folders(names: Sequence[str]) -> Counter[str]:
     """How many there are in each folder, two levels below what all have in common."""
-    parents = [name.replace("\\", "/").rpartition("/")[0] for name in names]
+    parents = [name.replace("\\", "/").rstrip("/").rpartition("/")[0] for name in names]
     steps = [parent.split("/") for parent in parents if parent]
     first, last = min(steps, default=[]), max(steps, default=[])
-    common = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), 0)
+    pairs = enumerate(zip(first, last, strict=False))
+    common = next((place for place, (one, other) in pairs if one != other), min(len(first), len(last)))
     return Counter("/".join(step[: common + 2]) for step in steps)

@@ -140,7 +140,7 @@ def _held(value: Any, whole: bool) -> str:
 
 
 def _is_prose(value: Any) -> bool:
-    return isinstance(value, str) and (len(value) > 80 or value.count(" ") > 4)
+    return isinstance(value, str) and value.count(" ") > 4
 
 
 def _short(value: Any, most: int = 70) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from satchel.budget.line_sample import split_lines
+from satchel.budget.line_sample import plain
 from satchel.passages import continues
 from satchel.redact import redact
 from satchel.render import clean
@@ -17,6 +17,7 @@ LONGEST_LOOK = 2_000
 MARK = "…"
 
 _LEAST = 12
+_LEAST_PROSE = 40
 _LONGEST_CHARACTER = 16
 _BLOB = re.compile(
     r"(?=[a-zA-Z0-9+/]{0,200}?\d)(?=[a-z0-9+/]{0,200}?[A-Z])[A-Za-z0-9+/]{60,}={0,2}|[A-Za-z0-9+/=_-]{200,}"
@@ -86,7 +87,7 @@ def excerpt(line: str, most: int) -> str:
 
 def one_line(text: str) -> str:
     """On one line, without control characters, and with long blobs shortened."""
-    return shortened_blobs(" ".join(clean(repair_surrogates(" ".join(split_lines(text)))).split()))
+    return shortened_blobs(" ".join(clean(repair_surrogates(plain(text))).split()))
 
 
 def shortened_blobs(text: str) -> str:
@@ -135,7 +136,8 @@ def _line(row: Row, room: int) -> str:
             break
         parts.pop()
         left += 1
-    if room < _LEAST and row.rank is not Rank.TITLE:
+    least = _LEAST_PROSE if row.rank is Rank.PROSE else _LEAST
+    if room < least and row.rank is not Rank.TITLE:
         return ""
     return cut(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
 

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from satchel.budget.digests.errors import error_lines, error_rows
+from satchel.budget.digests.errors import complaints, error_lines, error_rows
 from satchel.budget.digests.rows import Rank, Row, excerpt
 from satchel.budget.digests.source import Source
 
@@ -49,7 +49,8 @@ class Status:
 
     def rows(self) -> list[Row]:
         source = self._source
-        made = error_rows(error_lines(source))
+        # Among paths, a word such as `error` is mostly the name of a file.
+        made = error_rows(complaints(source) if self._paths else error_lines(source))
         # Fewest first: two conflicts say more than a thousand files that are new.
         for state, paths in sorted(self._paths.items(), key=lambda one: len(one[1])):
             parts = [excerpt(path, 90) for path in paths[:SHOWN_PATHS]]
