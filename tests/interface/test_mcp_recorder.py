@@ -1,0 +1,63 @@
+"""The server's own answers are entered into the books of a session."""
+
+from pathlib import Path
+
+import pytest
+
+import satchel
+from mcp_pipe import Pipe, lock_held
+from satchel.mcp.recorder import Recorder
+
+
+def test_answers_are_entered_in_order_each_as_a_turn(bag):
+    recorder = Recorder(bag, "mcp-1")
+    for number in range(20):
+        recorder.enter("mem_search", f"answer {number}", error=number == 3)
+    recorder.close()
+    session = bag.find_session("mcp-1")
+    results = session.results()[::-1]
+    assert [session.expand(each.handle) for each in results] == [f"answer {number}" for number in range(20)]
+    assert [each.turn for each in results] == list(range(1, 21))
+    assert [each.error for each in results].index(True) == 3
+    assert session.state()["delivered"] == sum(session.counter.count(f"answer {number}") for number in range(20))
+
+
+def test_a_server_that_says_nothing_begins_no_session(bag):
+    Recorder(bag, "mcp-1").close()
+    assert bag.sessions() == []
+
+
+def test_a_store_that_cannot_be_written_ends_the_recording_with_one_line(bag, capsys, monkeypatch):
+    recorder = Recorder(bag, "mcp-1")
+    monkeypatch.setattr(bag, "session", refused)
+    for _ in range(5):
+        recorder.enter("mem_search", "answer")
+    recorder.close()
+    recorder.enter("mem_search", "answer")
+    assert capsys.readouterr().err == "satchel: answers are not recorded any more: the disk is full\n"
+
+
+def refused(*_: object, **__: object) -> None:
+    raise satchel.StoreFullError("the disk is full")
+
+
+@pytest.mark.parametrize("name", [None, "my-session"])
+def test_what_a_real_server_answers_is_in_the_books(tmp_path: Path, name):
+    with Pipe(tmp_path, *(["--session", name] if name else [])) as pipe:
+        answer = pipe.call("mem_stats")
+        pipe.result(pipe.start("mem_get", ids=["nope"]))
+        pipe.hang_up()
+    with satchel.open(tmp_path / "notes.db") as bag:
+        (state,) = bag.sessions()
+        assert state["session"] == name if name else state["session"].startswith("mcp-")
+        assert state["results"] == 2
+        wrong, right = bag.find_session(state["session"]).results()
+        assert (wrong.tool, wrong.error, right.tool, right.error) == ("mem_get", True, "mem_stats", False)
+        assert bag.find_session(state["session"]).expand(right.handle) == answer["content"][0]["text"]
+
+
+def test_a_locked_store_holds_up_no_answer(tmp_path: Path):
+    with Pipe(tmp_path) as pipe:
+        pipe.call("mem_stats")
+        with lock_held(tmp_path / "notes.db"):
+            assert not pipe.call("mem_stats").get("isError")
