@@ -34,7 +34,7 @@ def test_a_store_that_cannot_be_written_ends_the_recording_with_one_line(bag, ca
         recorder.enter("mem_search", "answer")
     recorder.close()
     recorder.enter("mem_search", "answer")
-    assert capsys.readouterr().err == "satchel: answers are not recorded any more: the disk is full\n"
+    assert capsys.readouterr().err == "satchel: answers are not recorded: the disk is full\n"
 
 
 def refused(*_: object, **__: object) -> None:

@@ -1,5 +1,7 @@
 """What was said as bytes, packed for the store and back."""
 
+import contextlib
+import threading
 import zlib
 from hashlib import blake2b
 from typing import Any
@@ -8,10 +10,12 @@ from satchel.errors import InputError, StoreFormatError
 from satchel.render.as_json import as_json
 from satchel.store import Content
 
-__all__ = ["Said", "packed", "said", "unpacked"]
+__all__ = ["Packing", "Said", "packed", "said", "unpacked"]
 
 # Below this, packing saves less than its own overhead.
 _WORTH_PACKING = 200
+# Starting a thread takes about as long as packing this much.
+_WORTH_A_THREAD = 50_000
 
 Said = str | bytes
 
@@ -42,6 +46,28 @@ def packed(whole: Said) -> Content:
         if len(small) < len(data):
             return Content(name, "zlib", small)
     return Content(name, "plain", data)
+
+
+class Packing:
+    """A content on its way: a large one is packed in a thread, while others look at it."""
+
+    def __init__(self, whole: Said) -> None:
+        self._whole = whole
+        self._packed: Content | None = None
+        self._thread: threading.Thread | None = None
+        if len(whole) > _WORTH_A_THREAD:
+            self._thread = threading.Thread(target=self._pack, daemon=True)
+            self._thread.start()
+
+    def done(self) -> Content:
+        if self._thread is not None:
+            self._thread.join()
+        # Also where the thread failed: here the error has somebody to tell.
+        return self._packed or packed(self._whole)
+
+    def _pack(self) -> None:
+        with contextlib.suppress(MemoryError):
+            self._packed = packed(self._whole)
 
 
 def unpacked(content: Content) -> bytes:

@@ -2,13 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 import msgspec
 
 from satchel.budget.accounts import Account
 from satchel.budget.calibration import Calibration, reported_tokens
-from satchel.budget.contents import packed, said
+from satchel.budget.contents import Packing, packed, said
 from satchel.budget.delivery import Parcel, delivered, delivered_bytes
 from satchel.budget.drafts import fields_of_result, fields_of_text, parcel_of
 from satchel.budget.hints import with_hint
@@ -16,6 +16,7 @@ from satchel.budget.ledger import Ledger, Posting
 from satchel.budget.notes import digest_line
 from satchel.budget.patterns import find_lines
 from satchel.budget.plan import Budget
+from satchel.budget.prepared import Prepared
 from satchel.budget.provider import PROVIDERS, Provider, messages_within
 from satchel.budget.reading import Whole, entry_of, start_of, whole_of
 from satchel.budget.records import Measure, measure
@@ -30,7 +31,7 @@ from satchel.render.as_json import as_json
 from satchel.store import Books, Category, Content, Posted, Role, Store, TurnRow
 from satchel.tokens import Counter
 
-__all__ = ["HINTS", "RECORDED", "Hints", "Session"]
+__all__ = ["HINTS", "RECORDED", "Delivering", "Hints", "Session"]
 
 Hints = Literal["footer", "schema", "none"]
 HINTS = ("footer", "schema", "none")
@@ -48,6 +49,23 @@ _ROLES: dict[str, tuple[Role, Category]] = {
     "assistant": ("assistant", "history"),
     "history": ("note", "history"),
 }
+
+
+class Delivering(TypedDict, total=False):
+    """How a result is entered and shown."""
+
+    call_id: str | None
+    """The call it answers."""
+    arguments: Mapping[str, Any] | None
+    """What the call asked for, which a digest says; those of `call` if there was one."""
+    error: bool
+    extra_tokens: int
+    """Of parts that are passed on beside the text, such as images."""
+    max_tokens: int | None
+    """Instead of the allocation; never more than the turn has left."""
+    pinned: bool
+    new_turn: bool
+    """Whether a turn begins with it."""
 
 
 class Session:
@@ -106,60 +124,40 @@ class Session:
             _answered(posting)
             return Entry.of(posting.enter(content=packed(text), category="history", role="call", **fields))
 
-    def result(
-        self,
-        tool: str,
-        output: Any,
-        *,
-        call_id: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        error: bool = False,
-        extra_tokens: int = 0,
-        max_tokens: int | None = None,
-        pinned: bool = False,
-        new_turn: bool = False,
-    ) -> Shown:
+    def result(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Shown:
         """Keep what a tool said, whole, and give as much of it as the allocation has room for.
 
-        `output` is text, bytes or a JSON value. `extra_tokens` are those of parts that are passed on beside the
-        text, such as images. The rest comes by `page`, the whole by `expand`.
+        `output` is text, bytes or a JSON value; the options are those of `Delivering`. The rest comes by `page`,
+        the whole by `expand`.
         """
+        return self.prepare(tool, output, **options).enter()
+
+    def prepare(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Prepared:
+        """A result as `result` would show it, still to be entered; until then its handle leads nowhere."""
+        if unknown := options.keys() - Delivering.__annotations__.keys():
+            raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(Delivering.__annotations__)}")
+        call_id, error = options.get("call_id"), options.get("error", False)
         whole = said(output)
-        kept = packed(whole)
+        packing = Packing(whole)
         account = self._ledger.account
-        parcel = parcel_of(whole, _tool(tool), self._ledger.free_handle(), account.books.secret, self.counter.count)
-        asked, extra = check_budget(max_tokens), check_budget(extra_tokens) or 0
-
-        def make(account: Account) -> Shown:
-            if new_turn:
-                account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
-            return self._delivered(parcel, whole, 0, account, asked, extra)
-
+        asked, extra = check_budget(options.get("max_tokens")), check_budget(options.get("extra_tokens")) or 0
+        new_turn, count = options.get("new_turn", False), self.counter.count
+        parcel = parcel_of(whole, _tool(tool), self._ledger.free_handle(), account.books.secret, count)
+        arguments = options.get("arguments")
         if arguments is None and call_id is not None:
             arguments = self._asked.pop(call_id, None)
-        about = fields_of_result(parcel, whole, tool, arguments, error=error, count=self.counter.count)
-        shown = make(account)
-        with self._ledger.posting() as posting:
-            if new_turn:
-                posting.begin_turn()
-            if shown.token_count + extra > posting.account.granted(asked) and shown.token_count > 0:
-                # Another call of the same turn has taken some of the room meanwhile.
-                shown = make(posting.account)
-            posting.enter(
-                handle=parcel.handle,
-                content=kept,
-                category="tool_results",
-                role="result",
-                tool=_tool(tool),
-                call_id=_call_id(call_id),
-                error=error,
-                pinned=pinned,
-                stop=len(shown.content),
-                tokens=shown.token_count + extra,
-                note=shown.note,
-                **about,
-            )
-        return shown
+
+        def make(account: Account) -> Shown:
+            return self._delivered(parcel, whole, 0, account, asked, extra)
+
+        if new_turn:
+            account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
+        fields = fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
+        fields |= {"tool": _tool(tool), "call_id": _call_id(call_id), "error": error}
+        fields["pinned"] = options.get("pinned", False)
+        return Prepared(
+            self._ledger, make(account), make, packing, fields, asked=asked, extra=extra, new_turn=new_turn
+        )
 
     def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
         """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""

@@ -20,8 +20,8 @@ FIRST = 3
 LAST = 1
 ERROR_WIDTH = 170
 
-# What is looked for all over a text, and the letters of each that `_signs` finds.
-_WORDS = (("error", "rro"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pan"))
+# What is looked for all over a text, and the pair of letters of each that `_signs` finds.
+_WORDS = (("error", "rr"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pa"))
 _LONGEST_ENDING = len("ption:")
 _CHUNK = 128_000
 _END = 3_000
@@ -140,16 +140,18 @@ def _positions(source: Source) -> list[int]:
     signs = _signs(codes)
     letters = codes[signs] | 0x20
     some: list[NDArray[np.intp]] = []
-    for word, sign in _WORDS:
-        found = signs[letters == ord(sign[0])] - word.index(sign)
-        found = found[(found >= 0) & (found < len(codes) - len(word))]
-        for offset, letter in enumerate(word.replace(sign, " " * len(sign))):
+    for word, pair in _WORDS:
+        found = signs[letters == ord(pair[0])] - word.index(pair)
+        # What stands at the very end is found by `_at_the_ends`.
+        found = found[(found >= 0) & (found < len(codes) - len(word) - _LONGEST_ENDING)]
+        for offset, letter in enumerate(word.replace(pair, "  ")):
             if letter != " ":
                 found = found[codes[found + offset] | 0x20 == ord(letter)]
         # In capitals or with a colon it is a plain sign, which many harmless mentions of the word must not hide.
-        after = np.minimum(found[:, None] + range(len(word), len(word) + _LONGEST_ENDING), len(codes) - 1)
-        loud = found[(codes[found] < ord("a")) | (codes[after] == ord(":")).any(axis=1)]
-        some += [_at_both_ends(found, LOOKED_AT // 2), _at_both_ends(loud, LOOKED_AT)]
+        loud = codes[found] < ord("a")
+        for offset in range(_LONGEST_ENDING):
+            loud |= codes[found + len(word) + offset] == ord(":")
+        some += [_at_both_ends(found, LOOKED_AT // 2), _at_both_ends(found[loud], LOOKED_AT)]
     places = {int(place) for place in np.concatenate(some)}
     return sorted(places | _at_the_ends(source.text))
 
@@ -160,7 +162,7 @@ def _at_the_ends(text: str) -> set[int]:
     for begin in {0, max(0, len(text) - _END)}:
         end = text[begin : begin + _END].lower()
         for hint in _HINTS:
-            places.update(begin + place for place in islice(_occurrences(end, hint), LOOKED_AT))
+            places.update(begin + place for place in islice(_occurrences(end, hint), LOOKED_AT // 2))
     # Where a letter has two in lower case, what comes after it has moved.
     return {min(place, len(text) - 1) for place in places}
 
@@ -173,21 +175,21 @@ def _occurrences(text: str, word: str) -> Iterator[int]:
 
 
 def _signs(codes: "NDArray[np.uint8]") -> "NDArray[np.intp]":
-    """Where `rro`, `xc`, `fai`, `fat` or `pan` stands, in capitals or not; few other words have these.
+    """Where `rr`, `xc`, `fa` or `pa` stands, in capitals or not; few other words have these.
 
     In chunks, for what stays in the processor's cache is much faster.
     """
     import numpy as np
 
     found = [np.zeros(0, dtype=np.intp)]
-    for start in range(0, len(codes) - 2, _CHUNK):
-        lowered = codes[start : start + _CHUNK + 2] | 0x20
-        first, second, third = lowered[:-2], lowered[1:-1], lowered[2:]
+    for start in range(0, len(codes) - 1, _CHUNK):
+        lowered = codes[start : start + _CHUNK + 1] | 0x20
+        first, second = lowered[:-1], lowered[1:]
         a = second == ord("a")
-        here = (first == ord("r")) & (second == ord("r")) & (third == ord("o"))
+        here = (first == ord("r")) & (second == ord("r"))
         here |= (first == ord("x")) & (second == ord("c"))
-        here |= (first == ord("f")) & a & ((third == ord("i")) | (third == ord("t")))
-        here |= (first == ord("p")) & a & (third == ord("n"))
+        here |= (first == ord("f")) & a
+        here |= (first == ord("p")) & a
         found.append(np.flatnonzero(here) + start)
     return np.concatenate(found)
 

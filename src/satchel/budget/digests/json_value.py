@@ -92,8 +92,8 @@ def _facts(value: Mapping[str, Any], read: _Value, source: Source) -> Iterator[R
         for name, one in pairs.items()
         if isinstance(one, dict | list)
     ]
-    ids = [f"{name}={_short(one)}" for name, one in scalars.items() if not _is_prose(one)]
-    prose = [f"{name}={_short(one)}" for name, one in scalars.items() if _is_prose(one)]
+    ids = [f"{excerpt(name, 40)}={_short(one)}" for name, one in scalars.items() if not _is_prose(one)]
+    prose = [f"{excerpt(name, 40)}={_short(one)}" for name, one in scalars.items() if _is_prose(one)]
     if held:
         yield Row(Rank.PATH, held[:SHOWN_KEYS], "Keys: ", 0.5, more=max(0, len(held) - SHOWN_KEYS))
     if ids:

@@ -19,11 +19,10 @@ MARK = "…"
 _LEAST = 12
 _LEAST_PROSE = 40
 _LONGEST_CHARACTER = 16
-_BLOB = re.compile(
-    r"(?=[a-zA-Z0-9+/]{0,200}?\d)(?=[a-z0-9+/]{0,200}?[A-Z])[A-Za-z0-9+/]{60,}={0,2}|[A-Za-z0-9+/=_-]{200,}"
-)
+_BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
+_LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
 _BLOB_START = 16
-_SHORTEST_BLOB = 60
+_LONG_BLOB = 200
 # What Satchel's own lines begin with, after any blanks or invisible characters before it.
 _OWN_LINE = re.compile(
     r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
@@ -69,10 +68,9 @@ def fitted(rows: Sequence[Row], most: int) -> str:
     room = most + 1
     for place in sorted(range(len(rows)), key=lambda place: rows[place].rank):
         row = rows[place]
-        line = _line(
-            row if not row.of else row._replace(parts=[_gap(row, 0)]), min(room - 1, int(most * row.share))
-        )
-        if line:
+        if row.of:
+            row = row._replace(parts=[_gap(row, 0)])
+        if line := _line(row, min(room - 1, int(most * row.share))):
             kept[place] = line
             room -= len(line) + 1
     shown = sum(rows[place].shows for place in kept)
@@ -86,13 +84,10 @@ def excerpt(line: str, most: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """On one line, without control characters, and with long blobs shortened."""
-    return shortened_blobs(" ".join(clean(repair_surrogates(plain(text))).split()))
-
-
-def shortened_blobs(text: str) -> str:
-    """Base64 and the like say nothing to a reader; of each its beginning."""
-    return _BLOB.sub(lambda found: found[0][:_BLOB_START] + MARK, text) if len(text) >= _SHORTEST_BLOB else text
+    """On one line, without control characters, and of base64 and the like, which say nothing, the beginning."""
+    line = " ".join(clean(repair_surrogates(plain(text))).split())
+    # A long secret looks like a blob, and its beginning would not be found and masked.
+    return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
 def cut(text: str, most: int) -> str:
@@ -112,6 +107,12 @@ def finished(text: str, most: int) -> str:
     """A digest as it is shown: clean, without secrets, with no line that looks like one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
     return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
+
+
+def _shortened_blob(found: re.Match[str]) -> str:
+    # A long path may look like it, but seldom has capitals and digits as well.
+    is_blob = len(found[0]) >= _LONG_BLOB or _LETTERS_AND_DIGITS.match(found[0])
+    return found[0][:_BLOB_START] + MARK if is_blob else found[0]
 
 
 def _safe(rows: Sequence[Row]) -> Sequence[Row]:
