@@ -10,11 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from writer import churn_for_ever, write_for_ever
+from writer import churn_for_ever, deliver_for_ever, write_for_ever
 
 import satchel
 
-WORKS = {"write": write_for_ever, "churn": churn_for_ever}
+WORKS = {"write": write_for_ever, "churn": churn_for_ever, "deliver": deliver_for_ever}
 LONGEST_START = 20.0
 
 
@@ -41,6 +41,7 @@ def main(work: str, store: str, folder: Path, kills: int, at_once: int, seed: in
     chance = random.Random(seed)
     with satchel.open(":memory:") as bag:
         bag.add("loads all that is loaded late, once for every child")
+        bag.session("warm").result("warm", "up")
     running: list[tuple[int, Path]] = []
     for number in range(kills):
         acknowledgements = folder / f"w{seed}-{number}.txt"

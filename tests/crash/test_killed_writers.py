@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from writer import delivered
+
 import satchel
 from in_step import differences
+from satchel.budget.ledger import cost
 
 NURSERY = Path(__file__).with_name("nursery.py")
 KILLS = 200
@@ -38,6 +41,24 @@ def test_passages_and_vectors_are_in_step_after_60_kills_of_whatever_changes_the
             bag.reembed("static")
             assert [check for check in bag.checks() if check.state != "ok"] == []
             assert differences(bag) == []
+
+
+def test_every_handle_that_was_given_out_expands_after_40_kills(path: Path, tmp_path: Path):
+    """Four processes deliver results into one session at once; its sums are those of its entries afterwards."""
+    satchel.open(path).close()
+    kill_writers("deliver", path, tmp_path, kills=40, seed=5)
+    lines = [line.split() for file in tmp_path.glob("w5-*.txt") for line in file.read_text().splitlines()]
+    given = {handle: delivered(who, int(number)) for handle, who, number in lines if number}
+    assert len(given) > 40
+    with satchel.open(path) as bag:
+        session = bag.session("shared")
+        for handle, output in given.items():
+            assert session.expand(handle) == output
+        held = bag._store.ledgers.held("default", session._ledger.session)
+        used = session.state()["used"]
+        for category in ("history", "tool_results"):
+            assert used[category] == sum(cost(entry) for entry in held if entry.category == category)
+        assert [check for check in bag.checks() if check.state != "ok"] == []
 
 
 def kill_writers(work: str, path: Path, folder: Path, *, kills: int, seed: int) -> None:

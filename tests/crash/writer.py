@@ -28,6 +28,22 @@ def write_for_ever(store: str, who: str, say: Callable[[str], object]) -> None:
             number += 1
 
 
+def deliver_for_ever(store: str, who: str, say: Callable[[str], object]) -> None:
+    """Results of one session that several processes share, some too large for a page."""
+    with satchel.open(store) as bag:
+        session = bag.session("shared", budget=satchel.Budget(total=20_000))
+        number = 0
+        while True:
+            session.call("read_file", {"path": f"{number}.py"}, f"{who}-{number}")
+            shown = session.result("read_file", delivered(who, number), call_id=f"{who}-{number}")
+            say(f"{shown.handle} {who} {number}\n")
+            number += 1
+
+
+def delivered(who: str, number: int) -> str:
+    return f"{who} {number}\n" * (1 + number * 397 % 5_000)
+
+
 def churn_for_ever(store: str, who: str, say: Callable[[str], object]) -> None:
     """All that changes passages and vectors, in any order."""
     chance = random.Random(who)

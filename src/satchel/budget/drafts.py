@@ -34,7 +34,7 @@ def fields_of_result(
         short = line = f"binary output of {len(whole):,} bytes"
     else:
         short = digest(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)
-        line = headline(whole, tool=tool, arguments=arguments, shape=parcel.shape)
+        line = headline(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)
     stub = stub_line(parcel.handle, tool, line, size=parcel.size, tokens=parcel.total_tokens)
     return {
         "media": "bytes" if isinstance(whole, bytes) else "text",
