@@ -30,6 +30,8 @@ COMMANDS = {
     "reembed": "satchel.cli.care",
     "tokens": "satchel.cli.count",
     "mcp": "satchel.cli.serve",
+    "gateway": "satchel.cli.gateway",
+    "budget": "satchel.cli.budget",
     "completion": "satchel.cli.care",
 }
 

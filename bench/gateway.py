@@ -1,0 +1,161 @@
+"""What the gateway adds to a call of another server's tool, and whether it grows with what it records.
+
+python -m bench.gateway [--calls 1000] [--large 15] [--results 10000]
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.mcp import Pipe
+from bench.table import print_table
+from satchel.tokens import counter
+
+SATCHEL = str(Path(sys.executable).with_name("satchel"))
+UPSTREAM = (sys.executable, "-m", "bench.gateway", "--upstream")
+SMALL = "The build passed: 212 tests in 41 seconds."
+LARGE_BYTES = 1_000_000
+
+
+class Gateway(Pipe):
+    """A gateway in front of the test's server, on a store of its own."""
+
+    def __init__(self, store: Path) -> None:
+        super().__init__(SATCHEL, "--db", str(store), "gateway", "--", *UPSTREAM)
+
+    @property
+    def resident(self) -> int:
+        """Megabytes that its process holds in memory."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) // 1024
+        raise ValueError("this system does not say what a process holds")
+
+
+def large() -> str:
+    """Lines of a search, a megabyte of them."""
+    lines: list[str] = []
+    size = 0
+    while size < LARGE_BYTES:
+        number = len(lines)
+        lines.append(
+            f"src/part_{number % 17}/module_{number}.py:{number * 7 % 900}: def handler_{number}(request):\n"
+        )
+        size += len(lines[-1])
+    return "".join(lines)
+
+
+def serve() -> None:
+    """A server as people write them: the official SDK over standard input and output."""
+    import anyio
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+
+    texts = {"small": SMALL, "large": large()}
+
+    async def list_tools(ctx: Any, params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in texts]
+        )
+
+    async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        text = texts[params.name]
+        # Results that differ, as results do: the same content would be stored once.
+        mark = f"{params.arguments['mark']} " if params.arguments else ""
+        return types.CallToolResult(content=[types.TextContent(type="text", text=mark + text)])
+
+    async def run() -> None:
+        server: Server[Any] = Server("bench", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with stdio_server() as (messages, answers):
+            await server.run(messages, answers, server.create_initialization_options())
+
+    anyio.run(run)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def compared(direct: Pipe, gateway: Pipe, tool: str, number: int) -> tuple[float, float]:
+    """The median of the direct and of the gateway's answers, by turns."""
+    plain, through = [], []
+    for place in range(number + number // 10 + 1):
+        one = seconds(lambda mark=place: direct.call(tool, mark=mark))  # type: ignore[misc]
+        other = seconds(lambda mark=place: gateway.call(tool, mark=mark))  # type: ignore[misc]
+        # The first ones load what the others find loaded.
+        if place > number // 10:
+            plain.append(one)
+            through.append(other)
+    return statistics.median(plain), statistics.median(through)
+
+
+def counting(text: str, number: int) -> float:
+    count = counter("o200k_base").count
+    return statistics.median(seconds(lambda: count(text)) for _ in range(number))
+
+
+def growth(folder: Path, number: int) -> tuple[int, int]:
+    """What it holds after a tenth of so many results, and after all."""
+    with Gateway(folder / "growth.db") as gateway:
+        for place in range(number // 10):
+            gateway.call("small", mark=place)
+        before = gateway.resident
+        for place in range(number // 10, number):
+            gateway.call("small", mark=place)
+        return before, gateway.resident
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--calls", type=int, default=1_000)
+    parser.add_argument("--large", type=int, default=15)
+    parser.add_argument("--results", type=int, default=10_000)
+    parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.upstream:
+        serve()
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with Pipe(*UPSTREAM) as direct, Gateway(folder / "bench.db") as gateway:
+            small = compared(direct, gateway, "small", options.calls)
+            big = compared(direct, gateway, "large", options.large)
+        counted = counting(large(), options.large)
+        before, after = growth(folder, options.results)
+    print_table(
+        f"a tool of another server, medians of {options.calls} small and {options.large} large calls",
+        [
+            ("what", "p50 ms", "multiple"),
+            (f"{len(SMALL)} bytes, direct", f"{1000 * small[0]:.2f}", "1.00"),
+            (f"{len(SMALL)} bytes, gateway", f"{1000 * small[1]:.2f}", f"{small[1] / small[0]:.2f}"),
+            ("1 MB, direct", f"{1000 * big[0]:.1f}", ""),
+            ("1 MB, gateway", f"{1000 * big[1]:.1f}", ""),
+            ("counting 1 MB", f"{1000 * counted:.1f}", "1.00"),
+            (
+                "1 MB, what the gateway adds",
+                f"{1000 * (big[1] - big[0]):.1f}",
+                f"{(big[1] - big[0]) / counted:.2f}",
+            ),
+        ],
+    )
+    print_table(
+        "resident memory of the gateway",
+        [
+            ("results recorded", "MB"),
+            (f"{options.results // 10:,}", f"{before}"),
+            (f"{options.results:,}", f"{after}"),
+        ],
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

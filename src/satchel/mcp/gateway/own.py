@@ -1,0 +1,77 @@
+"""The three tools that a gateway adds: the next page, a search in a result, the budget."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from satchel.budget.session import Session
+from satchel.errors import InputError, SatchelError
+from satchel.mcp.gateway.delivery import tool_error
+from satchel.mcp.gateway.wire import Message
+from satchel.render.as_json import as_json
+
+__all__ = ["DEFINITIONS", "NAMES", "OwnTools"]
+
+_MOST = {"type": "integer", "minimum": 1}
+
+
+def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
+
+
+DEFINITIONS = (
+    _tool(
+        "result_page",
+        "The next page of a tool result that was too long to be shown whole.",
+        ["cursor"],
+        cursor={"type": "string", "description": "From the end of the page before."},
+        max_tokens=_MOST,
+    ),
+    _tool(
+        "result_find",
+        "Lines of a stored tool result that match a regular expression, without paging through it.",
+        ["handle", "pattern"],
+        handle={"type": "string", "description": "From the result's note; a cursor does too."},
+        pattern={"type": "string"},
+        max_tokens=_MOST,
+    ),
+    _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
+)
+NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
+
+
+class OwnTools:
+    """Answers calls of our own tools; each in a thread of its own."""
+
+    def __init__(self, session: Session, servers: Callable[[], Message]) -> None:
+        self._session = session
+        self._servers = servers
+
+    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Message:
+        try:
+            if new_turn:
+                self._session.next_turn()
+            return {"content": [{"type": "text", "text": self._text(name, arguments)}]}
+        except SatchelError as error:
+            return tool_error(str(error))
+
+    def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "budget_status":
+            return as_json(self._session.state() | {"servers": self._servers()})
+        most = arguments.get("max_tokens")
+        if name == "result_page":
+            return self._session.page(_word(arguments, "cursor"), max_tokens=most).text
+        found = self._session.find(_word(arguments, "handle"), _word(arguments, "pattern"), max_tokens=most)
+        return found.text
+
+
+def _word(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name} is missing; give it as a string")
+    return value

@@ -1,0 +1,224 @@
+"""The servers behind a gateway, as a client's own configuration names them."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from reprlib import repr as shortened
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from satchel.errors import InputError
+
+__all__ = [
+    "CommandServer",
+    "Server",
+    "WebServer",
+    "check_apart",
+    "command_server",
+    "is_there",
+    "missing",
+    "read_servers",
+]
+
+INSIDE_VARIABLE = "SATCHEL_GATEWAY"
+"""Set for every server that is started, so that a gateway finds out that it is behind another."""
+
+_KEYS = ("mcpServers", "servers")
+_WEB_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http")
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_OTHER_VARIABLE = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
+
+
+class CommandServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server to be started here, spoken to over its standard input and output."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+
+
+class WebServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that runs elsewhere, reached over streamable HTTP."""
+
+    name: str
+    url: str
+    headers: dict[str, str] = {}
+
+
+Server = CommandServer | WebServer
+
+
+def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> list[Server]:
+    """Those that a configuration names and does not disable, in its order."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}; plain JSON is read"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply") from None
+    try:
+        return list(_servers(document, environment))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def command_server(words: Sequence[str], name: str | None = None) -> CommandServer:
+    """The server that a command line starts, by default named after the program."""
+    named = PurePath(words[0]).stem if name is None else name
+    if not named.strip():
+        raise InputError("--name is blank; name the server, or leave it out")
+    return CommandServer(name=named, command=words[0], args=tuple(words[1:]))
+
+
+def check_apart(servers: Sequence[Server], environment: Mapping[str, str] = os.environ) -> None:
+    """No gateway behind a gateway, which might be this one, and no two servers of one name."""
+    if INSIDE_VARIABLE in environment:
+        raise InputError("this gateway was started by another; name the servers themselves, not a gateway")
+    seen: set[str] = set()
+    for server in servers:
+        if isinstance(server, CommandServer) and _is_gateway([server.command, *server.args]):
+            raise InputError(f"the server {server.name} is a gateway itself; name the servers behind it instead")
+        if server.name in seen:
+            raise InputError(
+                f"two servers are called {shortened(server.name)}; --name gives the command another name"
+            )
+        seen.add(server.name)
+
+
+def is_there(server: Server) -> bool:
+    """Whether the command of a server can be found; what runs elsewhere is found out later."""
+    if isinstance(server, WebServer):
+        return True
+    path = server.env.get("PATH", os.environ.get("PATH"))
+    if PurePath(server.command).name != server.command:
+        return shutil.which(Path(server.cwd or ".", server.command)) is not None
+    return shutil.which(server.command, path=path) is not None
+
+
+def missing(server: Server) -> str:
+    """What is said of a server whose command cannot be found."""
+    command = server.command if isinstance(server, CommandServer) else ""
+    return f"the server {server.name} cannot be started: there is no command {shortened(command)}"
+
+
+def _is_gateway(words: Sequence[str]) -> bool:
+    own = [place for place, word in enumerate(words) if PurePath(word).stem == "satchel"]
+    return bool(own) and "gateway" in words[own[0] + 1 :]
+
+
+def _servers(document: Any, environment: Mapping[str, str]) -> Iterator[Server]:
+    if not isinstance(document, dict):
+        raise InputError(f'a configuration is an object with "mcpServers", not {_sort(document)}')
+    key = next((key for key in _KEYS if key in document), None)
+    if key is None:
+        raise InputError('there is no "mcpServers" (or "servers", as VS Code calls it)')
+    entries = document[key]
+    if not isinstance(entries, dict):
+        raise InputError(f"{key} must be an object, not {_sort(entries)}")
+    for name, entry in entries.items():
+        if not name.strip():
+            raise InputError(f"a server in {key} has a blank name")
+        if not isinstance(entry, dict):
+            raise InputError(f"{key}.{name} must be an object, not {_sort(entry)}")
+        if entry.get("disabled") is not True:
+            yield _server(name, _Entry(f"{key}.{name}", entry, environment))
+
+
+def _server(name: str, entry: "_Entry") -> Server:
+    kind = entry.text("type")
+    url = entry.text("url") or entry.text("httpUrl")
+    command = entry.text("command")
+    if kind == "sse":
+        raise InputError(f"{entry.place}: the old SSE transport is not supported; use the server's HTTP address")
+    if kind is not None and kind != "stdio" and kind not in _WEB_TYPES:
+        raise InputError(f"{entry.place}.type {shortened(kind)} is not known; there are: stdio, http")
+    if command and url:
+        raise InputError(f"{entry.place} has a command and a url; leave one of them out")
+    if command and kind in (None, "stdio"):
+        return CommandServer(
+            name=name, command=command, args=entry.words("args"), env=entry.texts("env"), cwd=entry.text("cwd")
+        )
+    if url and kind != "stdio":
+        _check_url(url, entry.place)
+        return WebServer(name=name, url=url, headers=entry.texts("headers"))
+    needed = "a url" if kind in _WEB_TYPES else "a command" if kind else "a command or a url"
+    raise InputError(f"{entry.place} needs {needed}")
+
+
+def _check_url(url: str, place: str) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good:
+        raise InputError(f"{place}.url {shortened(url)} is no address; write it as https://example.org/mcp")
+
+
+class _Entry:
+    """The fields of one server, checked as they are read."""
+
+    def __init__(self, place: str, fields: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self.place = place
+        self._fields = fields
+        self._environment = environment
+
+    def text(self, field: str) -> str | None:
+        value = self._fields.get(field)
+        return None if value is None else self._expanded(value, f"{self.place}.{field}")
+
+    def words(self, field: str) -> tuple[str, ...]:
+        value = self._fields.get(field)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise InputError(f"{self.place}.{field} must be a list of strings, not {_sort(value)}")
+        return tuple(self._expanded(each, f"{self.place}.{field}[{at}]") for at, each in enumerate(value))
+
+    def texts(self, field: str) -> dict[str, str]:
+        value = self._fields.get(field)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise InputError(f"{self.place}.{field} must be an object of strings, not {_sort(value)}")
+        return {name: self._expanded(each, f"{self.place}.{field}.{name}") for name, each in value.items()}
+
+    def _expanded(self, value: Any, place: str) -> str:
+        if not isinstance(value, str):
+            raise InputError(f"{place} must be a string, not {_sort(value)}")
+        if "\0" in value:
+            raise InputError(f"{place} has a zero byte in it")
+        if other := _OTHER_VARIABLE.search(value):
+            raise InputError(
+                f"{place} has {other[0]}, which only an editor can fill in; write an ${{ENV_VARIABLE}}"
+            )
+
+        def found(match: re.Match[str]) -> str:
+            name, default = match.groups()
+            held = self._environment.get(name) or default
+            if held is None and (held := self._environment.get(name)) is None:
+                raise InputError(
+                    f"{place} needs the variable {name}, which is not set; set it, or write ${{{name}:-…}}"
+                )
+            return held
+
+        return _VARIABLE.sub(found, value)
+
+
+def _sort(value: object) -> str:
+    return "null" if value is None else type(value).__name__
