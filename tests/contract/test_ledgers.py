@@ -58,6 +58,8 @@ def test_entries_come_back_as_they_were(ledgers):
     )
     ledgers.post(ORG, session.id, entry)
     assert ledgers.held(ORG, session.id) == [entry]
+    (bare,) = ledgers.held(ORG, session.id, "history", words=False)
+    assert (bare.digest, bare.stub, bare.note, bare.handle, bare.tokens) == ("", "", "", "aaaaaaaa", entry.tokens)
     assert ledgers.by_handle(ORG, "aaaaaaaa") == (session.id, entry)
     assert ledgers.by_handle("else", "aaaaaaaa") is None
 

@@ -33,9 +33,13 @@ def new_handle() -> str:
 
 
 def check_handle(handle: object) -> str:
+    """A handle as it is stored; a cursor stands for the handle it begins with."""
     if not isinstance(handle, str):
         raise InputError(f"a handle is a string, not {type(handle).__name__}")
-    if not _HANDLE.fullmatch(bare := handle.strip().lower()):
+    bare = handle.strip().lower()
+    if found := _CURSOR.fullmatch(bare):
+        return found[1]
+    if not _HANDLE.fullmatch(bare):
         raise InputError(f"{handle[:40]!r} is not a handle; those have {_HANDLE_LENGTH} letters and digits")
     return bare
 

@@ -7,7 +7,7 @@ import msgspec
 
 from satchel.budget.cursors import cursor_to
 from satchel.budget.notes import binary_note, noted
-from satchel.budget.pages import page_stop
+from satchel.budget.pages import Stop, page_stop
 from satchel.budget.records import Measure
 from satchel.budget.shapes import Shape
 from satchel.budget.shown import Shown
@@ -15,6 +15,10 @@ from satchel.budget.shown import Shown
 __all__ = ["Parcel", "delivered", "delivered_bytes"]
 
 Count = Callable[[str], int]
+
+# So many characters for each token of the room, and tokens too, are surely not one page.
+_MANY = 4
+_USUAL_NOTE = 75
 
 
 class Parcel(NamedTuple):
@@ -33,17 +37,20 @@ def delivered(parcel: Parcel, start: int, *, allocation: int, left: int, hints: 
     """The page that starts at a character; `left` is what the session has left, which the note says."""
     text = parcel.text
     room = allocation
+    if start + _MANY * allocation < len(text) and parcel.total_tokens > _MANY * allocation:
+        # There will be more than this page, and the note that says so.
+        room -= _USUAL_NOTE
     while True:
         stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
         made = _made(parcel, start, stop, allocation=allocation, left=left, hints=hints, count=count)
         over = made.token_count - allocation
         if over <= 0:
             return made
-        if stop == start:
+        if stop.place == start:
             # Not even the note has room: the fields say what it would have said.
             return _silent(made)
         # What is cut off costs a token or more for each token that is too many.
-        room = min(room, count(text[start:stop])) - over
+        room = min(room, stop.price) - over
 
 
 def delivered_bytes(data: bytes, handle: str, *, allocation: int, left: int, count: Count) -> Shown:
@@ -68,8 +75,8 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, left: int, cou
     return made if tokens <= allocation else _silent(made)
 
 
-def _made(parcel: Parcel, start: int, stop: int, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
-    text = parcel.text
+def _made(parcel: Parcel, start: int, end: Stop, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
+    text, stop = parcel.text, end.place
     content = text[start:stop]
     more = stop < len(text)
     returned = parcel.measure.within(text, start, stop)
@@ -83,8 +90,8 @@ def _made(parcel: Parcel, start: int, stop: int, *, allocation: int, left: int, 
         )
         lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
         if hints and returned:
-            lines[-1] += f". Budget allows ~{_affordable(content, returned, allocation, count):,} more at once."
-    whole, note, tokens = noted(content, lines, left, count)
+            lines[-1] += f". Budget allows ~{max(1, allocation * returned // max(1, end.price)):,} more at once."
+    whole, note, tokens = noted(content, lines, left, count, tokens=end.price)
     return Shown(
         text=whole,
         content=content,
@@ -101,10 +108,6 @@ def _made(parcel: Parcel, start: int, stop: int, *, allocation: int, left: int, 
         budget_note=summary and f"{summary}; go on with the continuation_token",
         size=parcel.size,
     )
-
-
-def _affordable(content: str, returned: int, allocation: int, count: Count) -> int:
-    return max(1, allocation * returned // max(1, count(content)))
 
 
 def _silent(made: Shown) -> Shown:

@@ -1,6 +1,7 @@
 """Changes to the books of one session: each is one transaction, after which no tier is over its limit for long."""
 
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -27,6 +28,8 @@ KEEP_BYTES = 512_000_000
 _STUBS_AT_MOST, _STUBS_AFTERWARDS = 0.25, 0.1
 # How many entries are made between two looks at what has expired.
 _ENTRIES_BETWEEN_LOOKS = 500
+# Seconds for which what was read of the books serves to show a result; it is entered into what they are then.
+_A_MOMENT = 2.0
 
 Count = Callable[[str], int]
 
@@ -87,17 +90,26 @@ class Ledger:
         self.session = books.id
         self.count = count
         self._unlooked = 0
+        self._last: tuple[float, Books] | None = None
 
     @property
     def books(self) -> Books:
         found = self.ledgers.books(self.org, self.session)
         if found is None:
             raise StoreError("this session was removed from the store; open it again to begin anew")
+        self._last = (time.monotonic(), found)
         return found
 
     @property
     def account(self) -> Account:
         return account_of(self.books)
+
+    @property
+    def lately(self) -> Account:
+        """The account as it was a moment ago: exact unless another process has entered something since."""
+        if (last := self._last) is not None and time.monotonic() - last[0] < _A_MOMENT:
+            return account_of(last[1])
+        return self.account
 
     @contextlib.contextmanager
     def posting(self) -> Iterator["Posting"]:
@@ -106,7 +118,8 @@ class Ledger:
             posting = Posting(self, self.books)
             yield posting
             posting.finish()
-        self._unlooked += 1
+        self._last = (time.monotonic(), posting.books)
+        self._unlooked += posting.books.clock - posting.before.clock
         if self._unlooked >= _ENTRIES_BETWEEN_LOOKS:
             self.expire()
 
@@ -126,7 +139,7 @@ class Posting:
 
     def __init__(self, ledger: Ledger, books: Books) -> None:
         self.books = books
-        self._before = books
+        self.before = books
         self._ledger = ledger
         self._ledgers = ledger.ledgers
         self._where = (ledger.org, ledger.session)
@@ -188,8 +201,8 @@ class Posting:
         for entry in entries:
             self.move([entry], level="gone", category=entry.category)
 
-    def held(self, category: Category) -> list[Posted]:
-        return self._ledgers.held(*self._where, category)
+    def held(self, category: Category, *, words: bool = True) -> list[Posted]:
+        return self._ledgers.held(*self._where, category, words=words)
 
     def finish(self) -> None:
         self._shrink_results()
@@ -198,7 +211,7 @@ class Posting:
         changes = {
             name: value
             for name in Books.__struct_fields__
-            if (value := getattr(self.books, name)) != getattr(self._before, name)
+            if (value := getattr(self.books, name)) != getattr(self.before, name)
         }
         self._ledgers.change(*self._where, changes)
 
@@ -220,7 +233,7 @@ class Posting:
             limit = self._limit(budget.total - budget.response) - books.system - books.user_message - books.history
         if books.tool_results <= limit:
             return
-        results = self.held("tool_results")
+        results = self.held("tool_results", words=False)
         units = [
             # The model has not seen those of this turn, nor perhaps of the one before.
             Unit(entry.seq, entry.tokens, 0, entry.used, entry.pinned or entry.turn >= books.turn - 1)
@@ -237,7 +250,7 @@ class Posting:
         if self.books.history <= limit:
             return
         entries = self.held("history")
-        busy = frozenset(entry.call_id for entry in self.held("tool_results") if entry.call_id)
+        busy = frozenset(entry.call_id for entry in self.held("tool_results", words=False) if entry.call_id)
         units = units_of(entries, busy=busy, newest=max((entry.seq for entry in entries), default=0))
         stubs = [entry for entry in entries if entry.level == "stub"]
         already = sum(cost(entry) for entry in stubs)

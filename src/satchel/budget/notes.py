@@ -9,15 +9,16 @@ __all__ = ["binary_note", "digest_line", "kilobytes", "noted", "stub_line"]
 Count = Callable[[str], int]
 
 
-def noted(content: str, lines: list[str], left: int, count: Count) -> tuple[str, str, int]:
-    """The content with its note, the note alone, and the number of tokens of both, which it states."""
+def noted(content: str, lines: list[str], left: int, count: Count, *, tokens: int = 0) -> tuple[str, str, int]:
+    """The content, of about so many tokens, with its note; the note alone; the tokens of both, which it states."""
     above = content if not content or content.endswith("\n") else f"{content}\n"
 
-    def note(tokens: int) -> str:
-        return "\n".join([*lines, f"📏 ~{tokens:,} tokens; ~{left // 1000}k left"])
+    def note(stated: int) -> str:
+        return "\n".join([*lines, f"📏 ~{stated:,} tokens; ~{left // 1000}k left"])
 
-    text, tokens = self_counted(lambda stated: above + note(stated), count)
-    return text, text[len(above) :], tokens
+    guess = tokens + count(note(tokens))
+    text, counted = self_counted(lambda stated: above + note(stated), count, guess=guess)
+    return text, text[len(above) :], counted
 
 
 def binary_note(size: int, handle: str) -> str:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from satchel.budget.records import separators
 from satchel.pack.cut import Bracket, Price, narrowed
 from satchel.passages import continues
 
-__all__ = ["page_stop"]
+__all__ = ["Stop", "page_stop"]
 
 # A page that ends at a better place may leave this much of its room unused.
 _ENOUGH = 0.6
@@ -23,7 +24,14 @@ _WORD_END = re.compile(r"(?<=\s)(?=\S)")
 Ends = Callable[[str, int, Bracket], Sequence[int]]
 
 
-def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> int:
+class Stop(NamedTuple):
+    """Where a page ends, and what it costs, which may be a little less where it was cut inside a word."""
+
+    place: int
+    price: int
+
+
+def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Stop:
     """The end of the page that starts here; the start itself where not even a character has room.
 
     The price of a beginning may go down a little as it grows, as that of tokens does.
@@ -33,15 +41,16 @@ def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> 
         return price(text[start:stop])
 
     if room <= 0 or start >= len(text):
-        return start
+        return Stop(start, 0)
     bracket = _first_bracket(text, start, price_at, room)
     if bracket.fits == len(text):
-        return bracket.fits
+        return Stop(bracket.fits, bracket.spent)
     for ends, share in _kinds_of_ends(shape):
         bracket = narrowed(bracket, ends(text, start, bracket), price_at, room)
         if bracket.fits > start and bracket.spent >= share * room:
-            return bracket.fits
-    return _between_characters(text, start, narrowed(bracket, _anywhere(bracket), price_at, room).fits)
+            return Stop(bracket.fits, bracket.spent)
+    last = narrowed(bracket, _anywhere(bracket), price_at, room)
+    return Stop(_between_characters(text, start, last.fits), last.spent)
 
 
 def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int) -> Bracket:

@@ -1,14 +1,17 @@
 """A result that is ready to be shown, and still to be entered into the books."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from satchel.budget.accounts import Account
 from satchel.budget.contents import Packing
-from satchel.budget.ledger import Ledger
+from satchel.budget.ledger import Ledger, Posting
 from satchel.budget.shown import Shown
+from satchel.store import Content
 
-__all__ = ["Prepared"]
+__all__ = ["Prepared", "enter_all"]
 
 
 class Prepared:
@@ -20,42 +23,67 @@ class Prepared:
         shown: Shown,
         make: Callable[[Account], Shown],
         packing: Packing,
-        fields: dict[str, Any],
+        describe: Callable[[], dict[str, Any]],
         *,
         asked: int | None,
         extra: int,
         new_turn: bool,
     ) -> None:
         self.shown = shown
+        self.warning: str | None = None
+        """That tokens run low, where that is to be told now."""
+        self._warned: int | None = None
         self._ledger = ledger
         self._make = make
         self._packing = packing
-        self._fields = fields
+        self._describe = describe
         self._asked = asked
         self._extra = extra
         self._new_turn = new_turn
 
-    def enter(self, *, as_shown: bool = False) -> Shown:
-        """Enter it, and give what is to be shown: less, if other calls of the turn have taken the room meanwhile.
+    def warn(self, account: Account) -> None:
+        """Tell along with it what the account comes to when it is entered."""
+        held = account.books.tool_results + self.shown.token_count + self._extra
+        after = account._replace(books=msgspec.structs.replace(account.books, tool_results=held))
+        if after.level != account.books.warned:
+            self._warned = after.level
+            self.warning = after.warning if after.level > account.books.warned else None
 
-        With `as_shown` it has gone out already, and is entered as it is.
-        """
-        shown, extra = self.shown, self._extra
-        content = self._packing.done()
+    def enter(self) -> Shown:
+        """Enter it, and give what is to be shown: less, if other calls of the turn have taken room meanwhile."""
+        # In this order: a thread may still be packing.
+        fields, content = self._describe(), self._packing.done()
         with self._ledger.posting() as posting:
-            if self._new_turn:
-                posting.begin_turn()
+            self._begin(posting)
             room = posting.account.granted(self._asked)
-            if not as_shown and shown.token_count and shown.token_count + extra > room:
-                shown = self._make(posting.account)
-            posting.enter(
-                handle=shown.handle,
-                content=content,
-                category="tool_results",
-                role="result",
-                stop=len(shown.content),
-                tokens=shown.token_count + extra,
-                note=shown.note,
-                **self._fields,
-            )
-        return shown
+            if self.shown.token_count and self.shown.token_count + self._extra > room:
+                self.shown = self._make(posting.account)
+            self._post(posting, content, fields)
+        return self.shown
+
+    def _begin(self, posting: Posting) -> None:
+        if self._new_turn:
+            posting.begin_turn()
+        if self._warned is not None:
+            posting.set(warned=self._warned)
+
+    def _post(self, posting: Posting, content: Content, fields: dict[str, Any]) -> None:
+        posting.enter(
+            handle=self.shown.handle,
+            content=content,
+            category="tool_results",
+            role="result",
+            stop=len(self.shown.content),
+            tokens=self.shown.token_count + self._extra,
+            note=self.shown.note,
+            **fields,
+        )
+
+
+def enter_all(results: Sequence[Prepared]) -> None:
+    """Enter what has been shown already, as it was shown, in one transaction; all are of one session."""
+    described = [(each, each._packing.done(), each._describe()) for each in results]
+    with results[0]._ledger.posting() as posting:
+        for each, content, fields in described:
+            each._begin(posting)
+            each._post(posting, content, fields)

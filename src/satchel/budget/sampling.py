@@ -5,7 +5,7 @@ from collections.abc import Callable
 __all__ = ["about_tokens"]
 
 _EXACT_BELOW = 200_000
-_SAMPLES = 24
+_SAMPLES = 16
 _SAMPLE = 4_096
 
 

@@ -66,6 +66,8 @@ class Delivering(TypedDict, total=False):
     pinned: bool
     new_turn: bool
     """Whether a turn begins with it."""
+    warn: bool
+    """Whether a warning that is due is told along with it, and not by `warning`."""
 
 
 class Session:
@@ -139,7 +141,7 @@ class Session:
         call_id, error = options.get("call_id"), options.get("error", False)
         whole = said(output)
         packing = Packing(whole)
-        account = self._ledger.account
+        account = self._ledger.lately
         asked, extra = check_budget(options.get("max_tokens")), check_budget(options.get("extra_tokens")) or 0
         new_turn, count = options.get("new_turn", False), self.counter.count
         parcel = parcel_of(whole, _tool(tool), self._ledger.free_handle(), account.books.secret, count)
@@ -152,12 +154,18 @@ class Session:
 
         if new_turn:
             account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
-        fields = fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
-        fields |= {"tool": _tool(tool), "call_id": _call_id(call_id), "error": error}
-        fields["pinned"] = options.get("pinned", False)
-        return Prepared(
-            self._ledger, make(account), make, packing, fields, asked=asked, extra=extra, new_turn=new_turn
+        known = {"tool": _tool(tool), "call_id": _call_id(call_id), "error": error}
+        known["pinned"] = options.get("pinned", False)
+
+        def describe() -> dict[str, Any]:
+            return known | fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
+
+        ready = Prepared(
+            self._ledger, make(account), make, packing, describe, asked=asked, extra=extra, new_turn=new_turn
         )
+        if options.get("warn", False):
+            ready.warn(account)
+        return ready
 
     def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
         """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""

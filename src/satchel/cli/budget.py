@@ -78,7 +78,7 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
             line = f"{_TITLES[each]:16}  {tokens:>9,}  {limits[each]:>9,}  "
             print_text(f"{line}{bar({each: tokens}, limits[each], width=30)}\n")
         print_text(
-            f"turn {state['turn']:,}; {_count(state['results'], 'result')}, {state['delivered']:,} tokens delivered, "
+            f"turn {state['turn']:,}; {_count(state['results'], 'result')}, {state['delivered']:,} tokens in all, "
             f"{_count(state['evicted'], 'entry', 'entries')} shortened or evicted; "
             f"the next result may have {state['per_tool_budget']:,}\n"
         )

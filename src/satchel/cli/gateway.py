@@ -1,8 +1,6 @@
 """The command that puts a budget in front of other MCP servers."""
 
-import secrets
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +65,7 @@ def gateway_command(
 
     The servers are those of --config, and the one that `-- COMMAND ARGS…` starts.
     """
-    from satchel.budget.settings import resolve_budget
+    from satchel.budget import new_session_name, resolve_budget
     from satchel.mcp.gateway.servers import check_apart, command_server, is_there, missing, read_servers
 
     if server_name is not None and not command:
@@ -86,14 +84,10 @@ def gateway_command(
         raise SatchelError(missing(servers[-1]))
     budget = resolve_budget(total=total, per_call=per_call, model=model)
     with open_store_for(db, create=True, counter=counter) as bag:
-        session = bag.session(name or _new_name(), budget=budget, hints=hints, holds="whole")
+        session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
         if sys.stdin is not None and sys.stdin.isatty():
             note("this waits for an MCP client, which would start it itself; Ctrl-D ends it")
         from satchel.mcp.gateway.front import serve_gateway
 
         code = serve_gateway(servers, session, start_seconds=start_seconds)
     ctx.exit(code)
-
-
-def _new_name() -> str:
-    return f"gateway-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"

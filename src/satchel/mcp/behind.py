@@ -1,11 +1,12 @@
-"""Writes that nobody waits for: made right after an answer is given, as many in one transaction as have come."""
+"""Writes that nobody waits for: made soon after an answer is given, as many at once as have come."""
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
-from satchel.bag import Satchel
 from satchel.errors import SatchelError
 from satchel.mcp.process import short_line
 
@@ -14,30 +15,33 @@ __all__ = ["Behind"]
 # Closing waits this long for what is still to be written.
 CLOSING_SECONDS = 1.0
 
-Work = Callable[[], object]
+# Those that come together are written together: a commit costs more than what it writes.
+GATHERING_SECONDS = 0.02
+
+Entry = TypeVar("Entry")
 
 
-class Behind:
-    """Does work on a store in a thread of its own, in the order it comes; a failure is told once, in one line."""
+class Behind(Generic[Entry]):
+    """Hands entries to `write` in a thread of its own, in the order they come; a failure is told in one line."""
 
-    def __init__(self, bag: Satchel) -> None:
-        self._bag = bag
-        self._waiting: SimpleQueue[Work | threading.Event] = SimpleQueue()
+    def __init__(self, write: Callable[[list[Entry]], object]) -> None:
+        self._write = write
+        self._waiting: SimpleQueue[Entry | _Flush] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._failing = False
 
-    def do(self, work: Work) -> None:
-        """Have something written soon."""
-        self._waiting.put(work)
-        self._start()
+    def do(self, entry: Entry) -> None:
+        """Have it written soon."""
+        self._waiting.put(entry)
+        if self._thread is None:
+            self._start()
 
     def flush(self, seconds: float = CLOSING_SECONDS) -> None:
         """Wait until what has come so far is written, but not for longer."""
         if self._thread is not None:
-            done = threading.Event()
-            self._waiting.put(done)
-            done.wait(seconds)
+            self._waiting.put(flush := _Flush())
+            flush.done.wait(seconds)
 
     close = flush
 
@@ -49,28 +53,40 @@ class Behind:
 
     def _work(self) -> None:
         while True:
-            batch: list[Work] = []
-            awaited: list[threading.Event] = []
-            each: Work | threading.Event = self._waiting.get()
-            try:
-                while True:
-                    if isinstance(each, threading.Event):
-                        awaited.append(each)
-                    else:
-                        batch.append(each)
-                    each = self._waiting.get_nowait()
-            except Empty:
-                self._write(batch)
-            for event in awaited:
-                event.set()
+            batch: list[Entry] = []
+            flush = self._gathered(batch)
+            if batch:
+                self._written(batch)
+            if flush is not None:
+                flush.done.set()
 
-    def _write(self, batch: list[Work]) -> None:
+    def _gathered(self, batch: list[Entry]) -> "_Flush | None":
+        """All that comes within a moment of the first; whoever waits ends that moment."""
+        until: float | None = None
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            try:
+                each = self._waiting.get(timeout=left)
+            except Empty:
+                return None
+            if isinstance(each, _Flush):
+                return each
+            batch.append(each)
+            if until is None:
+                until = time.monotonic() + GATHERING_SECONDS
+
+    def _written(self, batch: list[Entry]) -> None:
         try:
-            with self._bag.transaction():
-                for work in batch:
-                    work()
+            self._write(batch)
             self._failing = False
         except SatchelError as error:
             if not self._failing:
                 print(f"satchel: answers are not recorded: {short_line(str(error))}", file=sys.stderr)
             self._failing = True
+
+
+class _Flush:
+    """Somebody waits for all that came before it."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()

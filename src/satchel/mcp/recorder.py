@@ -1,6 +1,7 @@
 """The server's own answers in the books of a session."""
 
-from functools import cached_property, partial
+from functools import cached_property
+from typing import NamedTuple
 
 from satchel.bag import Satchel
 from satchel.budget import Session
@@ -9,23 +10,32 @@ from satchel.mcp.behind import Behind
 __all__ = ["Recorder"]
 
 
+class _Answer(NamedTuple):
+    tool: str
+    text: str
+    error: bool
+
+
 class Recorder:
     """Enters answers after they are given; no session is begun before the first."""
 
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
         self._name = name
-        self._behind = Behind(bag)
+        self._behind: Behind[_Answer] = Behind(self._write)
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._behind.do(partial(self._entered, tool, text, error=error))
+        self._behind.do(_Answer(tool, text, error))
 
     def close(self) -> None:
         """Enter what has come so far; the store may be closed then."""
         self._behind.close()
 
-    def _entered(self, tool: str, text: str, *, error: bool) -> None:
-        self._session.answered(tool, text, error=error)
+    def _write(self, answers: list[_Answer]) -> None:
+        session = self._session
+        with self._bag.transaction():
+            for answer in answers:
+                session.answered(answer.tool, answer.text, error=answer.error)
 
     @cached_property
     def _session(self) -> Session:

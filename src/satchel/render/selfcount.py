@@ -8,13 +8,15 @@ ROUNDS = 8
 FILLERS = 64
 
 
-def self_counted(make: Callable[[int], str], count: Callable[[str], int]) -> tuple[str, int]:
-    """The text that `make` gives for its own number of tokens, and that number.
+def self_counted(
+    make: Callable[[int], str], count: Callable[[str], int], *, guess: int | None = None
+) -> tuple[str, int]:
+    """The text that `make` gives for its own number of tokens, and that number, which a guess finds sooner.
 
     Some vocabularies spell a number and the next one at such lengths that neither is true. Then blank lines at
     the end move the sum until one is; a counter that defies all of them gets a text that states too much.
     """
-    start = stated = count(make(0))
+    start = stated = count(make(0)) if guess is None else guess
     for filler in ("", *("\n" + " \n" * extra for extra in range(FILLERS))):
         for _ in range(ROUNDS):
             text = make(stated) + filler

@@ -125,8 +125,8 @@ class Ledgers(Protocol):
     def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
         """Set the same fields of several entries."""
 
-    def held(self, org: str, session: str, category: Category | None = None) -> list[Posted]:
-        """The entries that the context still names, oldest first."""
+    def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+        """The entries that the context still names, oldest first; without words if only their sizes matter."""
 
     def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
         """The newest results, newest first, whether they are held or not."""

@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from satchel.budget.prepared import Prepared
 from satchel.budget.session import Session
-from satchel.mcp.gateway.delivery import Call, Delivery, tool_error
+from satchel.mcp.behind import Behind
+from satchel.mcp.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.mcp.gateway.offers import Offers, Route
 from satchel.mcp.gateway.own import DEFINITIONS, NAMES, OwnTools
 from satchel.mcp.gateway.schemas import allowing_pages
@@ -37,12 +39,14 @@ class Calls:
         offers: Offers,
         forward: Forward,
         states: Callable[[], Message],
+        behind: Behind[Prepared],
     ) -> None:
         self._session = session
+        self._behind = behind
         self._offers = offers
         self._forward = forward
         self._delivery = Delivery(session)
-        self._own = OwnTools(session, states)
+        self._own = OwnTools(session, states, settle=behind.flush)
         self._threads = ThreadPoolExecutor(THREADS, "satchel-session")
         self._in_flight = 0
         self._turn_is_due = False
@@ -61,7 +65,7 @@ class Calls:
         self._in_flight += 1
         try:
             if name in NAMES:
-                return await self._delivered(partial(self._own, name, params.get("arguments") or {}))
+                return await self._delivered(partial(self._own, name, params.get("arguments") or {}), at_once=False)
             if (route := await self._offers.route("tools", name)) is None:
                 return tool_error(f"there is no tool {name[:80]!r}; the list of tools may have changed")
             try:
@@ -72,27 +76,33 @@ class Calls:
                 if len(said := as_json(error.error)) <= LONGEST_ERROR:
                     raise
                 result = {"content": [{"type": "text", "text": said}], "isError": True}
-            return await self._delivered(partial(self._delivery, _call(name, params, route), result))
+            deliver = partial(self._delivery, _call(name, params, route), result)
+            return await self._delivered(deliver, at_once=is_small(result))
         finally:
             self._in_flight -= 1
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._behind.close()
 
-    async def _delivered(self, work: Callable[..., Message]) -> Message:
+    async def _delivered(self, work: Callable[..., Delivered], *, at_once: bool) -> Message:
         begins_turn, self._turn_is_due = self._turn_is_due, False
 
-        def done() -> Message:
+        def done() -> Delivered:
             try:
                 return work(new_turn=begins_turn)
             except Exception as error:
                 if os.environ.get("SATCHEL_DEBUG"):
                     raise
                 print(f"satchel: unexpected {type(error).__name__}", file=sys.stderr)
-                return tool_error(f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where")
+                said = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+                return Delivered(tool_error(said))
 
-        delivered: Message = await self._in_thread(done)
-        return delivered
+        delivered: Delivered = done() if at_once else await self._in_thread(done)
+        if delivered.afterwards is not None:
+            # After the answer is written, which happens before the loop turns again.
+            asyncio.get_running_loop().call_soon(self._behind.do, delivered.afterwards)
+        return delivered.answer
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.budget.media import part_tokens
+from satchel.budget.prepared import Prepared
 from satchel.budget.session import Session
 from satchel.budget.shown import Shown
 from satchel.errors import StoreError
@@ -14,7 +15,7 @@ from satchel.mcp.process import short_line
 from satchel.pack import truncate
 from satchel.render.as_json import as_json
 
-__all__ = ["Call", "Delivery", "tool_error"]
+__all__ = ["Call", "Delivered", "Delivery", "is_small", "text_of", "tool_error"]
 
 # JSON in JSON has more quotation marks to escape: room for the page once more, inside a string.
 _SHARE_OF_A_STRING = 0.8
@@ -22,6 +23,7 @@ _AROUND_A_STRING = 100
 _LEAST_TEXT = 400
 _SURELY_TOO_MANY_BYTES = 16
 _UNRECORDED_TOKENS = 8_000
+_FEW_PARTS, _FEW_CHARACTERS = 3, 4_000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     promises_structure: bool = False
     """Whether the tool has an output schema."""
+
+
+class Delivered(NamedTuple):
+    """An answer, and what is to be entered once it is given."""
+
+    answer: Message
+    afterwards: Prepared | None = None
 
 
 class _Room(NamedTuple):
@@ -49,11 +58,11 @@ class Delivery:
         self._count = session.counter.count
         self._unsaid: str | None = None
 
-    def __call__(self, call: Call, result: Any, *, new_turn: bool) -> Message:
+    def __call__(self, call: Call, result: Any, *, new_turn: bool) -> Delivered:
         """What the client gets for what the server answered."""
         content = result.get("content", []) if isinstance(result, dict) else None
         if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-            return tool_error(f"the server of {call.tool} answered with what is no result of a tool")
+            return Delivered(tool_error(f"the server of {call.tool} answered with what is no result of a tool"))
         structured = result.get("structuredContent")
         texts = [text for part in content if (text := text_of(part)) is not None]
         output = "\n".join(texts)
@@ -62,7 +71,7 @@ class Delivery:
         others = sum(part_tokens(part, count=self._count) for part in content if text_of(part) is None)
         try:
             room = self._room(call, structured, others)
-            shown = self._session.result(
+            ready = self._session.prepare(
                 call.tool,
                 output,
                 call_id=call.call_id,
@@ -71,16 +80,20 @@ class Delivery:
                 extra_tokens=others,
                 max_tokens=None if room is None else others + room.page,
                 new_turn=new_turn,
+                warn=True,
             )
-            note = self._warned(shown)
+            # What leads to more is on disk before the client can ask for that; what is whole need not be.
+            whole = ready.shown.cursor is None
+            shown = ready.shown if whole else ready.enter()
         except StoreError as error:
-            return self._unrecorded(result, content, texts, str(error))
+            return Delivered(self._unrecorded(result, content, texts, str(error)))
+        note = self._warned(shown, ready.warning)
         answer: Message = result | {"content": self._content(content, texts, shown, note)}
-        if structured is None:
-            return answer
-        # Calls of the same turn may have left less than there seemed to be.
-        most = shown.allocation if room is None or shown.allocation < room.page else room.whole
-        return self._with_structure(answer, structured, shown, most, call)
+        if structured is not None:
+            # Calls of the same turn may have left less than there seemed to be.
+            most = shown.allocation if room is None or shown.allocation < room.page else room.whole
+            answer = self._with_structure(answer, structured, shown, most, call)
+        return Delivered(answer, ready if whole else None)
 
     def _room(self, call: Call, structured: Any, others: int) -> "_Room | None":
         """What the text may have, where that is not simply the allocation."""
@@ -104,9 +117,9 @@ class Delivery:
         before = next((at for at, part in enumerate(content) if text_of(part) is not None), len(others))
         return [*others[:before], _text(page), *others[before:]]
 
-    def _warned(self, shown: Shown) -> str:
+    def _warned(self, shown: Shown, warning: str | None) -> str:
         """The note with a warning in a line of its own, if there is one; the next has what this has no room for."""
-        warning = self._session.warning() or self._unsaid
+        warning = warning or self._unsaid
         self._unsaid = None
         if warning is None or self._fits(f"{shown.text}\n{warning}", shown.allocation):
             return shown.note if warning is None else f"{shown.note}\n{warning}"
@@ -145,6 +158,14 @@ class Delivery:
 
     def _fits(self, text: str, most: int) -> bool:
         return len(text) <= _SURELY_TOO_MANY_BYTES * most and self._fit([text], most)
+
+
+def is_small(result: Any) -> bool:
+    """Whether it is looked at sooner than a thread could be woken for it."""
+    content = result.get("content") if isinstance(result, dict) else None
+    if not isinstance(content, list) or len(content) > _FEW_PARTS or "structuredContent" in result:
+        return False
+    return all(isinstance(part, dict) and len(text_of(part) or "") < _FEW_CHARACTERS for part in content)
 
 
 def tool_error(message: str) -> Message:

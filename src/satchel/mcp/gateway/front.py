@@ -10,7 +10,9 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
+from satchel.budget.prepared import enter_all
 from satchel.budget.session import Session
+from satchel.mcp.behind import Behind
 from satchel.mcp.gateway.router import Router
 from satchel.mcp.gateway.servers import Server
 from satchel.mcp.gateway.wire import Lines, Message, encoded
@@ -59,6 +61,7 @@ async def _serve(
     router = Router(
         servers,
         session,
+        Behind(enter_all),
         say=outgoing.say,
         complain=outgoing.complain,
         start_seconds=start_seconds,

@@ -5,7 +5,7 @@ from typing import Any
 
 from satchel.budget.session import Session
 from satchel.errors import InputError, SatchelError
-from satchel.mcp.gateway.delivery import tool_error
+from satchel.mcp.gateway.delivery import Delivered, tool_error
 from satchel.mcp.gateway.wire import Message
 from satchel.render.as_json import as_json
 
@@ -48,17 +48,20 @@ NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
 class OwnTools:
     """Answers calls of our own tools; each in a thread of its own."""
 
-    def __init__(self, session: Session, servers: Callable[[], Message]) -> None:
+    def __init__(self, session: Session, servers: Callable[[], Message], *, settle: Callable[[], object]) -> None:
         self._session = session
         self._servers = servers
+        self._settle = settle
+        """Waits for what is still to be entered."""
 
-    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Message:
+    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Delivered:
         try:
+            self._settle()
             if new_turn:
                 self._session.next_turn()
-            return {"content": [{"type": "text", "text": self._text(name, arguments)}]}
+            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments)}]})
         except SatchelError as error:
-            return tool_error(str(error))
+            return Delivered(tool_error(str(error)))
 
     def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
         if name == "budget_status":

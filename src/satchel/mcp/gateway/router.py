@@ -5,8 +5,10 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from satchel.budget.prepared import Prepared
 from satchel.budget.session import Session
 from satchel.errors import InputError
+from satchel.mcp.behind import Behind
 from satchel.mcp.gateway.calls import Calls
 from satchel.mcp.gateway.fleet import Fleet
 from satchel.mcp.gateway.greeting import Greeting, greeting_of, welcome
@@ -45,6 +47,7 @@ class Router:
         self,
         servers: Sequence[Server],
         session: Session,
+        behind: Behind[Prepared],
         *,
         say: Callable[[Message], None],
         complain: Callable[[str], None],
@@ -55,7 +58,7 @@ class Router:
         self._tasks: dict[Identifier, asyncio.Task[None]] = {}
         self.fleet = Fleet(servers, say, complain, reserved=NAMES, start_seconds=start_seconds)
         self._offers = self.fleet.offers
-        self._calls = Calls(session, self._offers, self._forward, self.fleet.states)
+        self._calls = Calls(session, self._offers, self._forward, self.fleet.states, behind)
         self._handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,

@@ -21,6 +21,8 @@ _OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
 _OF_ENTRY = Posted.__struct_fields__
 SESSION_COLUMNS = ", ".join((*_SCOPE, *_OF_BOOKS))
 ENTRY_COLUMNS = ", ".join(_OF_ENTRY)
+_WORDS = frozenset({"digest", "stub", "note"})
+_WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in _OF_ENTRY)
 _TIMES = frozenset({"at", "created_at", "updated_at"})
 _TRUTHS = frozenset({"pinned", "error"})
 
@@ -79,10 +81,11 @@ class SqliteLedgers:
         with self._write() as db:
             db.execute(statement("entry_update", assignments=_assignments(changes)), values)
 
-    def held(self, org: str, session: str, category: Category | None = None) -> list[Posted]:
+    def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+        columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
         if category is None:
-            return self._entries("entries_held", (org, session))
-        return self._entries("entries_held_in", (org, session, category))
+            return self._entries("entries_held", (org, session), columns)
+        return self._entries("entries_held_in", (org, session, category), columns)
 
     def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
         return self._entries("entries_results", (org, session, limit))
@@ -110,15 +113,15 @@ class SqliteLedgers:
             db.execute(statement("content_expire"), (org, micros(before)))
             dropped = db.changes()
             over = db.execute(statement("content_total"), (org,)).get - most_bytes
-            if over <= 0:
-                return dropped
             going = []
-            for hash, size in db.execute(statement("content_oldest"), (org,)):
+            for hash, size in db.execute(statement("content_oldest"), (org,)) if over > 0 else ():
                 if over <= 0:
                     break
                 going.append((org, hash))
                 over -= size
             db.executemany(statement("content_delete"), going)
+            # Pages of what was said long ago are not needed again; a process that enters much would keep them all.
+            db.execute("PRAGMA shrink_memory")
             return dropped + len(going)
 
     def content_bytes(self, org: str) -> int:
@@ -146,9 +149,9 @@ class SqliteLedgers:
             row = db.execute(statement("session_exact", columns_of=SESSION_COLUMNS), (*scope, name)).fetchone()
         return None if row is None else _books(row)
 
-    def _entries(self, name: str, values: tuple[Any, ...]) -> list[Posted]:
+    def _entries(self, name: str, values: tuple[Any, ...], columns: str = ENTRY_COLUMNS) -> list[Posted]:
         with self._read() as db:
-            return [_entry(row) for row in db.execute(statement(name, columns_of=ENTRY_COLUMNS), values)]
+            return [_entry(row) for row in db.execute(statement(name, columns_of=columns), values)]
 
 
 def _stored(name: str, value: Any) -> Any:

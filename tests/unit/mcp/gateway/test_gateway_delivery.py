@@ -7,6 +7,8 @@ import pytest
 import satchel
 from gateway_upstream import sample
 from satchel import Budget
+from satchel.budget.accounts import Account
+from satchel.budget.prepared import enter_all
 from satchel.errors import StoreFullError
 from satchel.mcp.gateway.delivery import Call, Delivery
 from satchel.mcp.gateway.own import DEFINITIONS, OwnTools
@@ -32,10 +34,18 @@ def deliver(session):
     delivery = Delivery(session)
 
     def delivered(result, *, promises_structure=False):
-        call = Call(tool="tool", arguments={}, promises_structure=promises_structure)
-        return delivery(call, result, new_turn=True)
+        return done(delivery, result, promises_structure=promises_structure)
 
     return delivered
+
+
+def done(delivery, result, *, promises_structure=False):
+    """The answer, and afterwards what is done about it."""
+    call = Call(tool="tool", arguments={}, promises_structure=promises_structure)
+    answer, afterwards = delivery(call, result, new_turn=True)
+    if afterwards is not None:
+        enter_all([afterwards])
+    return answer
 
 
 def texts(answer):
@@ -189,8 +199,7 @@ def test_a_warning_comes_once_in_a_line_of_its_own(bag):
     session = bag.session("warned", budget=Budget(total=100_000, per_call=1_000), holds="whole")
     session.record("system", sample("lines", 160_000))
     delivery = Delivery(session)
-    call = Call(tool="tool", arguments={})
-    answers = [delivery(call, said("short"), new_turn=True) for _ in range(3)]
+    answers = [done(delivery, said("short")) for _ in range(3)]
     alerts = [any(line.startswith("[Budget ") for line in texts(each)[-1].splitlines()) for each in answers]
     assert alerts == [True, False, False]
     assert texts(answers[0])[0] == "short"
@@ -199,18 +208,17 @@ def test_a_warning_comes_once_in_a_line_of_its_own(bag):
 def test_a_warning_that_has_no_room_comes_with_the_next_answer(bag, monkeypatch):
     session = bag.session("unsaid", budget=Budget(total=100_000, per_call=1_000), holds="whole")
     delivery = Delivery(session)
-    warnings = ["[Budget Alert: " + "very low " * 200 + "]"]
-    monkeypatch.setattr(session, "warning", lambda: warnings.pop() if warnings else None)
-    call = Call(tool="tool", arguments={})
-    assert "[Budget" not in "".join(texts(delivery(call, said(sample("lines", 9_000)), new_turn=True)))
-    assert "[Budget Alert" in "".join(texts(delivery(call, said("short"), new_turn=True)))
+    session.record("system", sample("lines", 160_000))
+    monkeypatch.setattr(Account, "warning", "[Budget Alert: " + "very low " * 200 + "]")
+    assert "[Budget" not in "".join(texts(done(delivery, said(sample("lines", 9_000)))))
+    assert "[Budget Alert" in "".join(texts(done(delivery, said("short"))))
 
 
 def test_a_store_that_cannot_write_does_not_lose_what_a_tool_said(deliver, session, monkeypatch):
     def full(*arguments, **options):
         raise StoreFullError("the disk is full")
 
-    monkeypatch.setattr(session, "result", full)
+    monkeypatch.setattr(session, "prepare", full)
     answer = deliver(said("done", IMAGE))
     assert answer["content"][:2] == said("done", IMAGE)["content"]
     assert "not recorded, and cannot be paged: the disk is full" in texts(answer)[1]
@@ -218,6 +226,18 @@ def test_a_store_that_cannot_write_does_not_lose_what_a_tool_said(deliver, sessi
     assert sum(map(count_tokens, texts(answer))) <= 8_000
     assert count_tokens(texts(answer)[0]) > 6_000
     assert IMAGE in answer["content"]
+
+
+def test_what_leads_to_more_is_entered_before_it_is_answered(session):
+    delivery = Delivery(session)
+    call = Call(tool="tool", arguments={})
+    paged = delivery(call, said(sample("lines", 50_000)), new_turn=True)
+    assert paged.afterwards is None
+    assert session.state()["results"] == 1
+    whole = delivery(call, said("short"), new_turn=True)
+    assert session.state()["results"] == 1
+    enter_all([whole.afterwards])
+    assert session.state()["results"] == 2
 
 
 def test_our_own_tools_cost_at_most_350_tokens():
@@ -235,7 +255,7 @@ def test_our_own_tools_cost_at_most_350_tokens():
     ],
 )
 def test_what_is_wrong_with_a_call_of_our_own_tools_is_said_in_one_line(session, tool, arguments, complaint):
-    answer = OwnTools(session, dict)(tool, arguments, new_turn=False)
+    answer = OwnTools(session, dict, settle=bool)(tool, arguments, new_turn=False).answer
     assert answer["isError"] is True
     assert complaint in texts(answer)[0]
     assert "\n" not in texts(answer)[0]
@@ -243,11 +263,15 @@ def test_what_is_wrong_with_a_call_of_our_own_tools_is_said_in_one_line(session,
 
 def test_a_result_is_found_in_by_its_handle_and_the_budget_told(deliver, session):
     deliver(said(sample("log", 50_000)))
-    own = OwnTools(session, lambda: {"fs": "ready"})
+    settled = []
+    own = OwnTools(session, lambda: {"fs": "ready"}, settle=lambda: settled.append(1))
     handle = session.results(limit=1)[0].handle
-    found = texts(own("result_find", {"handle": handle, "pattern": "ERROR", "max_tokens": 300}, new_turn=False))[0]
+    found = texts(
+        own("result_find", {"handle": handle, "pattern": "ERROR", "max_tokens": 300}, new_turn=False).answer
+    )[0]
     assert "ERROR step 50 done" in found
     assert count_tokens(found) <= 300
-    status = json.loads(texts(own("budget_status", {}, new_turn=False))[0])
+    status = json.loads(texts(own("budget_status", {}, new_turn=False).answer)[0])
     assert status["servers"] == {"fs": "ready"}
+    assert settled == [1, 1]
     assert status["remaining"] < status["total_budget"]
