@@ -123,10 +123,15 @@ def test_what_is_written_in_a_transaction_that_fails_is_undone(path: Path):
     with satchel.open(path) as bag, satchel.open(path) as other:
         ledgers = bag._store.ledgers
         session = ledgers.open(books())
-        with pytest.raises(RuntimeError), bag.transaction():
-            ledgers.keep(ORG, Content(b"h", "plain", b"abc"), NOON)
-            ledgers.post(ORG, session.id, posted(1, "aaaaaaaa"))
-            ledgers.change(ORG, session.id, {"turn": 5})
-            raise RuntimeError
+
+        def fails() -> None:
+            with bag.transaction():
+                ledgers.keep(ORG, Content(b"h", "plain", b"abc"), NOON)
+                ledgers.post(ORG, session.id, posted(1, "aaaaaaaa"))
+                ledgers.change(ORG, session.id, {"turn": 5})
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fails()
         seen = other._store.ledgers
         assert (seen.held(ORG, "1"), seen.content_bytes(ORG), seen.books(ORG, "1").turn) == ([], 0, 0)

@@ -1,11 +1,13 @@
 """The server's own answers are entered into the books of a session."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 import satchel
 from mcp_pipe import Pipe, lock_held
+from satchel.mcp.behind import Behind
 from satchel.mcp.recorder import Recorder
 
 
@@ -61,3 +63,15 @@ def test_a_locked_store_holds_up_no_answer(tmp_path: Path):
         pipe.call("mem_stats")
         with lock_held(tmp_path / "notes.db"):
             assert not pipe.call("mem_stats").get("isError")
+
+
+def test_whoever_waits_for_what_is_written_behind_is_told_when_it_is():
+    written: list[int] = []
+    behind: Behind[int] = Behind(written.extend)
+    started = time.monotonic()
+    for number in range(100):
+        behind.do(number)
+        if number % 10 == 0:
+            behind.flush(30)
+            assert written == list(range(number + 1))
+    assert time.monotonic() - started < 25
