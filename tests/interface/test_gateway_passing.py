@@ -24,8 +24,10 @@ def gateway(tmp_path_factory, log):
         folder,
         one=upstream("--name", "one", env={"COLOUR": "${HUE:-blue}"}, cwd=str(folder)),
         two=upstream("--name", "two", "--only", "echo,whoami", "--resource", "test://two"),
-        three=upstream("--name", "three", "--only", "cancelled", "--resource", "test://one"),
+        three=upstream("--name", "three", "--only", "cancelled,whoami", "--resource", "test://one")
+        | {"excludeTools": ["whoami"]},
         gone={"command": "no-such-command-anywhere"},
+        bare={"command": "x", "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
         off={"command": "x", "disabled": True},
     )
 
@@ -69,6 +71,19 @@ def test_a_server_that_cannot_be_started_is_reported_and_the_others_go_on(gatewa
     assert [servers[name] for name in ("one", "two", "three")] == ["ready"] * 3
     assert servers["gone"].startswith("failed: it cannot be started")
     assert "off" not in servers
+
+
+def test_a_variable_that_is_not_set_is_reported_and_the_others_go_on(gateway):
+    servers = json.loads(texts(gateway.call("budget_status"))[0])["servers"]
+    assert "NOT_SET_ANYWHERE, which is not set" in servers["bare"]
+    assert servers["one"] == "ready"
+
+
+def test_tools_that_were_hidden_from_the_client_are_not_offered(gateway):
+    names = gateway.names()
+    assert {"one__whoami", "two__whoami"} <= set(names)
+    assert "three__whoami" not in names
+    assert gateway.call("three__whoami").is_error
 
 
 def test_a_server_has_the_environment_and_folder_of_its_configuration(gateway):

@@ -13,7 +13,10 @@ __all__ = ["Runnable", "runnable"]
 _WEB_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http")
 # A server cannot do without these, and the gateway knows nothing of them.
 _NEEDS = ("envFile", "headersHelper", "oauth", "auth", "authProviderType", "sandboxEnabled")
-_USED = {"type", "command", "args", "env", "cwd", "url", "httpUrl", "headers"}
+# Tools that a user chose or hid; the gateway keeps to it.
+_CHOSEN = {"includeTools": "includeTools", "excludeTools": "excludeTools"}
+_CHOSEN_IN_TOML = {"enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
+_USED = {"type", "command", "args", "env", "cwd", "url", "httpUrl", "headers", *_CHOSEN}
 _USED_IN_TOML = {
     "command",
     "args",
@@ -24,6 +27,7 @@ _USED_IN_TOML = {
     "http_headers",
     "env_http_headers",
     "bearer_token_env_var",
+    *_CHOSEN_IN_TOML,
 }
 _NONE = re.compile(r"(?!)")
 _EDITORS = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
@@ -64,6 +68,9 @@ def runnable(client: Client, value: Any) -> Runnable | str:
     try:
         _check_variables(client, used)
         server, variables = _server(client, used)
+        for key, ours in (_CHOSEN_IN_TOML if client.toml else _CHOSEN).items():
+            if used.get(key) is not None:
+                server[ours] = _words(used, key)
     except _UnknownShapeError as error:
         return str(error)
     unused = tuple(key for key in value if key not in known and key not in ("enabled", "disabled"))

@@ -2,11 +2,12 @@
 
 import logging
 import os
+import sys
 import threading
 
 from satchel.redact import masked_line
 
-__all__ = ["INTERRUPTED_SECONDS", "leave_within", "log_in_lines", "short_line"]
+__all__ = ["INTERRUPTED_SECONDS", "leave_within", "log_in_lines", "short_line", "taken_streams"]
 
 INTERRUPTED_SECONDS = 1.0
 LONGEST_LINE = 600
@@ -31,6 +32,16 @@ def log_in_lines() -> None:
     if not os.environ.get("SATCHEL_DEBUG"):
         handler.setFormatter(_OneLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+def taken_streams() -> tuple[int, int]:
+    """Standard input and output for the protocol alone: whatever else reads or prints here does not touch it."""
+    reading, writing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
+    os.close(nothing)
+    return reading, writing
 
 
 def leave_within(seconds: float, code: int) -> None:

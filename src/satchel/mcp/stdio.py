@@ -4,7 +4,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +15,7 @@ from mcp.server.stdio import stdio_server
 from satchel.errors import SatchelError
 from satchel.mcp.desk import Desk
 from satchel.mcp.lines import IncomingLines, OutgoingLines, Traffic
-from satchel.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
+from satchel.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines, taken_streams
 from satchel.mcp.server import build_server
 from satchel.mcp.tool import Tool
 
@@ -28,12 +27,8 @@ LAST_SECONDS = 3.0
 
 def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
     """Serve until standard input closes; what was asked before that is still answered."""
-    # Whatever else in this process reads or prints must not touch the protocol.
-    reading, writing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
-    os.close(nothing)
+    taken = taken_streams()
+    reading, writing = os.fdopen(taken[0], "rb"), os.fdopen(taken[1], "wb")
     log_in_lines()
 
     async def serve() -> None:

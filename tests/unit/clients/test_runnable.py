@@ -105,7 +105,17 @@ def test_what_the_gateway_does_not_use_is_named():
     assert answer == Runnable({"command": "x"}, ("timeout", "alwaysAllow", "http_headers"))
     toml = {"command": "x", "enabled": True, "startup_timeout_sec": 9.5, "enabled_tools": ["a"], "type": "stdio"}
     assert runnable(CLIENTS["codex"], toml) == Runnable(
-        {"command": "x"}, ("startup_timeout_sec", "enabled_tools", "type")
+        {"command": "x", "includeTools": ["a"]}, ("startup_timeout_sec", "type")
+    )
+
+
+def test_tools_that_are_hidden_from_a_client_are_hidden_by_the_gateway():
+    gemini = runnable(CLIENTS["gemini"], {"command": "x", "includeTools": ["a"], "excludeTools": ["b"]})
+    assert gemini == Runnable({"command": "x", "includeTools": ["a"], "excludeTools": ["b"]})
+    codex = runnable(CLIENTS["codex"], {"command": "x", "disabled_tools": ["b"]})
+    assert codex == Runnable({"command": "x", "excludeTools": ["b"]})
+    assert (
+        runnable(CLIENTS["gemini"], {"command": "x", "excludeTools": "b"}) == "its excludeTools is no list of texts"
     )
 
 

@@ -16,7 +16,7 @@ from satchel.mcp.behind import Behind
 from satchel.mcp.gateway.router import Router
 from satchel.mcp.gateway.servers import Server
 from satchel.mcp.gateway.wire import Lines, Message, encoded
-from satchel.mcp.process import leave_within, log_in_lines, short_line
+from satchel.mcp.process import leave_within, log_in_lines, short_line, taken_streams
 
 __all__ = ["serve_gateway"]
 
@@ -33,12 +33,7 @@ AT_ONCE = getattr(select, "PIPE_BUF", 512)
 
 def serve_gateway(servers: Sequence[Server], session: Session, *, start_seconds: float) -> int:
     """Serve until standard input closes or a signal comes; the exit code."""
-    # Whatever else in this process reads or prints must not touch the protocol.
-    reading, writing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
-    os.close(nothing)
+    reading, writing = taken_streams()
     log_in_lines()
     return asyncio.run(_serve(reading, writing, servers, session, start_seconds))
 

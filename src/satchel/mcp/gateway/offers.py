@@ -154,6 +154,8 @@ async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
         page = page if isinstance(page, dict) else {}
         each_of = page.get(kind)
         found += _labelled(each_of if isinstance(each_of, list) else [], label)
+        if kind == "tools":
+            found = [each for each in found if each["name"] in upstream.server.tools]
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or params == {"cursor": cursor}:
             break

@@ -17,6 +17,8 @@ from satchel.errors import InputError
 __all__ = [
     "CommandServer",
     "Server",
+    "ToolFilter",
+    "UnusableServer",
     "WebServer",
     "check_apart",
     "command_server",
@@ -29,15 +31,28 @@ INSIDE_VARIABLE = "SATCHEL_GATEWAY"
 """Set for every server that is started, so that a gateway finds out that it is behind another."""
 
 _KEYS = ("mcpServers", "servers")
+_ONLY = ("includeTools", "enabled_tools")
+_WITHOUT = ("excludeTools", "disabled_tools")
 _WEB_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _OTHER_VARIABLE = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
+
+
+class ToolFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tools of a server are offered: all, or only some; and never the others."""
+
+    only: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+
+    def __contains__(self, tool: str) -> bool:
+        return (self.only is None or tool in self.only) and tool not in self.without
 
 
 class CommandServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server to be started here, spoken to over its standard input and output."""
 
     name: str
+    tools: ToolFilter = ToolFilter()
     command: str
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
@@ -48,11 +63,24 @@ class WebServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that runs elsewhere, reached over streamable HTTP."""
 
     name: str
+    tools: ToolFilter = ToolFilter()
     url: str
     headers: dict[str, str] = {}
 
 
-Server = CommandServer | WebServer
+class UnusableServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that cannot be reached as things are, and why; the others are none the worse for it."""
+
+    name: str
+    tools: ToolFilter = ToolFilter()
+    why: str
+
+
+Server = CommandServer | WebServer | UnusableServer
+
+
+class _UnsetVariableError(InputError):
+    """An entry needs what the environment does not have."""
 
 
 def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> list[Server]:
@@ -102,8 +130,8 @@ def check_apart(servers: Sequence[Server], environment: Mapping[str, str] = os.e
 
 def is_there(server: Server) -> bool:
     """Whether the command of a server can be found; what runs elsewhere is found out later."""
-    if isinstance(server, WebServer):
-        return True
+    if not isinstance(server, CommandServer):
+        return isinstance(server, WebServer)
     path = server.env.get("PATH", os.environ.get("PATH"))
     if PurePath(server.command).name != server.command:
         return shutil.which(Path(server.cwd or ".", server.command)) is not None
@@ -111,7 +139,9 @@ def is_there(server: Server) -> bool:
 
 
 def missing(server: Server) -> str:
-    """What is said of a server whose command cannot be found."""
+    """What is said of a server whose command cannot be found, or that lacks something else."""
+    if isinstance(server, UnusableServer):
+        return f"the server {server.name} cannot be started: {server.why}"
     command = server.command if isinstance(server, CommandServer) else ""
     return f"the server {server.name} cannot be started: there is no command {shortened(command)}"
 
@@ -136,7 +166,10 @@ def _servers(document: Any, environment: Mapping[str, str]) -> Iterator[Server]:
         if not isinstance(entry, dict):
             raise InputError(f"{key}.{name} must be an object, not {_sort(entry)}")
         if entry.get("disabled") is not True:
-            yield _server(name, _Entry(f"{key}.{name}", entry, environment))
+            try:
+                yield _server(name, _Entry(f"{key}.{name}", entry, environment))
+            except _UnsetVariableError as error:
+                yield UnusableServer(name=name, why=str(error))
 
 
 def _server(name: str, entry: "_Entry") -> Server:
@@ -151,11 +184,16 @@ def _server(name: str, entry: "_Entry") -> Server:
         raise InputError(f"{entry.place} has a command and a url; leave one of them out")
     if command and kind in (None, "stdio"):
         return CommandServer(
-            name=name, command=command, args=entry.words("args"), env=entry.texts("env"), cwd=entry.text("cwd")
+            name=name,
+            tools=entry.tools(),
+            command=command,
+            args=entry.words("args"),
+            env=entry.texts("env"),
+            cwd=entry.text("cwd"),
         )
     if url and kind != "stdio":
         _check_url(url, entry.place)
-        return WebServer(name=name, url=url, headers=entry.texts("headers"))
+        return WebServer(name=name, tools=entry.tools(), url=url, headers=entry.texts("headers"))
     needed = "a url" if kind in _WEB_TYPES else "a command" if kind else "a command or a url"
     raise InputError(f"{entry.place} needs {needed}")
 
@@ -198,6 +236,12 @@ class _Entry:
             raise InputError(f"{self.place}.{field} must be an object of strings, not {_sort(value)}")
         return {name: self._expanded(each, f"{self.place}.{field}.{name}") for name, each in value.items()}
 
+    def tools(self) -> ToolFilter:
+        """As Gemini CLI and Codex have them; what a user hid from a client stays hidden."""
+        only = next((key for key in _ONLY if self._fields.get(key) is not None), None)
+        without = (name for key in _WITHOUT for name in self.words(key))
+        return ToolFilter(only=None if only is None else self.words(only), without=tuple(without))
+
     def _expanded(self, value: Any, place: str) -> str:
         if not isinstance(value, str):
             raise InputError(f"{place} must be a string, not {_sort(value)}")
@@ -212,7 +256,7 @@ class _Entry:
             name, default = match.groups()
             held = self._environment.get(name) or default
             if held is None and (held := self._environment.get(name)) is None:
-                raise InputError(
+                raise _UnsetVariableError(
                     f"{place} needs the variable {name}, which is not set; set it, or write ${{{name}:-…}}"
                 )
             return held

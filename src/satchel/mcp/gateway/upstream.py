@@ -11,7 +11,7 @@ from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.mcp.gateway.link import Link
 from satchel.mcp.gateway.piped import start
-from satchel.mcp.gateway.servers import CommandServer, Server
+from satchel.mcp.gateway.servers import CommandServer, Server, WebServer
 from satchel.mcp.gateway.wire import INTERNAL_ERROR, Message, notification, request
 
 __all__ = ["Events", "Hello", "RefusedError", "UnavailableError", "Upstream"]
@@ -197,6 +197,7 @@ class Upstream:
         # The SDK, which takes its time to load, only for those who need it.
         from satchel.mcp.gateway.remote import connect
 
+        assert isinstance(self.server, WebServer)
         return await connect(self.server, self)
 
     async def _greet(self, link: Link, hello: "asyncio.Future[Hello]") -> None:

@@ -12,6 +12,7 @@ from satchel.mcp.gateway.servers import (
     check_apart,
     command_server,
     is_there,
+    missing,
     read_servers,
 )
 
@@ -48,6 +49,31 @@ def test_commands_and_addresses_are_read_in_their_order(read):
         WebServer(name="web", url="https://example.org/mcp", headers={"X-Key": "k"}),
         WebServer(name="gemini", url="http://localhost:80/mcp"),
     ]
+
+
+def test_a_variable_that_is_not_set_fails_its_own_server_alone(read):
+    broken, good = read({"mcpServers": {"fs": {"command": "x", "args": ["${TOKEN}"]}, "ok": {"command": "y"}}})
+    assert (broken.name, is_there(broken), good) == ("fs", False, CommandServer(name="ok", command="y"))
+    assert missing(broken) == (
+        "the server fs cannot be started: mcpServers.fs.args[0] needs the variable TOKEN, which is not set; "
+        "set it, or write ${TOKEN:-…}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "offered"),
+    [
+        ({}, "abc"),
+        ({"includeTools": ["a", "b"]}, "ab"),
+        ({"enabled_tools": ["a"]}, "a"),
+        ({"enabled_tools": []}, ""),
+        ({"excludeTools": ["a"]}, "bc"),
+        ({"includeTools": ["a", "b"], "excludeTools": ["b"], "disabled_tools": ["c"]}, "a"),
+    ],
+)
+def test_tools_that_a_user_hid_stay_hidden(read, entry, offered):
+    (server,) = read(one(command="x", **entry))
+    assert [tool for tool in "abc" if tool in server.tools] == list(offered)
 
 
 def test_the_format_of_vs_code_is_read_too(read):
@@ -92,7 +118,6 @@ def test_variables_are_filled_in_everywhere(read):
         (one(type="carrier-pigeon", command="x"), "'carrier-pigeon' is not known; there are: stdio, http"),
         (one(url="example.org/mcp"), "is no address"),
         (one(url="http://[broken/mcp"), "is no address"),
-        (one(command="x", args=["${TOKEN}"]), "needs the variable TOKEN, which is not set"),
         (one(command="x", args=["${input:key}"]), "which only an editor can fill in"),
     ],
 )
