@@ -3,7 +3,7 @@
 from satchel.tokens.counter import Counter
 from satchel.tokens.registry import DEFAULT_COUNTER, counter, known_counters
 from satchel.tokens.shorthand import count_tokens, estimate_tokens
-from satchel.tokens.surrogates import repair_surrogates
+from satchel.tokens.surrogates import repair_surrogates, repaired_value
 
 __all__ = [
     "DEFAULT_COUNTER",
@@ -13,4 +13,5 @@ __all__ = [
     "estimate_tokens",
     "known_counters",
     "repair_surrogates",
+    "repaired_value",
 ]

@@ -1,6 +1,8 @@
 """Halves of surrogate pairs, as JSON escapes and file names bring them; UTF-8 has none."""
 
-__all__ = ["repair_surrogates"]
+from typing import Any
+
+__all__ = ["repair_surrogates", "repaired_value"]
 
 
 def repair_surrogates(text: str) -> str:
@@ -10,3 +12,14 @@ def repair_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def repaired_value(value: Any) -> Any:
+    """The same in every text of a value that was read from JSON."""
+    if isinstance(value, str):
+        return repair_surrogates(value)
+    if isinstance(value, list):
+        return [repaired_value(each) for each in value]
+    if isinstance(value, dict):
+        return {repair_surrogates(name): repaired_value(each) for name, each in value.items()}
+    return value

@@ -10,7 +10,7 @@ from satchel.budget.transcripts.assembly import Transcript
 from satchel.budget.transcripts.claude_code import is_line, of_lines
 from satchel.budget.transcripts.messages import is_message, of_messages
 from satchel.errors import InputError
-from satchel.tokens import repair_surrogates
+from satchel.tokens import repaired_value
 
 __all__ = ["parse_transcript"]
 
@@ -61,7 +61,7 @@ def _value(line: bytes, name: str, number: int) -> Any:
         return _decode(line)
     except ValueError:
         # The standard library's reads halves of surrogate pairs as well, and knows the line where it fails.
-        return _repaired(_leniently(line, name, number))
+        return repaired_value(_leniently(line, name, number))
 
 
 def _leniently(line: bytes, name: str, number: int) -> Any:
@@ -72,16 +72,6 @@ def _leniently(line: bytes, name: str, number: int) -> Any:
         raise InputError(f"line {at:,} of {name} is not JSON: {error.msg} at column {error.colno:,}") from None
     except ValueError as error:
         raise InputError(f"line {number:,} of {name} cannot be read: {error}") from None
-
-
-def _repaired(value: Any) -> Any:
-    if isinstance(value, str):
-        return repair_surrogates(value)
-    if isinstance(value, list):
-        return [_repaired(each) for each in value]
-    if isinstance(value, dict):
-        return {repair_surrogates(key): _repaired(each) for key, each in value.items()}
-    return value
 
 
 def _is_json(line: bytes) -> bool:

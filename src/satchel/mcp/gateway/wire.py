@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError
-from satchel.tokens import repair_surrogates
+from satchel.tokens import repaired_value
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -127,17 +127,7 @@ class Lines:
 
 def _forgiven(line: bytes) -> Any:
     try:
-        return _repaired(json.loads(line.decode("utf-8-sig")))
+        return repaired_value(json.loads(line.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise UnreadableLineError(f"not JSON: {what[:200]}") from None
-
-
-def _repaired(value: Any) -> Any:
-    if isinstance(value, str):
-        return repair_surrogates(value)
-    if isinstance(value, list):
-        return [_repaired(each) for each in value]
-    if isinstance(value, dict):
-        return {repair_surrogates(name): _repaired(each) for name, each in value.items()}
-    return value
