@@ -70,6 +70,8 @@ class AsyncSession:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.name = session.name
+        self.counter = session.counter
+        self.hints = session.hints
 
     async def run(self, work: Callable[[Session], Result]) -> Result:
         """Several calls in one thread."""

@@ -38,8 +38,8 @@ def test_the_same_name_in_the_same_scope_is_the_same_session(ledgers):
 def test_a_name_is_found_inside_a_scope_only(ledgers):
     ledgers.open(books(identifier="1", scope=Scope(project="p")))
     ledgers.open(books(identifier="2", scope=Scope(org="else")))
-    assert ledgers.find(Scope(), "s").id == "1"
-    assert ledgers.find(Scope(project="q"), "s") is None
+    assert [each.id for each in ledgers.named(Scope(), "s")] == ["1"]
+    assert ledgers.named(Scope(project="q"), "s") == []
     assert [each.id for each in ledgers.sessions(Scope(org="else"), limit=9)] == ["2"]
 
 
@@ -93,6 +93,29 @@ def test_contents_expire_by_age_and_then_by_size(ledgers):
     assert ledgers.expire(ORG, before=NOON, most_bytes=25) == 2
     assert [number for number in range(5) if ledgers.content(ORG, bytes([number]))] == [3, 4]
     assert ledgers.content_bytes("else") == 10
+
+
+def test_what_a_context_holds_beside_results_does_not_expire_nor_what_is_pinned(ledgers):
+    session = ledgers.open(books())
+    kinds = (
+        {"role": "system"},
+        {"role": "result"},
+        {"role": "result", "pinned": True},
+        {"role": "user", "level": "stub"},
+    )
+    for number, fields in enumerate(kinds, 1):
+        ledgers.keep(ORG, Content(bytes([number]), "plain", b"x"), NOON)
+        ledgers.post(ORG, session.id, posted(number, f"aaaaaaa{number}", content=bytes([number]), **fields))
+    assert ledgers.expire(ORG, before=NOON, most_bytes=0) == 2
+    assert [number for number in range(1, 5) if ledgers.content(ORG, bytes([number]))] == [1, 3]
+
+
+def test_the_last_entry_of_a_call_is_found_by_its_id(ledgers):
+    session = ledgers.open(books())
+    for seq, call in enumerate(("a", "b", "a", ""), 1):
+        ledgers.post(ORG, session.id, posted(seq, f"aaaaaaa{seq}", call_id=call))
+    assert ledgers.last_of_call(ORG, session.id, "a").seq == 3
+    assert ledgers.last_of_call(ORG, session.id, "c") is None
 
 
 def test_a_turn_that_ends_twice_is_one_row(ledgers):

@@ -159,7 +159,7 @@ def test_what_stays_and_what_is_not_used_is_remarked_on(mcp: Mcp, home: Path):
         "old stays where it is: its type is sse, which the gateway does not speak",
         "odd \ufffd[31m stays where it is: it has ${work space\ufffd}, which only Cursor fills in",
         "kept for the way back, but not used by the gateway: a (timeout, alwaysAllow), b (autoApprove)",
-        "the gateway cannot log in; if one of these asks for it, leave it out by --only: far",
+        "the gateway cannot log in; if one of these needs it, move the others by --only: far",
     ]
     assert "\x1b" not in done.stderr
     assert list(servers("cursor", place)) == ["satchel", "satchel-gateway", "old", "odd\n\x1b[31m"]

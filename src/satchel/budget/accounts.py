@@ -51,11 +51,27 @@ class Account(NamedTuple):
     @property
     def allocation(self) -> int:
         """Counted tokens for the next result: a call's share, and never more than half of what is left."""
-        return min(self.calibration.within(self.budget.per_call), max(FLOOR, self.room // 2))
+        return min(self._share, max(FLOOR, self.room // 2))
 
     def granted(self, asked: int | None) -> int:
         """Counted tokens for a result whose caller asks for so many."""
-        return self.allocation if asked is None else min(asked, max(FLOOR, self.room))
+        return self.allocation if asked is None else min(asked, max(min(FLOOR, self._share), self.room))
+
+    @property
+    def _share(self) -> int:
+        return self.calibration.within(self.budget.per_call)
+
+    def in_next_turn(self) -> "Account":
+        return self._replace(books=msgspec.structs.replace(self.books, turn_results=0))
+
+    def after(self, tokens: int) -> "Account":
+        """What it comes to once a result of so many tokens is entered."""
+        books = msgspec.structs.replace(
+            self.books,
+            tool_results=self.books.tool_results + tokens,
+            turn_results=self.books.turn_results + tokens,
+        )
+        return self._replace(books=books)
 
     @property
     def level(self) -> int:

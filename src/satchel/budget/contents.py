@@ -1,6 +1,7 @@
 """What was said as bytes, packed for the store and back."""
 
 import contextlib
+import json
 import threading
 import zlib
 from hashlib import blake2b
@@ -32,9 +33,17 @@ def said(output: Any) -> Said:
     if isinstance(output, str):
         return output
     try:
-        return as_json(output)
+        return _json(output)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"an output is a text, bytes or JSON, not {type(output).__name__}: {error}") from error
+
+
+def _json(value: Any) -> str:
+    """A value as JSON; half a surrogate pair, which UTF-8 does not know, is spelled out."""
+    try:
+        return as_json(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
 
 
 def packed(whole: Said) -> Content:

@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from satchel.budget.accounts import Account
 from satchel.budget.cursors import cursor_to
 from satchel.budget.notes import binary_note, noted
 from satchel.budget.pages import Stop, page_stop
 from satchel.budget.records import Measure
 from satchel.budget.shapes import Shape
 from satchel.budget.shown import Shown
+from satchel.pack.cut import first_character
 
 __all__ = ["Parcel", "delivered", "delivered_bytes"]
 
@@ -19,6 +21,7 @@ Count = Callable[[str], int]
 # So many characters for each token of the room, and tokens too, are surely not one page.
 _MANY = 4
 _USUAL_NOTE = 75
+_LONG_CHARACTER = 40
 
 
 class Parcel(NamedTuple):
@@ -31,31 +34,39 @@ class Parcel(NamedTuple):
     total_tokens: int
     size: int
     secret: bytes
+    extra: int = 0
+    """Tokens of parts that go beside the text."""
 
 
-def delivered(parcel: Parcel, start: int, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
-    """The page that starts at a character; `left` is what the session has left, which the note says."""
+def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, hints: bool, count: Count) -> Shown:
+    """The page that starts at a character; the note says what the account has left after it."""
     text = parcel.text
     room = allocation
     if start + _MANY * allocation < len(text) and parcel.total_tokens > _MANY * allocation:
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
-    while True:
-        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
-        made = _made(parcel, start, stop, allocation=allocation, left=left, hints=hints, count=count)
-        over = made.token_count - allocation
+
+    def made(stop: Stop) -> Shown:
+        return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
+
+    while (stop := page_stop(text, start, room=room, price=count, shape=parcel.shape)).place > start or not text:
+        shown = made(stop)
+        over = shown.token_count - allocation
         if over <= 0:
-            return made
-        if stop.place == start:
-            # Not even the note has room: the fields say what it would have said.
-            return _silent(made)
+            return shown
+        if not text:
+            return _silent(shown, shown.token_count)
         # What is cut off costs a token or more for each token that is too many.
         room = min(room, stop.price) - over
+    # A page that shows nothing would lead to itself.
+    first = first_character(text[start : start + _LONG_CHARACTER])
+    least = made(Stop(start + max(1, len(first)), 1))
+    return least if least.token_count <= allocation else _silent(made(Stop(start, 0)), least.token_count)
 
 
-def delivered_bytes(data: bytes, handle: str, *, allocation: int, left: int, count: Count) -> Shown:
+def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Account, count: Count) -> Shown:
     """For what is no text: a line that says so. The bytes are kept."""
-    text, note, tokens = noted("", [binary_note(len(data), handle)], left, count)
+    text, note, tokens = noted("", [binary_note(len(data), handle)], _left(account), count)
     made = Shown(
         text=text,
         content="",
@@ -72,10 +83,12 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, left: int, cou
         budget_note=binary_note(len(data), handle),
         size=len(data),
     )
-    return made if tokens <= allocation else _silent(made)
+    return made if tokens <= allocation else _silent(made, tokens)
 
 
-def _made(parcel: Parcel, start: int, end: Stop, *, allocation: int, left: int, hints: bool, count: Count) -> Shown:
+def _made(
+    parcel: Parcel, start: int, end: Stop, *, allocation: int, account: Account, hints: bool, count: Count
+) -> Shown:
     text, stop = parcel.text, end.place
     content = text[start:stop]
     more = stop < len(text)
@@ -83,15 +96,16 @@ def _made(parcel: Parcel, start: int, end: Stop, *, allocation: int, left: int, 
     rest = round(parcel.total_tokens * (len(text) - stop) / len(text)) if more else 0
     cursor = cursor_to(parcel.handle, stop, parcel.secret) if more else None
     summary = None
-    lines = [] if text else ["[no output]"]
+    lines = [] if text or parcel.extra else ["[no output]"]
     if more:
         summary = (
             f"{returned:,} of {parcel.measure.total:,} {parcel.measure.unit} shown; the rest costs ~{rest:,} tokens"
         )
         lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
         if hints and returned:
-            lines[-1] += f". Budget allows ~{max(1, allocation * returned // max(1, end.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, left, count, tokens=end.price)
+            room = account.after(end.price + _USUAL_NOTE).allocation
+            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, end.price)):,} more at once."
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=end.price, extra=parcel.extra)
     return Shown(
         text=whole,
         content=content,
@@ -110,5 +124,12 @@ def _made(parcel: Parcel, start: int, end: Stop, *, allocation: int, left: int, 
     )
 
 
-def _silent(made: Shown) -> Shown:
-    return msgspec.structs.replace(made, text="", content="", note="", token_count=0, returned=0)
+def _left(account: Account) -> Callable[[int], int]:
+    return lambda tokens: account.after(tokens).remaining
+
+
+def _silent(made: Shown, needed: int) -> Shown:
+    nothing = f"nothing fitted (needs at least {needed:,} tokens); the continuation_token begins with it"
+    return msgspec.structs.replace(
+        made, text="", content="", note="", token_count=0, returned=0, budget_note=nothing
+    )

@@ -1,11 +1,14 @@
 """Changes to the books of one session: each is one transaction, after which no tier is over its limit for long."""
 
 import contextlib
+import itertools
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -30,6 +33,8 @@ _STUBS_AT_MOST, _STUBS_AFTERWARDS = 0.25, 0.1
 _ENTRIES_BETWEEN_LOOKS = 500
 # Seconds for which what was read of the books serves to show a result; it is entered into what they are then.
 _A_MOMENT = 2.0
+# A tier that nothing can leave is looked at again when it has grown by so much.
+_MUCH_MORE = 1.1
 
 Count = Callable[[str], int]
 
@@ -51,7 +56,7 @@ def cost(entry: Posted, level: Level | None = None) -> int:
     }[level or entry.level]
 
 
-def units_of(entries: Sequence[Posted], *, busy: frozenset[str] = frozenset(), newest: int = 0) -> list[Unit]:
+def units_of(entries: Sequence[Posted], *, busy: frozenset[int] = frozenset(), newest: int = 0) -> list[Unit]:
     """What can leave a history: a call with its results is one, and stays while one of them is whole elsewhere.
 
     The key is the place of the unit's first entry. Where its stub would not be smaller, it goes without one.
@@ -65,12 +70,12 @@ def units_of(entries: Sequence[Posted], *, busy: frozenset[str] = frozenset(), n
     return units
 
 
-def grouped(entries: Sequence[Posted]) -> dict[str, list[Posted]]:
+def grouped(entries: Sequence[Posted]) -> dict[int, list[Posted]]:
     """What is held in words, by the call it belongs to, or alone."""
-    groups: dict[str, list[Posted]] = defaultdict(list)
+    groups: dict[int, list[Posted]] = defaultdict(list)
     for entry in entries:
         if entry.level in ("whole", "digest"):
-            groups[entry.call_id or entry.handle].append(entry)
+            groups[entry.pair].append(entry)
     return groups
 
 
@@ -91,12 +96,15 @@ class Ledger:
         self.count = count
         self._unlooked = 0
         self._last: tuple[float, Books] | None = None
+        self._stuck: dict[str, tuple[int, int]] = {}
+        self.lock = threading.RLock()
+        self._ahead: WeakKeyDictionary[object, tuple[int, bool]] = WeakKeyDictionary()
 
     @property
     def books(self) -> Books:
         found = self.ledgers.books(self.org, self.session)
         if found is None:
-            raise StoreError("this session was removed from the store; open it again to begin anew")
+            raise StoreError("this session was removed from the store; open it again, or restart what serves it")
         self._last = (time.monotonic(), found)
         return found
 
@@ -106,10 +114,27 @@ class Ledger:
 
     @property
     def lately(self) -> Account:
-        """The account as it was a moment ago: exact unless another process has entered something since."""
+        """The account as it was a moment ago, and with what is shown already and not entered yet."""
         if (last := self._last) is not None and time.monotonic() - last[0] < _A_MOMENT:
-            return account_of(last[1])
-        return self.account
+            return self.with_ahead(account_of(last[1]))
+        return self.with_ahead(self.account)
+
+    def with_ahead(self, account: Account, *, before: object = None) -> Account:
+        """With what is expected, or of that with what came before a certain one."""
+        with self.lock:
+            ahead = list(itertools.takewhile(lambda each: each[0] is not before, self._ahead.items()))
+        for _, (tokens, begins_turn) in ahead:
+            account = (account.in_next_turn() if begins_turn else account).after(tokens)
+        return account
+
+    def expect(self, owner: object, tokens: int, *, new_turn: bool) -> None:
+        """Count on what will be entered for as long as its owner lives, or until it is entered."""
+        with self.lock:
+            self._ahead[owner] = (tokens, new_turn)
+
+    def entered(self, owner: object) -> None:
+        with self.lock:
+            self._ahead.pop(owner, None)
 
     @contextlib.contextmanager
     def posting(self) -> Iterator["Posting"]:
@@ -118,7 +143,8 @@ class Ledger:
             posting = Posting(self, self.books)
             yield posting
             posting.finish()
-        self._last = (time.monotonic(), posting.books)
+        # Inside a transaction of the caller's it may yet be undone.
+        self._last = None if self.store.in_transaction else (time.monotonic(), posting.books)
         self._unlooked += posting.books.clock - posting.before.clock
         if self._unlooked >= _ENTRIES_BETWEEN_LOOKS:
             self.expire()
@@ -127,6 +153,15 @@ class Ledger:
         """Drop contents that nobody used for long, or that there is no room for; their entries stay."""
         self._unlooked = 0
         return self.ledgers.expire(self.org, before=utc_now() - timedelta(days=days), most_bytes=most_bytes)
+
+    def stick(self, tier: str, turn: int, tokens: int) -> None:
+        """Remember that a tier is over its limit and nothing can leave it, so as not to look each time."""
+        self._stuck[tier] = (turn, tokens)
+
+    def is_stuck(self, tier: str, turn: int, tokens: int) -> bool:
+        """Whether that is still so, or nearly."""
+        last_turn, last_tokens = self._stuck.get(tier, (-1, 0))
+        return turn == last_turn and last_tokens <= tokens < _MUCH_MORE * last_tokens
 
     def free_handle(self) -> str:
         while self.ledgers.by_handle(self.org, handle := new_handle()) is not None:
@@ -162,8 +197,16 @@ class Posting:
         """A new entry, the newest one."""
         now = utc_now()
         seq = self.books.clock + 1
+        call = self._open_call(fields.get("call_id", "")) if fields["role"] != "call" else None
         entry = Posted(
-            seq=seq, used=seq, handle=handle, turn=self.books.turn, at=now, content=content.hash, **fields
+            seq=seq,
+            used=seq,
+            handle=handle,
+            turn=self.books.turn,
+            at=now,
+            content=content.hash,
+            pair=seq if call is None else call.seq,
+            **fields,
         )
         self._ledgers.keep(self._ledger.org, content, now)
         self._ledgers.post(*self._where, entry)
@@ -177,6 +220,11 @@ class Posting:
             )
         return entry
 
+    def _open_call(self, call_id: str) -> Posted | None:
+        """The call of an id that nothing has answered yet; an id may come again."""
+        last = self._ledgers.last_of_call(*self._where, call_id) if call_id else None
+        return last if last is not None and last.role == "call" else None
+
     def use(self, entry: Posted, content: Content | None = None) -> None:
         """Whatever is used again leaves later."""
         self.set(clock=self.books.clock + 1)
@@ -185,6 +233,7 @@ class Posting:
             self._ledgers.keep(self._ledger.org, content, utc_now())
 
     def pin(self, entry: Posted, *, pinned: bool) -> None:
+        self._ledger.stick("history", -1, 0)
         self._ledgers.repost(*self._where, [entry.seq], {"pinned": pinned})
 
     def move(self, entries: Sequence[Posted], *, level: Level, category: Category) -> None:
@@ -231,7 +280,7 @@ class Posting:
         limit = self._limit(budget.tool_results)
         if books.holds == "whole":
             limit = self._limit(budget.total - budget.response) - books.system - books.user_message - books.history
-        if books.tool_results <= limit:
+        if books.tool_results <= limit or self._ledger.is_stuck("tool_results", books.turn, books.tool_results):
             return
         results = self.held("tool_results", words=False)
         units = [
@@ -242,20 +291,23 @@ class Posting:
         going = set(over_watermark(units, limit=max(0, limit), low=budget.low))
         self.move([entry for entry in results if entry.seq in going], level="digest", category="history")
         self.set(evicted=books.evicted + len(going))
+        if self.books.tool_results > limit:
+            self._ledger.stick("tool_results", books.turn, self.books.tool_results)
 
     def _evict(self) -> None:
         """Over its limit, the history gives up what was least recently used, a batch at once."""
         budget = self.account.budget
         limit = self._limit(budget.history)
-        if self.books.history <= limit:
+        if self.books.history <= limit or self._ledger.is_stuck("history", 0, self.books.history):
             return
         entries = self.held("history")
-        busy = frozenset(entry.call_id for entry in self.held("tool_results", words=False) if entry.call_id)
+        busy = frozenset(entry.pair for entry in self.held("tool_results", words=False))
         units = units_of(entries, busy=busy, newest=max((entry.seq for entry in entries), default=0))
         stubs = [entry for entry in entries if entry.level == "stub"]
         already = sum(cost(entry) for entry in stubs)
         going = set(over_watermark([*units, Unit(0, already, already, 0, kept=True)], limit=limit, low=budget.low))
         if not going:
+            self._ledger.stick("history", 0, self.books.history)
             return
         groups = [group for group in grouped(entries).values() if group[0].seq in going]
         stubbed: list[Posted] = []

@@ -9,12 +9,18 @@ __all__ = ["binary_note", "digest_line", "kilobytes", "noted", "stub_line"]
 Count = Callable[[str], int]
 
 
-def noted(content: str, lines: list[str], left: int, count: Count, *, tokens: int = 0) -> tuple[str, str, int]:
-    """The content, of about so many tokens, with its note; the note alone; the tokens of both, which it states."""
+def noted(
+    content: str, lines: list[str], left: Callable[[int], int], count: Count, *, tokens: int = 0, extra: int = 0
+) -> tuple[str, str, int]:
+    """The content, of about so many tokens, with its note; the note alone; the tokens of both, which it states.
+
+    `left` says what a session has left after a number of tokens, `extra` are those of parts beside the text.
+    """
+    beside = f" and ~{extra:,} for what is not text" if extra else ""
     above = content if not content or content.endswith("\n") else f"{content}\n"
 
     def note(stated: int) -> str:
-        return "\n".join([*lines, f"📏 ~{stated:,} tokens; ~{left // 1000}k left"])
+        return "\n".join([*lines, f"📏 ~{stated:,} tokens{beside}; ~{left(stated) // 1000}k left"])
 
     guess = tokens + count(note(tokens))
     text, counted = self_counted(lambda stated: above + note(stated), count, guess=guess)

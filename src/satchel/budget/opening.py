@@ -16,6 +16,7 @@ from satchel.fields import check_name, utc_now
 from satchel.ids import new_id
 from satchel.limits import check_limit
 from satchel.memory import Scope
+from satchel.render import clean
 from satchel.render.as_json import as_json
 from satchel.store import Books, Store
 from satchel.tokens import Counter
@@ -81,7 +82,7 @@ def new_session_name(kind: str) -> str:
 
 def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
     """The session of a name, or an error that names those there are."""
-    return Session(store, _books(store, scope, name), counter=counter)
+    return Session(store, _named_so(store, scope, name)[0], counter=counter)
 
 
 def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
@@ -94,17 +95,20 @@ def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[
 
 
 def remove_session(store: Store, scope: Scope, name: str) -> None:
-    """Remove a session with all that it kept."""
-    books = _books(store, scope, name)
+    """Remove a session with all that it kept; one of several of the name is not chosen."""
+    books, *others = _named_so(store, scope, name)
+    if others:
+        places = ", ".join(clean(each.scope.project or "none") for each in (books, *others))
+        raise InputError(f"{len(others) + 1} sessions have the name {name!r}; say which by its project: {places}")
     store.ledgers.remove(books.scope.org, books.id)
 
 
-def _books(store: Store, scope: Scope, name: str) -> Books:
-    books = store.ledgers.find(scope, _named(name))
-    if books is None:
-        known = ", ".join(each.name for each in store.ledgers.sessions(scope, limit=5))
+def _named_so(store: Store, scope: Scope, name: str) -> list[Books]:
+    found = store.ledgers.named(scope, _named(name))
+    if not found:
+        known = ", ".join(clean(each.name) for each in store.ledgers.sessions(scope, limit=5))
         raise UnknownIdError(f"there is no session {name!r}; there {f'are: {known}' if known else 'is none yet'}")
-    return books
+    return found
 
 
 def _named(name: object) -> str:

@@ -31,7 +31,7 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
     """The lines that match, with their numbers from 1; of a long one the part around what was found.
 
     `matches` counts the lines that match, also those after the last one given; `stopped` says that there may be
-    more, since there were too many or the time was over.
+    more, since the time was over.
     """
 
     numbers: tuple[int, ...]
@@ -67,7 +67,7 @@ def find_lines(text: str, pattern: str, *, seconds: float = 1.0, most: int = 10_
             limit = f"{seconds:g} second{'' if seconds == 1 else 's'}"
             raise InputError(f"pattern {shortened(pattern)} took longer than {limit}; make it simpler") from None
         stopped = True
-    return Lines(numbers=tuple(numbers), lines=tuple(lines), matches=matches, stopped=stopped or matches > most)
+    return Lines(numbers=tuple(numbers), lines=tuple(lines), matches=matches, stopped=stopped)
 
 
 def _around(line: str, place: int) -> str:

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
-from satchel.budget.accounts import Account
+from satchel.budget.accounts import FLOOR, Account
 from satchel.budget.contents import Packing
 from satchel.budget.ledger import Ledger, Posting
 from satchel.budget.shown import Shown
@@ -41,11 +39,16 @@ class Prepared:
         self._extra = extra
         self._new_turn = new_turn
 
-    def warn(self, account: Account) -> None:
-        """Tell along with it what the account comes to when it is entered."""
-        held = account.books.tool_results + self.shown.token_count + self._extra
-        after = account._replace(books=msgspec.structs.replace(account.books, tool_results=held))
-        if after.level != account.books.warned:
+    def expect(self, *, warn: bool) -> None:
+        """Let the ledger count on it: cut again, if others that are not entered yet take the room."""
+        with self._ledger.lock:
+            account = self._ledger.lately
+            if self._is_over(account):
+                self.shown = self._make(account)
+            tokens = self.shown.token_count + self._extra
+            self._ledger.expect(self, tokens, new_turn=self._new_turn)
+        after = account.after(tokens)
+        if warn and after.level != account.books.warned:
             self._warned = after.level
             self.warning = after.warning if after.level > account.books.warned else None
 
@@ -53,13 +56,20 @@ class Prepared:
         """Enter it, and give what is to be shown: less, if other calls of the turn have taken room meanwhile."""
         # In this order: a thread may still be packing.
         fields, content = self._describe(), self._packing.done()
-        with self._ledger.posting() as posting:
-            self._begin(posting)
-            room = posting.account.granted(self._asked)
-            if self.shown.token_count and self.shown.token_count + self._extra > room:
-                self.shown = self._make(posting.account)
-            self._post(posting, content, fields)
+        try:
+            with self._ledger.posting() as posting:
+                account = self._ledger.with_ahead(posting.account, before=self)
+                if self._is_over(account):
+                    self.shown = self._make(account)
+                self._begin(posting)
+                self._post(posting, content, fields)
+        finally:
+            self._ledger.entered(self)
         return self.shown
+
+    def _is_over(self, account: Account) -> bool:
+        room = (account.in_next_turn() if self._new_turn else account).granted(self._asked)
+        return 0 < self.shown.token_count > max(min(room, FLOOR), room - self._extra)
 
     def _begin(self, posting: Posting) -> None:
         if self._new_turn:
@@ -82,8 +92,13 @@ class Prepared:
 
 def enter_all(results: Sequence[Prepared]) -> None:
     """Enter what has been shown already, as it was shown, in one transaction; all are of one session."""
-    described = [(each, each._packing.done(), each._describe()) for each in results]
-    with results[0]._ledger.posting() as posting:
-        for each, content, fields in described:
-            each._begin(posting)
-            each._post(posting, content, fields)
+    ledger = results[0]._ledger
+    try:
+        described = [(each, each._packing.done(), each._describe()) for each in results]
+        with ledger.posting() as posting:
+            for each, content, fields in described:
+                each._begin(posting)
+                each._post(posting, content, fields)
+    finally:
+        for each in results:
+            ledger.entered(each)

@@ -11,9 +11,10 @@ from satchel.budget.ledger import Ledger, grouped, named
 from satchel.budget.notes import digest_line
 from satchel.budget.shown import Messages
 from satchel.budget.worklog import Logged, logged
-from satchel.errors import BudgetError
+from satchel.errors import BudgetError, ExpiredError
 from satchel.render.as_json import as_json
-from satchel.store import Level
+from satchel.store import Level, Posted
+from satchel.tokens import repair_surrogates
 
 __all__ = ["PROVIDERS", "Provider", "messages_within"]
 
@@ -22,6 +23,9 @@ PROVIDERS = ("anthropic", "openai")
 
 _EARLIER = "Earlier in this session, kept under these handles:"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+# The narrower of what the two take.
+_LONGEST_NAME = 64
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Step(NamedTuple):
@@ -47,33 +51,36 @@ def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> M
     """
     log = logged(ledger)
     system = "\n\n".join(_system_texts(ledger))
-    levels: dict[int, Level] = {each.entry.seq: each.entry.level for each in log}
-    steps_down = iter(() if budget is None else _steps_down(log, ledger))
-    while True:
+    steps_down = [] if budget is None else list(_steps_down(log))
+
+    def written(taken: int) -> Messages:
+        levels: dict[int, Level] = {each.entry.seq: each.entry.level for each in log}
+        for step in steps_down[:taken]:
+            levels.update(step)
         messages = _written(list(_steps(log, levels)), provider, system)
-        tokens = ledger.count(as_json(messages))
-        if budget is None or tokens <= budget:
-            return Messages(messages, system=system, token_count=tokens)
-        over, lowered = tokens - budget, False
-        for step in steps_down:
-            levels.update(dict.fromkeys(step.seqs, step.level))
-            lowered = True
-            over -= step.saves
-            if over <= 0:
-                break
-        if not lowered:
-            raise BudgetError(f"the messages need at least {tokens:,} tokens, and {budget:,} are given")
+        gone = sum(
+            level == "gone" and each.entry.role != "call" for each, level in zip(log, levels.values(), strict=True)
+        )
+        return Messages(messages, system=system, token_count=ledger.count(as_json(messages)), omitted=gone)
+
+    made = written(0)
+    if budget is None or made.token_count <= budget:
+        return made
+    low, high = 1, len(steps_down)
+    while low < high:
+        middle = (low + high) // 2
+        if written(middle).token_count <= budget:
+            high = middle
+        else:
+            low = middle + 1
+    made = written(high)
+    if made.token_count > budget:
+        raise BudgetError(f"the messages need at least {made.token_count:,} tokens, and {budget:,} are given")
+    return made
 
 
-class Down(NamedTuple):
-    """Entries that can be said in fewer words, and about how many tokens that saves."""
-
-    seqs: tuple[int, ...]
-    level: Level
-    saves: int
-
-
-def _steps_down(log: Sequence[Logged], ledger: Ledger) -> Iterator[Down]:
+def _steps_down(log: Sequence[Logged]) -> Iterator[dict[int, Level]]:
+    """What can be said in fewer words, one thing after another: the levels that entries get."""
     entries = [each.entry for each in log]
     newest = max((entry.seq for entry in entries), default=0)
     groups = sorted(
@@ -87,54 +94,70 @@ def _steps_down(log: Sequence[Logged], ledger: Ledger) -> Iterator[Down]:
     for group in groups:
         for entry in group:
             if entry.role in ("result", "page") and entry.level == "whole":
-                yield Down((entry.seq,), "digest", entry.tokens - entry.digest_tokens)
+                yield {entry.seq: "digest"}
     for group in groups:
         stubs = named(group)
-        now = sum(entry.digest_tokens or entry.tokens for entry in group)
-        yield Down(tuple(entry.seq for entry in group), "gone", now)
-        yield Down(tuple(entry.seq for entry in stubs), "stub", -sum(entry.stub_tokens for entry in stubs))
+        yield {entry.seq: "stub" if entry in stubs else "gone" for entry in group}
     for entry in entries:
         if not entry.pinned and entry.seq != newest:
-            yield Down((entry.seq,), "gone", entry.stub_tokens)
+            yield {entry.seq: "gone"}
 
 
 def _system_texts(ledger: Ledger) -> Iterator[str]:
     for entry in ledger.ledgers.held(ledger.org, ledger.session, "system"):
         content = ledger.ledgers.content(ledger.org, entry.content)
-        if content is not None:
-            yield unpacked(content).decode("utf-8", "surrogatepass")
+        if content is None:
+            raise ExpiredError(f"the system text {entry.name or entry.handle!r} is no longer kept; record it again")
+        yield repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass"))
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:
     """In order, what was evicted first: the calls of one go, then all of their answers."""
     stubs = [each.entry.stub for each in log if levels[each.entry.seq] == "stub" and each.entry.stub]
+    gone = sum(levels[each.entry.seq] == "gone" and each.entry.role != "call" for each in log)
+    if gone:
+        stubs.insert(0, f"[{gone:,} entries left out for lack of room]")
     if stubs:
         yield Step("user", "\n".join([_EARLIER, *stubs]))
     there = [each for each in log if levels[each.entry.seq] in ("whole", "digest")]
-    answers = {
-        each.entry.call_id: each for each in there if each.entry.role in ("result", "page") and each.entry.call_id
-    }
-    asked: dict[str, str] = {}
-    done: set[str] = set()
+    answers = {each.entry.pair: each for each in reversed(there) if each.entry.role in ("result", "page")}
+    identifiers = _Identifiers()
+    asked: dict[int, str] = {}
+    done: set[int] = set()
     for each in there:
         entry = each.entry
         if entry.role == "call":
             # One without an answer yet is not for a provider, which refuses it.
-            if entry.call_id in answers and entry.call_id not in done:
-                asked[entry.call_id] = each.text
+            if entry.pair in answers:
+                asked[entry.pair] = each.text
             continue
         if asked:
-            yield Step("calls", calls=tuple(_pair(answers[call], levels, words) for call, words in asked.items()))
+            pairs = (_pair(answers[pair], levels, identifiers, words) for pair, words in asked.items())
+            yield Step("calls", calls=tuple(pairs))
             done |= asked.keys()
             asked = {}
         if entry.role not in ("result", "page"):
             yield Step("assistant" if entry.role == "assistant" else "user", each.text)
-        elif entry.call_id not in done:
-            done |= {entry.call_id} - {""}
-            yield Step("calls", calls=(_pair(each, levels),))
+        elif entry.pair not in done:
+            done.add(entry.pair)
+            yield Step("calls", calls=(_pair(each, levels, identifiers),))
 
 
-def _pair(answer: Logged, levels: Mapping[int, Level], arguments: str = "{}") -> Pair:
+class _Identifiers:
+    """Ids of calls as every provider takes them, each used once."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def of(self, entry: Posted) -> str:
+        given = entry.call_id
+        fits = bool(_IDENTIFIER.fullmatch(given)) and given not in self._used
+        identifier = given if fits else f"call_{entry.handle}"
+        self._used.add(identifier)
+        return identifier
+
+
+def _pair(answer: Logged, levels: Mapping[int, Level], identifiers: _Identifiers, arguments: str = "{}") -> Pair:
     entry = answer.entry
     text = answer.text
     if levels[entry.seq] == "digest":
@@ -142,15 +165,11 @@ def _pair(answer: Logged, levels: Mapping[int, Level], arguments: str = "{}") ->
     try:
         given = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
-        given = {}
-    identifier = _named(entry.call_id) if entry.call_id else f"call_{entry.handle}"
+        given = arguments
+    name = _NOT_IN_A_NAME.sub("_", entry.tool)[:_LONGEST_NAME]
     return Pair(
-        identifier, _named(entry.tool), given if isinstance(given, dict) else {"input": given}, text, entry.error
+        identifiers.of(entry), name, given if isinstance(given, dict) else {"input": given}, text, entry.error
     )
-
-
-def _named(name: str) -> str:
-    return _NOT_IN_A_NAME.sub("_", name)[:128]
 
 
 def _written(steps: Sequence[Step], provider: Provider, system: str) -> list[dict[str, Any]]:
@@ -183,8 +202,11 @@ def _for_anthropic(steps: Sequence[Step]) -> list[dict[str, Any]]:
                     for pair in step.calls
                 ],
             )
-        elif step.text:
-            say(step.role, [{"type": "text", "text": step.text}])
+        elif step.text.strip():
+            # A provider refuses an answer of its model that ends in blanks.
+            say(
+                step.role, [{"type": "text", "text": step.text.rstrip() if step.role == "assistant" else step.text}]
+            )
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [{"type": "text", "text": "(continued)"}]})
     return messages
@@ -209,6 +231,6 @@ def _for_openai(steps: Sequence[Step], system: str) -> list[dict[str, Any]]:
             messages += [
                 {"role": "tool", "tool_call_id": pair.identifier, "content": pair.answer} for pair in step.calls
             ]
-        elif step.text:
+        elif step.text.strip():
             messages.append({"role": step.role, "content": step.text})
     return messages

@@ -8,14 +8,10 @@ from satchel.render import self_counted
 
 __all__ = ["shown_lines"]
 
-_LONGEST_LINE = 400
-
 
 def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -> Found:
     """The first lines with their numbers, cut where they are long; below, how many there are in all."""
-    if not lines.matches:
-        return _found([], lines, allocation, count)
-    written = [f"{number}: {_short(line)}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
+    written = [f"{number}: {line}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
     low, high = 0, len(written)
     while low < high:
         middle = (low + high + 1) // 2
@@ -53,7 +49,3 @@ def _found(written: list[str], lines: Lines, allocation: int, count: Callable[[s
         shown=len(written),
         complete=not lines.stopped,
     )
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " …"

@@ -2,12 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from reprlib import repr as shortened
 from typing import Any, Literal, TypedDict, Unpack, cast
 
-import msgspec
-
-from satchel.budget.accounts import Account
+from satchel.budget.accounts import FLOOR, Account
 from satchel.budget.calibration import Calibration, reported_tokens
+from satchel.budget.checks import as_call_id, as_mapping, as_text, as_tool, as_truth
 from satchel.budget.contents import Packing, packed, said
 from satchel.budget.delivery import Parcel, delivered, delivered_bytes
 from satchel.budget.drafts import fields_of_result, fields_of_text, parcel_of
@@ -26,9 +26,9 @@ from satchel.budget.shown import Entry, Found, History, Messages, Shown
 from satchel.budget.worklog import history_within
 from satchel.errors import BudgetError, InputError
 from satchel.fields import check_name
-from satchel.limits import check_budget
+from satchel.limits import check_budget, check_limit
 from satchel.render.as_json import as_json
-from satchel.store import Books, Category, Content, Posted, Role, Store, TurnRow
+from satchel.store import Books, Category, Posted, Role, Store, TurnRow
 from satchel.tokens import Counter
 
 __all__ = ["HINTS", "RECORDED", "Delivering", "Hints", "Session"]
@@ -79,7 +79,7 @@ class Session:
         self.hints = hints
         self._ledger = Ledger(store, books, counter.count)
         self._asked: OrderedDict[str, Any] = OrderedDict()
-        self._paged: tuple[bytes, Whole, Measure] | None = None
+        self._paged: tuple[tuple[bytes, str], Whole, Measure] | None = None
 
     def __repr__(self) -> str:
         return f"<Session {self.name!r}>"
@@ -94,14 +94,12 @@ class Session:
         A system text takes the place of the one of the same name. A user's message begins a turn, and the one
         before it becomes history.
         """
-        if category not in _ROLES:
-            raise InputError(f"unknown category {category!r}; known: {', '.join(RECORDED)}")
-        if not isinstance(text, str):
-            raise InputError(f"text must be a string, not {type(text).__name__}")
+        if category not in RECORDED:
+            raise InputError(f"unknown category {shortened(category)}; known: {', '.join(RECORDED)}")
         role, place = _ROLES[category]
-        kept = packed(text)
+        kept = packed(as_text(text))
         fields = fields_of_text(text, role, self._ledger.free_handle(), self.counter.count)
-        fields |= {"name": check_name("name", name) or "", "pinned": pinned}
+        fields |= {"name": check_name("name", name) or "", "pinned": as_truth("pinned", pinned)}
         with self._ledger.posting() as posting:
             if role == "system":
                 earlier = [entry for entry in posting.held("system") if entry.name == fields["name"]]
@@ -114,11 +112,14 @@ class Session:
             return Entry.of(posting.enter(content=kept, category=place, role=role, **fields))
 
     def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
-        """Enter that the model calls a tool; its result has the same `call_id`."""
-        text = as_json({} if arguments is None else arguments)
-        fields = fields_of_text(text, "call", self._ledger.free_handle(), self.counter.count, tool=_tool(tool))
-        fields["call_id"] = _call_id(call_id)
-        if call_id is not None and isinstance(arguments, Mapping):
+        """Enter that the model calls a tool; its result has the same `call_id`, made up here if none is given."""
+        text = said({} if arguments is None else arguments)
+        if isinstance(text, bytes):
+            raise InputError("the arguments of a call are text or JSON, not bytes")
+        handle = self._ledger.free_handle()
+        fields = fields_of_text(text, "call", handle, self.counter.count, tool=as_tool(tool))
+        fields["call_id"] = call_id = as_call_id(call_id) or f"call_{handle}"
+        if isinstance(arguments, Mapping):
             self._asked[call_id] = arguments
             if len(self._asked) > _CALLS_REMEMBERED:
                 self._asked.popitem(last=False)
@@ -138,24 +139,21 @@ class Session:
         """A result as `result` would show it, still to be entered; until then its handle leads nowhere."""
         if unknown := options.keys() - Delivering.__annotations__.keys():
             raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(Delivering.__annotations__)}")
-        call_id, error = options.get("call_id"), options.get("error", False)
+        tool, call_id = as_tool(tool), as_call_id(options.get("call_id"))
+        error = as_truth("error", options.get("error", False))
         whole = said(output)
         packing = Packing(whole)
         account = self._ledger.lately
         asked, extra = check_budget(options.get("max_tokens")), check_budget(options.get("extra_tokens")) or 0
         new_turn, count = options.get("new_turn", False), self.counter.count
-        parcel = parcel_of(whole, _tool(tool), self._ledger.free_handle(), account.books.secret, count)
-        arguments = options.get("arguments")
-        if arguments is None and call_id is not None:
-            arguments = self._asked.pop(call_id, None)
+        parcel = parcel_of(whole, tool, self._ledger.free_handle(), account.books.secret, count)
+        arguments = options.get("arguments") or self._asked.pop(call_id, None)
 
         def make(account: Account) -> Shown:
-            return self._delivered(parcel, whole, 0, account, asked, extra)
+            return self._delivered(parcel, whole, 0, account.in_next_turn() if new_turn else account, asked, extra)
 
-        if new_turn:
-            account = account._replace(books=msgspec.structs.replace(account.books, turn_results=0))
-        known = {"tool": _tool(tool), "call_id": _call_id(call_id), "error": error}
-        known["pinned"] = options.get("pinned", False)
+        known = {"tool": tool, "call_id": call_id, "error": error}
+        known["pinned"] = as_truth("pinned", options.get("pinned", False))
 
         def describe() -> dict[str, Any]:
             return known | fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
@@ -163,14 +161,13 @@ class Session:
         ready = Prepared(
             self._ledger, make(account), make, packing, describe, asked=asked, extra=extra, new_turn=new_turn
         )
-        if options.get("warn", False):
-            ready.warn(account)
+        ready.expect(warn=options.get("warn", False))
         return ready
 
     def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
         """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""
-        kept = packed(text)
-        parcel = parcel_of(text, _tool(tool), self._ledger.free_handle(), b"", self.counter.count)
+        tool, kept = as_tool(tool), packed(as_text(text))
+        parcel = parcel_of(text, tool, self._ledger.free_handle(), b"", self.counter.count)
         about = fields_of_result(parcel, text, tool, None, error=error, count=self.counter.count)
         with self._ledger.posting() as posting:
             posting.begin_turn()
@@ -179,7 +176,7 @@ class Session:
                 content=kept,
                 category="tool_results",
                 role="result",
-                tool=_tool(tool),
+                tool=tool,
                 error=error,
                 stop=len(text),
                 tokens=parcel.total_tokens,
@@ -203,9 +200,18 @@ class Session:
             entry.size,
             account.books.secret,
         )
-        asked = check_budget(max_tokens)
-        shown = self._delivered(parcel, whole.said, start, account, asked, 0)
-        self._deliver_again(entry, whole.content, start, shown.content, shown.note, shown.token_count, call_id)
+        asked, text = check_budget(max_tokens), whole.said
+
+        def make(account: Account) -> Shown:
+            return self._delivered(parcel, text, start, account, asked, 0)
+
+        shown = make(account)
+        with self._ledger.posting() as posting:
+            if shown.token_count > posting.account.granted(asked):
+                shown = make(posting.account)
+            again = f"more of {entry.handle}, from character {start:,} on"
+            place = {"start": start, "stop": start + len(shown.content), "note": shown.note}
+            self._enter_again(posting, whole, again, shown.token_count, call_id, place)
         return shown
 
     def expand(self, handle: str) -> str | bytes:
@@ -224,17 +230,24 @@ class Session:
         whole = whole_of(self._ledger, entry)
         if not isinstance(whole.said, str):
             raise InputError(f"the result {entry.handle!r} is not text; expand gives its bytes")
-        lines = find_lines(whole.said, pattern)
-        granted = self._ledger.account.granted(check_budget(max_tokens))
-        found = shown_lines(lines, allocation=granted, count=self.counter.count)
-        self._deliver_again(entry, whole.content, 0, "", found.text, found.token_count, call_id)
+        asked, lines = check_budget(max_tokens), find_lines(whole.said, pattern)
+
+        def make(account: Account) -> Found:
+            return shown_lines(lines, allocation=account.granted(asked), count=self.counter.count)
+
+        found = make(self._ledger.account)
+        with self._ledger.posting() as posting:
+            if found.token_count > posting.account.granted(asked):
+                found = make(posting.account)
+            again = f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}"
+            self._enter_again(posting, whole, again, found.token_count, call_id, {"note": found.text})
         return found
 
     def pin(self, handle: str, *, pinned: bool = True) -> Entry:
         """Keep an entry in the context whatever happens, or no longer."""
         entry = entry_of(self._ledger, handle)
         with self._ledger.posting() as posting:
-            posting.pin(entry, pinned=pinned)
+            posting.pin(entry, pinned=as_truth("pinned", pinned))
         return Entry.of(entry_of(self._ledger, handle))
 
     def next_turn(self) -> int:
@@ -287,9 +300,8 @@ class Session:
 
         Schemas stand before everything else in a prompt: to change one makes its cache useless.
         """
-        if self.hints != "schema":
-            return dict(schema)
-        return with_hint(schema, allowance=self.allocation())
+        given = as_mapping("schema", schema)
+        return with_hint(given, allowance=self.allocation()) if self.hints == "schema" else dict(given)
 
     def entries(self) -> list[Entry]:
         """What the context still holds or names, oldest first."""
@@ -297,7 +309,7 @@ class Session:
 
     def results(self, *, limit: int = 1000) -> list[Posted]:
         """The newest results, newest first, whether the context still holds them or not."""
-        return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=limit)
+        return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=check_limit(limit))
 
     def turns(self) -> list[TurnRow]:
         """What each turn left, and the one that goes on."""
@@ -326,65 +338,52 @@ class Session:
 
     def _to_page(self, entry: Posted) -> tuple[Whole, Measure]:
         """What is paged through, unpacked once: the next page is mostly one of the same result."""
-        if (paged := self._paged) is not None and paged[0] == entry.content:
+        if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
         whole = whole_of(self._ledger, entry)
         measured = measure(whole.said if isinstance(whole.said, str) else "", entry.shape)
         if entry.size <= _LARGEST_HELD:
-            self._paged = (entry.content, whole, measured)
+            self._paged = ((entry.content, entry.shape), whole, measured)
         return whole, measured
 
     def _delivered(
         self, parcel: Parcel, whole: str | bytes, start: int, account: Account, asked: int | None, extra: int
     ) -> Shown:
-        allocation = max(0, account.granted(asked) - extra)
-        left = max(0, account.remaining - extra)
+        granted = account.granted(asked)
+        # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
+        allocation = max(min(granted, FLOOR), granted - extra)
+        held, count = account.after(extra), self.counter.count
         if isinstance(whole, bytes):
-            return delivered_bytes(whole, parcel.handle, allocation=allocation, left=left, count=self.counter.count)
+            return delivered_bytes(whole, parcel.handle, allocation=allocation, account=held, count=count)
         hints = self.hints == "footer"
-        return delivered(parcel, start, allocation=allocation, left=left, hints=hints, count=self.counter.count)
+        parcel = parcel._replace(extra=extra)
+        return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
 
-    def _deliver_again(
-        self, entry: Posted, content: Content, start: int, text: str, note: str, tokens: int, call_id: str | None
+    def _enter_again(
+        self, posting: Posting, whole: Whole, digest: str, tokens: int, call_id: str | None, place: dict[str, Any]
     ) -> None:
         """Enter that more of a result went into the context, which counts as a use of it."""
-        with self._ledger.posting() as posting:
-            posting.use(entry, content)
-            posting.enter(
-                handle=self._ledger.free_handle(),
-                content=content,
-                category="tool_results",
-                role="page",
-                tool=entry.tool,
-                call_id=_call_id(call_id),
-                origin=entry.handle,
-                shape=entry.shape,
-                size=entry.size,
-                start=start,
-                stop=start + len(text),
-                tokens=tokens,
-                total_tokens=entry.total_tokens,
-                note=note,
-                digest=(again := f"more of {entry.handle}, from character {start:,} on"),
-                digest_tokens=self.counter.count(digest_line(entry.handle, entry.tool, again)),
-            )
+        entry = whole.entry
+        posting.use(entry, whole.content)
+        posting.enter(
+            handle=self._ledger.free_handle(),
+            content=whole.content,
+            category="tool_results",
+            role="page",
+            tool=entry.tool,
+            call_id=as_call_id(call_id),
+            origin=entry.handle,
+            shape=entry.shape,
+            size=entry.size,
+            tokens=tokens,
+            total_tokens=entry.total_tokens,
+            digest=digest,
+            digest_tokens=self.counter.count(digest_line(entry.handle, entry.tool, digest)),
+            **place,
+        )
 
 
 def _answered(posting: Posting) -> None:
     """The model has seen the results of the turn, and goes on: that is the next one."""
     if posting.books.turn_results:
         posting.begin_turn()
-
-
-def _tool(name: object) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise InputError(f"a tool has a name, not {name!r}")
-    return " ".join(name.split())[:200]
-
-
-def _call_id(identifier: object) -> str:
-    if identifier is None:
-        return ""
-    if not isinstance(identifier, str) or not identifier:
-        raise InputError(f"a call_id is a string, not {identifier!r}")
-    return identifier[:200]

@@ -113,8 +113,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 class Messages(list[dict[str, Any]]):
     """Messages as a provider takes them."""
 
-    def __init__(self, messages: Sequence[dict[str, Any]], *, system: str, token_count: int) -> None:
+    def __init__(
+        self, messages: Sequence[dict[str, Any]], *, system: str, token_count: int, omitted: int = 0
+    ) -> None:
         super().__init__(messages)
+        self.omitted = omitted
+        """How many entries are left out for lack of room, without even a stub."""
         self.system = system
         """The system prompt, which Anthropic takes apart from the messages."""
         self.token_count = token_count

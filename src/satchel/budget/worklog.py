@@ -11,6 +11,7 @@ from satchel.budget.ledger import Ledger, units_of
 from satchel.budget.notes import digest_line
 from satchel.budget.shown import Entry, History
 from satchel.store import Posted
+from satchel.tokens import repair_surrogates
 
 __all__ = ["Logged", "history_within", "logged"]
 
@@ -54,9 +55,9 @@ def history_within(ledger: Ledger, budget: int) -> History:
     priced = [_priced(entry, count(lines[entry.seq] + "\n")) for entry in shrinkable]
     others = sum(count(text + "\n") for seq, text in lines.items()) - sum(entry.tokens for entry in priced)
     going = set(over_watermark(units_of(priced, newest=newest), limit=max(0, budget - others), low=1.0))
-    groups = {entry.call_id or entry.handle for entry in shrinkable if entry.seq in going}
+    groups = {entry.pair for entry in shrinkable if entry.seq in going}
     for entry in shrinkable:
-        if (entry.call_id or entry.handle) in groups:
+        if entry.pair in groups:
             lines[entry.seq] = "" if entry.role == "call" else entry.stub
             omitted.append(entry.seq)
     last = [entry for entry in (each.entry for each in log) if lines[entry.seq]]
@@ -107,7 +108,7 @@ def _text(ledger: Ledger, entry: Posted) -> str:
         return entry.digest or entry.stub
     if entry.media == "bytes":
         return entry.note
-    shown = unpacked(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop]
+    shown = repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
     if not entry.note:
         return shown
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note

@@ -9,9 +9,17 @@ import click
 
 from satchel.cli.bars import bar, legend
 from satchel.cli.budget_simulate import simulate_command
-from satchel.cli.options import LIMIT, json_option, open_store_for, scope_options, store_options
+from satchel.cli.options import (
+    LIMIT,
+    json_option,
+    open_store_for,
+    refuse_options_of_group,
+    scope_options,
+    store_options,
+)
 from satchel.cli.output import note, print_json, print_rows, print_text, write_bytes
 from satchel.cli.picture import plot_option
+from satchel.render import clean
 
 __all__ = ["budget_command"]
 
@@ -38,6 +46,7 @@ def budget_command(
 ) -> None:
     """Show the sessions and what fills their context windows."""
     if ctx.invoked_subcommand is not None:
+        refuse_options_of_group(ctx)
         return
     with open_store_for(db, scope) as bag:
         states = bag.sessions(limit=limit)
@@ -49,7 +58,7 @@ def budget_command(
         return
     for state in states:
         used = sum(state["used"].values())
-        print_text(f"{state['session']}  {_when(state['updated_at'])}\n")
+        print_text(f"{clean(state['session'])}  {_when(state['updated_at'])}\n")
         print_text(f"  {bar(state['used'], state['total_budget'])}  {used:,} of {state['total_budget']:,}")
         print_text(f", {state['remaining']:,} left; {_count(state['results'], 'result')}\n")
         if state["warning"]:
@@ -72,7 +81,7 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
     if as_json:
         print_json(state | {"limits": limits, "turns": [turn._asdict() for turn in turns]})
     else:
-        print_text(f"{state['session']}: {state['remaining']:,} of {state['total_budget']:,} tokens left\n")
+        print_text(f"{clean(state['session'])}: {state['remaining']:,} of {state['total_budget']:,} tokens left\n")
         print_text(f"{'':16}  {'used':>9}  {'limit':>9}\n")
         for each, tokens in state["used"].items():
             line = f"{_TITLES[each]:16}  {tokens:>9,}  {limits[each]:>9,}  "
@@ -142,7 +151,7 @@ def forget_command(name: str, scope: dict[str, str | None], db: str | None) -> N
     """Remove SESSION and all results that it kept; memories stay."""
     with open_store_for(db, scope) as bag:
         bag.forget_session(name)
-    print_text(f"removed the session {name}\n")
+    print_text(f"removed the session {clean(name)}\n")
 
 
 def _draw(target: Path, state: dict[str, Any], turns: list[Any], *, reserve: int) -> None:

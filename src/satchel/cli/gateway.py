@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gateway_command"]
 
+LEAST_PER_CALL = 200
+
 
 @click.command("gateway")
 @click.option(
@@ -36,7 +38,7 @@ __all__ = ["gateway_command"]
 )
 @click.option(
     "--start-seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, max=86_400, min_open=True),
     default=30.0,
     show_default=True,
     metavar="S",
@@ -82,7 +84,14 @@ def gateway_command(
         for server in servers[:-1]:
             note(f"satchel: {missing(server)}")
         raise SatchelError(missing(servers[-1]))
+    if name is not None and not name.strip():
+        raise InputError("--session is blank; name it, or leave it out for a new one")
     budget = resolve_budget(total=total, per_call=per_call, model=model)
+    if budget.per_call < LEAST_PER_CALL:
+        raise InputError(
+            f"{budget.per_call} tokens for one result leave no room for a page and its note; "
+            f"give --per-call {LEAST_PER_CALL} or more"
+        )
     with open_store_for(db, create=True, counter=counter) as bag:
         session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
         if sys.stdin is not None and sys.stdin.isatty():

@@ -44,12 +44,13 @@ def put_in_front(
         each for each, found in led.moved.items() if "url" in found.server and "headers" not in found.server
     ]
     if open_ones:
-        note(f"the gateway cannot log in; if one of these asks for it, leave it out by --only: {_names(open_ones)}")
+        note(f"the gateway cannot log in; if one of these needs it, move the others by --only: {_names(open_ones)}")
     if dry_run or not change.changes:
         return
     if led.replaced:
         note(f"took the place of what was moved before, of which a copy is beside it: {_names(led.replaced)}")
     note_backup(change)
+    note(f"rules that name a server or its tools, such as permissions, have to name {GATEWAY} now")
     if local:
         note(f"{detour.ours} is outside of the project; do not share this change with others")
     note_reading(detour.client, change, local=local)
@@ -65,7 +66,8 @@ def take_away(name: str, path: Path, *, dry_run: bool) -> None:
     elif dry_run:
         print_difference(change, returned.secrets)
     else:
-        print_text(f"removed {GATEWAY} from {title}, put back {_count(returned.back)}: {path}\n")
+        back = f"put back {_count(returned.back)}" if returned.back else "put nothing back"
+        print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
         note_backup(change)
     if aside is not None:
         note(f"what was behind the gateway: {aside}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from satchel.bag import Satchel
 from satchel.bag import open as open_bag
@@ -35,6 +36,7 @@ __all__ = [
     "location",
     "location_to_write",
     "open_store_for",
+    "refuse_options_of_group",
     "scope_options",
     "store_options",
 ]
@@ -187,6 +189,13 @@ def open_store_for(
     except InputError as error:
         raise InputError(about_this_store(str(error), db)) from error
     return bag.scoped(**(scope or {}))
+
+
+def refuse_options_of_group(ctx: click.Context) -> None:
+    """Options of a group are not those of its commands, and would be lost."""
+    for param in ctx.command.params:
+        if param.name and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            raise InputError(f"{param.opts[0]} stands before {ctx.invoked_subcommand}; put it behind")
 
 
 def about_this_store(advice: str, db: str | None) -> str:

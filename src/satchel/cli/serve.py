@@ -5,10 +5,15 @@ import sys
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
-from satchel.cli.options import embedder_option, open_store_for, scope_options, store_options
+from satchel.cli.options import (
+    embedder_option,
+    open_store_for,
+    refuse_options_of_group,
+    scope_options,
+    store_options,
+)
 from satchel.cli.output import note
 from satchel.errors import InputError
 
@@ -52,7 +57,7 @@ def mcp_command(
 ) -> None:
     """Serve memory to an MCP client, over standard input and output. `install` sets a client up."""
     if ctx.invoked_subcommand is not None:
-        _refuse_options(ctx)
+        refuse_options_of_group(ctx)
         return
     from satchel.budget import new_session_name
     from satchel.mcp.catalog import chosen_tools
@@ -91,13 +96,6 @@ def mcp_command(
             serve_stdio(desk, chosen)
         else:
             serve_http(desk, chosen, listen, token=token, allowed_hosts=allow_host)
-
-
-def _refuse_options(ctx: click.Context) -> None:
-    """Options of the server are not those of its set-up, and would be lost."""
-    for param in ctx.command.params:
-        if param.name and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"{param.opts[0]} stands before {ctx.invoked_subcommand}; put it behind")
 
 
 for _command in (install_command, uninstall_command, config_command):

@@ -1,5 +1,7 @@
 """Writes that nobody waits for: made soon after an answer is given, as many at once as have come."""
 
+import contextlib
+import os
 import sys
 import threading
 import time
@@ -7,7 +9,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from satchel.errors import SatchelError
+from satchel.errors import StoreBusyError
 from satchel.mcp.process import short_line
 
 __all__ = ["Behind"]
@@ -17,6 +19,8 @@ CLOSING_SECONDS = 1.0
 
 # Those that come together are written together: a commit costs more than what it writes.
 GATHERING_SECONDS = 0.02
+# Each waits as long as the store does for a lock.
+TRIES = 5
 
 Entry = TypeVar("Entry")
 
@@ -77,12 +81,27 @@ class Behind(Generic[Entry]):
 
     def _written(self, batch: list[Entry]) -> None:
         try:
-            self._write(batch)
+            self._write_patiently(batch)
             self._failing = False
-        except SatchelError as error:
+        except Exception as error:
+            if os.environ.get("SATCHEL_DEBUG"):
+                raise
+            if len(batch) > 1:
+                # One that cannot be written does not take the others along.
+                for entry in batch:
+                    self._written([entry])
+                return
             if not self._failing:
                 print(f"satchel: answers are not recorded: {short_line(str(error))}", file=sys.stderr)
             self._failing = True
+
+    def _write_patiently(self, batch: list[Entry]) -> None:
+        """What others lock is free again some time; nobody waits here but what comes after."""
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(StoreBusyError):
+                self._write(batch)
+                return
+        self._write(batch)
 
 
 class _Flush:

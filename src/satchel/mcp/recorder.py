@@ -25,7 +25,7 @@ class Recorder:
         self._behind: Behind[_Answer] = Behind(self._write)
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._behind.do(_Answer(tool, text, error))
+        self._behind.do(_Answer(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
         """Enter what has come so far; the store may be closed then."""

@@ -75,6 +75,8 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     tool: str = ""
     call_id: str = ""
+    pair: int = 0
+    """The place of the call that this belongs to, with which it stays together; its own, where there is none."""
     origin: str = ""
     """The handle of the result that a page was taken from."""
     content: bytes = b""
@@ -107,8 +109,8 @@ class Ledgers(Protocol):
     def open(self, fresh: Books) -> Books:
         """The session of this scope and name, which is begun with these books where there is none."""
 
-    def find(self, scope: Scope, name: str) -> Books | None:
-        """The session of a name, inside a scope; the one changed last, if the scope leaves several open."""
+    def named(self, scope: Scope, name: str) -> list[Books]:
+        """The sessions of a name inside a scope, those changed last first."""
 
     def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
         """The sessions inside a scope, those changed last first."""
@@ -128,6 +130,9 @@ class Ledgers(Protocol):
     def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
         """The entries that the context still names, oldest first; without words if only their sizes matter."""
 
+    def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+        """The newest entry of a call's id."""
+
     def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
         """The newest results, newest first, whether they are held or not."""
 
@@ -141,7 +146,10 @@ class Ledgers(Protocol):
         """A content by its hash; None where it has expired."""
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
-        """Drop contents that were not used since, then the least recently used above a size; how many."""
+        """Drop contents that were not used since, then the least recently used above a size; how many.
+
+        What is pinned stays, and what a context holds whole beside results, such as its system prompt.
+        """
 
     def content_bytes(self, org: str) -> int:
         """How many bytes the contents take."""

@@ -1,6 +1,9 @@
 """Sessions: what enters a context is counted, cut to its allocation, kept whole, and leaves in batches."""
 
+import contextlib
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +14,7 @@ import satchel
 from satchel import Budget, BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.budget import ledger
 from satchel.budget.accounts import FLOOR
+from satchel.budget.prepared import enter_all
 from satchel.fields import utc_now
 
 LINES = "".join(f"src/file{number % 7}.py:{number}: return login(user, {number})\n" for number in range(4_000))
@@ -82,6 +86,48 @@ class TestLedger:
         assert bag.session("s", budget=Budget(total=70_000)).budget.total == 70_000
         assert bag.session("s").budget.total == 70_000
         assert bag.session("s", holds="whole").state()["total_budget"] == 70_000
+
+    def test_what_is_left_is_told_after_the_result(self, session):
+        shown = session.result("cat", LINES)
+        assert f"~{session.state()['remaining'] // 1000}k left" in shown.note
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            lambda session: session.call("t", object()),
+            lambda session: session.call("t", b"\xff"),
+            lambda session: session.call("", {}),
+            lambda session: session.result("t", "x", call_id=[1]),
+            lambda session: session.result("t", "x", call_id="x" * 201),
+            lambda session: session.result("t", "x", error="yes"),
+            lambda session: session.result("t", "x", pinned="yes"),
+            lambda session: session.result("t", "x", nonsense=1),
+            lambda session: session.record(["user"], "x"),
+            lambda session: session.record("user", "x", pinned="x"),
+            lambda session: session.tool_schema(None),
+            lambda session: session.results(limit=-1),
+            lambda session: session.results(limit="x"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused_and_changes_nothing(self, session, wrong):
+        before = session.state()
+        with pytest.raises(InputError):
+            wrong(session)
+        assert session.state() == before
+
+    def test_one_of_several_sessions_of_a_name_is_not_removed_by_chance(self, bag):
+        for project in ("one", "two"):
+            bag.scoped(project=project).session("same")
+        with pytest.raises(InputError, match="2 sessions have the name 'same'; say which by its project: two, one"):
+            bag.forget_session("same")
+        bag.scoped(project="one").forget_session("same")
+        bag.forget_session("same")
+
+    def test_what_was_undone_is_not_counted(self, session, bag):
+        with contextlib.suppress(RuntimeError), bag.transaction():
+            session.result("cat", LINES)
+            raise RuntimeError
+        assert session.prepare("cat", LINES).shown.allocation == 8_000
 
     def test_two_processes_of_one_session_see_the_same_books(self, path: Path):
         with satchel.open(path) as one, satchel.open(path) as other:
@@ -172,6 +218,32 @@ class TestAllocation:
         with pytest.raises(BudgetError):
             session.suggest_limit(cost)
 
+    def test_pages_and_finds_at_once_share_what_a_turn_has_left(self, path):
+        with satchel.open(path) as bag:
+            session = bag.session("s")
+            shown = session.result("cat", LINES)
+            session.next_turn()
+            with ThreadPoolExecutor(12) as threads:
+                pages = list(threads.map(lambda _: session.page(shown.cursor).token_count, range(24)))
+                finds = list(threads.map(lambda _: session.find(shown.handle, "login").token_count, range(24)))
+            assert sum(pages + finds) <= 40_000 + 48 * FLOOR
+
+    def test_results_prepared_at_once_share_it_too(self, session):
+        ready = [session.prepare("cat", f"{number} " + LINES[:9_000], new_turn=number == 0) for number in range(40)]
+        enter_all(ready)
+        assert session.state()["used"]["tool_results"] <= 40_000 + 40 * FLOOR
+        assert session.state()["turn"] == 1
+
+    def test_a_budget_smaller_than_the_floor_binds(self, bag):
+        session = bag.session("s", budget=Budget(total=100))
+        assert session.result("cat", LINES, max_tokens=400).allocation == 40
+
+    def test_a_text_beside_a_large_picture_is_still_shown(self, session):
+        shown = session.result("screenshot", "saved as a.png", extra_tokens=9_000)
+        assert shown.content == "saved as a.png"
+        assert "9,000" in shown.note
+        assert "[no output]" not in session.result("screenshot", "", extra_tokens=900).text
+
     def test_parts_that_go_beside_the_text_leave_it_less_room(self, session):
         shown = session.result("screenshot", LINES, extra_tokens=6_000)
         assert shown.token_count <= 2_000
@@ -256,10 +328,9 @@ class TestDelivery:
         shown = session.result("grep", LINES)
         assert (shown.text, shown.token_count, shown.allocation) == ("", 0, 3)
         assert session.expand(shown.handle) == LINES
-        assert (
-            session.page(shown.cursor, max_tokens=300).content
-            == LINES[: len(session.page(shown.cursor, max_tokens=300).content)]
-        )
+        needed = int(re.search(r"needs at least (\d+) tokens", shown.budget_note)[1])
+        assert session.page(shown.cursor, max_tokens=needed).content == LINES[:1]
+        assert session.page(shown.cursor, max_tokens=needed - 1).content == ""
 
     def test_a_digest_knows_what_the_call_asked_for(self, session):
         session.call("read_file", {"path": "src/login.py"}, "c1")
@@ -297,6 +368,16 @@ class TestFinding:
         handle = session.result("cat", b"\xff").handle
         with pytest.raises(InputError, match="not text"):
             session.find(handle, "a")
+
+    def test_a_find_is_within_its_budget_even_if_nothing_is_found(self, session):
+        handle = session.result("grep", LINES).handle
+        for most in (0, 7, 8, 9):
+            assert session.find(handle, "absent", max_tokens=most).token_count <= most
+
+    def test_its_digest_says_what_was_looked_for(self, session):
+        handle = session.result("grep", LINES).handle
+        session.find(handle, "login_?1")
+        assert "match 'login_?1'" in session.history().text
 
 
 class TestCursors:
@@ -576,11 +657,57 @@ class TestHistory:
         session.call("cat", {"path": "a"}, "c1")
         first = session.result("cat", LINES, call_id="c1")
         session.page(first.cursor, call_id="c1")
-        call, result, again, answer = session.messages()[-4:]
+        call, result, again, answer, more, rest = session.messages()[-6:]
         assert call["content"][0]["name"] == "query"
         assert result["content"][0]["content"].startswith("rows\n📏")
         assert again["content"] == [{"type": "tool_use", "id": "c1", "name": "cat", "input": {"path": "a"}}]
-        assert len(answer["content"]) == 1
+        assert answer["content"][0]["tool_use_id"] == "c1"
+        assert more["content"][0]["id"] == rest["content"][0]["tool_use_id"] != "c1"
+
+    def test_an_id_that_is_used_again_names_another_call(self, bag):
+        session = bag.session("s", budget=Budget(total=20_000))
+        for number in range(3):
+            session.call("cat", {"n": number}, "call_0")
+            session.result("cat", f"answer {number}", call_id="call_0")
+        messages = session.messages("openai")
+        asked = [call for message in messages for call in message.get("tool_calls", ())]
+        assert [json.loads(call["function"]["arguments"]) for call in asked] == [{"n": 0}, {"n": 1}, {"n": 2}]
+        answers = [message["content"] for message in messages if message["role"] == "tool"]
+        assert [answer.split("\n")[0] for answer in answers] == ["answer 0", "answer 1", "answer 2"]
+        assert len({call["id"] for call in asked}) == 3
+        for number in range(200):
+            session.call("cat", {"n": number}, "call_0")
+            session.result("cat", f"answer {number} " + LINES[:300], call_id="call_0")
+        assert session.state()["used"]["history"] <= 2_400
+
+    def test_ids_and_names_that_a_provider_refuses_are_written_so_that_it_does_not(self, session):
+        for call_id in ("a/b", "a.b", "a b", "x" * 150, "\ud800", "fine"):
+            session.call("files/read.all\n" + "y" * 100, {"half": "\ud800"}, call_id)
+            session.result("files/read.all\n" + "y" * 100, "half \ud800", call_id=call_id)
+        calls = [call for message in session.messages("openai") for call in message.get("tool_calls", ())]
+        assert len({call["id"] for call in calls}) == 6
+        assert calls[-1]["id"] == "fine"
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,40}", call["id"]) for call in calls)
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call["function"]["name"]) for call in calls)
+
+    def test_messages_use_the_budget_they_are_given(self, session):
+        for number in range(60):
+            session.call("cat", {"n": number}, f"c{number}")
+            session.result("cat", f"{number} {LINES[:1_500]}", call_id=f"c{number}")
+        whole = session.messages().token_count
+        for budget in (2_000, 5_000, 12_000, whole - 1):
+            messages = session.messages(max_tokens=budget)
+            assert 0.6 * budget < messages.token_count <= budget
+        assert session.messages(max_tokens=whole).omitted == 0
+        few = session.messages(max_tokens=1_200)
+        assert few.omitted > 0
+        assert f"[{few.omitted} entries left out for lack of room]" in few[0]["content"][0]["text"]
+
+    def test_blank_texts_are_not_for_a_provider(self, session):
+        session.record("user", "  \n")
+        session.record("user", "go")
+        session.record("assistant", "gone  \n\n")
+        assert [message["content"][-1]["text"] for message in session.messages()] == ["go", "gone"]
 
     def test_a_call_without_a_result_is_not_for_a_provider(self, session):
         session.record("user", "go")

@@ -8,6 +8,7 @@ import pytest
 from satchel.memory import Scope
 from satchel.store.contract import Embedding, Filter
 from satchel.store.sqlite.connection import connect
+from satchel.store.sqlite.ledgers import _NEEDED as NEEDED
 from satchel.store.sqlite.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
@@ -49,6 +50,7 @@ def filled(name: str, where: str = WHERE) -> str:
         places = columns.count(",") + (1 if name.startswith("session") else 3)
         parts |= {"columns_of": columns, "marks": ", ".join("?" * places), "assignments": "turn = ?"}
         parts["where"] = scope_sql(Scope(project="p"))[0]
+    parts["needed"] = NEEDED
     if name == "traces":
         parts["vectors"] = "LEFT JOIN vector_1 v ON v.passage = p.seq"
     wanted = {field for _, field, _, _ in string.Formatter().parse(_named()[name]) if field} - _FIXED.keys()
@@ -103,6 +105,7 @@ def test_a_missing_part_raises():
         ("session_by_id", "PRIMARY KEY (org=? AND id=?)"),
         ("entry_by_handle", "INDEX entry_handle (org=? AND handle=?)"),
         ("entries_held_in", "INDEX entry_held (org=? AND session=? AND category=?)"),
+        ("entry_last_of_call", "INDEX entry_call (org=? AND session=? AND call_id=?)"),
         ("entries_held", "INDEX entry_held (org=? AND session=?)"),
         ("content_get", "INDEX sqlite_autoindex_content_1 (org=? AND hash=?)"),
         ("content_total", "COVERING INDEX content_age (org=?)"),

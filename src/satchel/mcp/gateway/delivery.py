@@ -86,7 +86,7 @@ class Delivery:
             whole = ready.shown.cursor is None
             shown = ready.shown if whole else ready.enter()
         except StoreError as error:
-            return Delivered(self._unrecorded(result, content, texts, str(error)))
+            return Delivered(self._unrecorded(call, result, content, texts, str(error)))
         note = self._warned(shown, ready.warning)
         answer: Message = result | {"content": self._content(content, texts, shown, note)}
         if structured is not None:
@@ -137,17 +137,23 @@ class Delivery:
         fits = self._fits(as_json(with_text), most)
         return answer | {"structuredContent": with_text if fits else page}
 
-    def _unrecorded(self, result: Message, content: list[Message], texts: Sequence[str], why: str) -> Message:
+    def _unrecorded(
+        self, call: Call, result: Message, content: list[Message], texts: Sequence[str], why: str
+    ) -> Message:
         """The tool has done its work, whatever the store is in: its answer goes out, cut, and says so."""
         note = short_line(f"[this result is not recorded, and cannot be paged: {why}]")
-        room = _UNRECORDED_TOKENS - self._count(note)
+        room = max(0, _UNRECORDED_TOKENS - self._count(note))
+        structured = result.get("structuredContent")
+        answer = {name: value for name, value in result.items() if name != "structuredContent"}
+        if structured is not None and self._fits(as_json(structured), _UNRECORDED_TOKENS):
+            answer["structuredContent"] = structured
+        elif structured is not None and call.promises_structure:
+            answer["structuredContent"] = {"continuation_token": "", "budget_note": note}
         if self._fit([*texts, note], _UNRECORDED_TOKENS):
-            return result | {"content": [*content, _text(note)]}
+            return answer | {"content": [*content, _text(note)]}
         cut = truncate("\n".join(texts), token_budget=room, counter=self._session.counter)
         others = [part for part in content if text_of(part) is None]
-        answer = result | {"content": [_text(cut.text), *others, _text(note)]}
-        answer.pop("structuredContent", None)
-        return answer
+        return answer | {"content": [_text(cut.text), *others, _text(note)]}
 
     def _fit(self, texts: Sequence[str], most: int) -> bool:
         """Together, whether a client counts them one by one or as one."""

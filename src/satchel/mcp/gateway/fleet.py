@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from satchel.mcp.gateway.offers import Kind, Offers
@@ -21,6 +22,9 @@ _CHANGES: dict[str, tuple[Kind, ...]] = {
 }
 
 Say = Callable[[Message], None]
+
+# One that does not answer what all are asked holds up nobody for longer.
+ANSWER_SECONDS = 5.0
 
 
 class Fleet:
@@ -49,7 +53,7 @@ class Fleet:
         """Start all at once; what greets them is what the client says of itself."""
         for upstream in self.upstreams:
             if is_there(upstream.server):
-                self._begin(upstream.run(self._hello))
+                self._begin(upstream.run(self._hello)).add_done_callback(partial(_report, upstream))
             else:
                 upstream.give_up(missing(upstream.server).removeprefix(f"the server {upstream.name} "))
 
@@ -119,8 +123,9 @@ class Fleet:
                 await self._set_level(upstream)
             for address, holder in list(self._subscriptions.items()):
                 if holder is upstream:
-                    with contextlib.suppress(RefusedError):
-                        await upstream.ask("resources/subscribe", {"uri": address})
+                    with contextlib.suppress(RefusedError, TimeoutError):
+                        asked = upstream.ask("resources/subscribe", {"uri": address})
+                        await asyncio.wait_for(asked, ANSWER_SECONDS)
             self.offers.changed(upstream)
             for method, kinds in _CHANGES.items():
                 news = [await self.offers.is_news(upstream, kind) for kind in kinds if kind in self._asked_for]
@@ -129,13 +134,20 @@ class Fleet:
 
     async def _set_level(self, upstream: Upstream) -> None:
         if "logging" in upstream.capabilities:
-            with contextlib.suppress(RefusedError, UnavailableError):
-                await upstream.ask("logging/setLevel", {"level": self._level})
+            with contextlib.suppress(RefusedError, UnavailableError, TimeoutError):
+                await asyncio.wait_for(upstream.ask("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
 
     def _ready(self) -> Iterator[Upstream]:
         return (upstream for upstream in self.upstreams if upstream.is_ready)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _report(upstream: Upstream, task: asyncio.Task[None]) -> None:
+    """Whatever it was that ended it for good, nobody waits for a server that does not come."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        upstream.give_up(f"cannot be kept running: {error}")

@@ -123,6 +123,8 @@ class _Outgoing:
         self._writing = writing
         self._broken = broken
         self._busy = threading.Lock()
+        self._waiting = threading.Lock()
+        self._unwritten = 0
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._remarks: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._threads = [
@@ -133,10 +135,12 @@ class _Outgoing:
             thread.start()
 
     def say(self, message: Message) -> None:
-        if "method" in message and self._lines.qsize() >= MOST_REPORTS:
+        if "method" in message and "id" not in message and self._lines.qsize() >= MOST_REPORTS:
             return
         line = encoded(message)
         if not self._put_at_once(line):
+            with self._waiting:
+                self._unwritten += 1
             self._lines.put(line)
 
     def complain(self, line: str) -> None:
@@ -155,7 +159,8 @@ class _Outgoing:
         if len(line) > AT_ONCE or not self._busy.acquire(blocking=False):
             return False
         try:
-            if not self._lines.empty() or not select.select((), (self._writing,), (), 0)[1]:
+            # Also one that the thread has taken and not written yet comes before.
+            if self._unwritten or not select.select((), (self._writing,), (), 0)[1]:
                 return False
             os.write(self._writing, line)
         except (OSError, ValueError):
@@ -172,6 +177,8 @@ class _Outgoing:
                     left = memoryview(line)
                     while left:
                         left = left[os.write(self._writing, left) :]
+                with self._waiting:
+                    self._unwritten -= 1
         except OSError:
             with contextlib.suppress(RuntimeError):
                 self._broken()

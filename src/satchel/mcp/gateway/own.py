@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from satchel.budget.session import Session
-from satchel.errors import InputError, SatchelError
+from satchel.errors import BudgetError, InputError, SatchelError
 from satchel.mcp.gateway.delivery import Delivered, tool_error
 from satchel.mcp.gateway.wire import Message
 from satchel.render.as_json import as_json
@@ -68,8 +68,13 @@ class OwnTools:
             return as_json(self._session.state() | {"servers": self._servers()})
         most = arguments.get("max_tokens")
         if name == "result_page":
-            return self._session.page(_word(arguments, "cursor"), max_tokens=most).text
+            shown = self._session.page(_word(arguments, "cursor"), max_tokens=most)
+            if not shown.text:
+                raise BudgetError(shown.budget_note or "nothing fitted")
+            return shown.text
         found = self._session.find(_word(arguments, "handle"), _word(arguments, "pattern"), max_tokens=most)
+        if not found.text:
+            raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
         return found.text
 
 

@@ -95,6 +95,8 @@ class Router:
             identifier = message["id"]
             task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
             self._tasks[identifier] = task
+            # Not by the task itself: one that is cancelled before its first step never takes any.
+            task.add_done_callback(lambda _: self._tasks.pop(identifier, None))
 
     async def answered(self, seconds: float) -> None:
         """Wait until all that was asked is answered, but not for longer."""
@@ -108,10 +110,7 @@ class Router:
         self._calls.close()
 
     async def _serve(self, identifier: Identifier, method: str, params: Message) -> None:
-        try:
-            self._say(await self._answer(identifier, method, params))
-        finally:
-            del self._tasks[identifier]
+        self._say(await self._answer(identifier, method, params))
 
     async def _answer(self, identifier: Identifier, method: str, params: Message) -> Message:
         if (handler := self._handlers.get(method)) is None:
@@ -134,7 +133,8 @@ class Router:
 
     def _note(self, method: str, params: Message) -> None:
         if method == "notifications/cancelled":
-            if (task := self._tasks.get(as_identifier(params.get("requestId")) or "")) is not None:
+            identifier = as_identifier(params.get("requestId"))
+            if identifier is not None and (task := self._tasks.get(identifier)) is not None:
                 task.cancel()
         elif method == "notifications/roots/list_changed":
             self.fleet.tell_all(method, params or None)

@@ -79,10 +79,6 @@ class UnusableServer(msgspec.Struct, frozen=True, kw_only=True):
 Server = CommandServer | WebServer | UnusableServer
 
 
-class _UnsetVariableError(InputError):
-    """An entry needs what the environment does not have."""
-
-
 def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> list[Server]:
     """Those that a configuration names and does not disable, in its order."""
     try:
@@ -108,6 +104,8 @@ def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> lis
 def command_server(words: Sequence[str], name: str | None = None) -> CommandServer:
     """The server that a command line starts, by default named after the program."""
     named = PurePath(words[0]).stem if name is None else name
+    if not words[0].strip():
+        raise InputError("the command after -- is blank; give the program that serves")
     if not named.strip():
         raise InputError("--name is blank; name the server, or leave it out")
     return CommandServer(name=named, command=words[0], args=tuple(words[1:]))
@@ -164,11 +162,11 @@ def _servers(document: Any, environment: Mapping[str, str]) -> Iterator[Server]:
         if not name.strip():
             raise InputError(f"a server in {key} has a blank name")
         if not isinstance(entry, dict):
-            raise InputError(f"{key}.{name} must be an object, not {_sort(entry)}")
-        if entry.get("disabled") is not True:
+            yield UnusableServer(name=name, why=f"{key}.{name} must be an object, not {_sort(entry)}")
+        elif entry.get("disabled") is not True:
             try:
                 yield _server(name, _Entry(f"{key}.{name}", entry, environment))
-            except _UnsetVariableError as error:
+            except InputError as error:
                 yield UnusableServer(name=name, why=str(error))
 
 
@@ -183,17 +181,25 @@ def _server(name: str, entry: "_Entry") -> Server:
     if command and url:
         raise InputError(f"{entry.place} has a command and a url; leave one of them out")
     if command and kind in (None, "stdio"):
+        env, cwd = entry.texts("env"), entry.text("cwd")
+        if wrong := next((key for key in env if not key or "=" in key or "\0" in key), None):
+            raise InputError(f"{entry.place}.env has the name {shortened(wrong)}, which no variable can have")
+        if cwd is not None and not Path(cwd).expanduser().is_dir():
+            raise InputError(f"{entry.place}.cwd {shortened(cwd)} is no folder")
         return CommandServer(
             name=name,
             tools=entry.tools(),
             command=command,
             args=entry.words("args"),
-            env=entry.texts("env"),
-            cwd=entry.text("cwd"),
+            env=env,
+            cwd=None if cwd is None else str(Path(cwd).expanduser()),
         )
     if url and kind != "stdio":
         _check_url(url, entry.place)
-        return WebServer(name=name, tools=entry.tools(), url=url, headers=entry.texts("headers"))
+        headers = entry.texts("headers")
+        if wrong := next((key for key, value in headers.items() if not (key + value).isascii()), None):
+            raise InputError(f"{entry.place}.headers.{wrong} is not ASCII, as headers are")
+        return WebServer(name=name, tools=entry.tools(), url=url, headers=headers)
     needed = "a url" if kind in _WEB_TYPES else "a command" if kind else "a command or a url"
     raise InputError(f"{entry.place} needs {needed}")
 
@@ -245,8 +251,8 @@ class _Entry:
     def _expanded(self, value: Any, place: str) -> str:
         if not isinstance(value, str):
             raise InputError(f"{place} must be a string, not {_sort(value)}")
-        if "\0" in value:
-            raise InputError(f"{place} has a zero byte in it")
+        if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+            raise InputError(f"{place} has a zero byte or half a character in it")
         if other := _OTHER_VARIABLE.search(value):
             raise InputError(
                 f"{place} has {other[0]}, which only an editor can fill in; write an ${{ENV_VARIABLE}}"
@@ -256,7 +262,7 @@ class _Entry:
             name, default = match.groups()
             held = self._environment.get(name) or default
             if held is None and (held := self._environment.get(name)) is None:
-                raise _UnsetVariableError(
+                raise InputError(
                     f"{place} needs the variable {name}, which is not set; set it, or write ${{{name}:-…}}"
                 )
             return held

@@ -170,8 +170,8 @@ class Upstream:
         self._lost = asyncio.get_running_loop().create_future()
         try:
             self._link = await self._opened()
-        except OSError as error:
-            return f"cannot be started: {error.strerror or error}"
+        except (OSError, ValueError) as error:
+            return f"cannot be started: {getattr(error, 'strerror', None) or error}"
         greeting = asyncio.create_task(self._greet(self._link, hello))
         try:
             waited: list[asyncio.Future[Any]] = [greeting, self._lost]
@@ -251,10 +251,10 @@ class Upstream:
 
     async def _rest(self, pause: float) -> None:
         """Until it is time to try again; one that is asked for is tried sooner, but not at once."""
-        self._wanted.clear()
         await asyncio.sleep(FIRST_PAUSE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wanted.wait(), max(0.0, pause - FIRST_PAUSE))
+        self._wanted.clear()
 
     def _report(self, params: Any) -> None:
         token = params.get("progressToken") if isinstance(params, dict) else None

@@ -23,6 +23,10 @@ SESSION_COLUMNS = ", ".join((*_SCOPE, *_OF_BOOKS))
 ENTRY_COLUMNS = ", ".join(_OF_ENTRY)
 _WORDS = frozenset({"digest", "stub", "note"})
 _WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in _OF_ENTRY)
+_NEEDED = (
+    "EXISTS (SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
+    "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')))"
+)
 _TIMES = frozenset({"at", "created_at", "updated_at"})
 _TRUTHS = frozenset({"pinned", "error"})
 
@@ -47,12 +51,11 @@ class SqliteLedgers:
             held = self._exact(scope, fresh.name)
         return held or fresh
 
-    def find(self, scope: Scope, name: str) -> Books | None:
+    def named(self, scope: Scope, name: str) -> list[Books]:
         where, values = scope_sql(msgspec.structs.replace(scope, session=None))
         sql = statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
         with self._read() as db:
-            row = db.execute(sql, (*values, name)).fetchone()
-        return None if row is None else _books(row)
+            return [_books(row) for row in db.execute(sql, (*values, name))]
 
     def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
         where, values = scope_sql(msgspec.structs.replace(scope, session=None))
@@ -87,6 +90,10 @@ class SqliteLedgers:
             return self._entries("entries_held", (org, session), columns)
         return self._entries("entries_held_in", (org, session, category), columns)
 
+    def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+        found = self._entries("entry_last_of_call", (org, session, call_id))
+        return found[0] if found else None
+
     def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
         return self._entries("entries_results", (org, session, limit))
 
@@ -110,11 +117,11 @@ class SqliteLedgers:
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
         with self._write() as db:
-            db.execute(statement("content_expire"), (org, micros(before)))
+            db.execute(statement("content_expire", needed=_NEEDED), (org, micros(before)))
             dropped = db.changes()
             over = db.execute(statement("content_total"), (org,)).get - most_bytes
             going = []
-            for hash, size in db.execute(statement("content_oldest"), (org,)) if over > 0 else ():
+            for hash, size in db.execute(statement("content_oldest", needed=_NEEDED), (org,)) if over > 0 else ():
                 if over <= 0:
                     break
                 going.append((org, hash))

@@ -1,6 +1,7 @@
 """The servers that a client's configuration names."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -37,7 +38,7 @@ def test_commands_and_addresses_are_read_in_their_order(read):
     servers = read(
         {
             "mcpServers": {
-                "fs": {"command": "npx", "args": ["-y", "server"], "env": {"A": "1"}, "cwd": "/srv"},
+                "fs": {"command": "npx", "args": ["-y", "server"], "env": {"A": "1"}, "cwd": "/"},
                 "off": {"command": "x", "disabled": True},
                 "web": {"type": "http", "url": "https://example.org/mcp", "headers": {"X-Key": "k"}},
                 "gemini": {"httpUrl": "http://localhost:80/mcp"},
@@ -45,7 +46,7 @@ def test_commands_and_addresses_are_read_in_their_order(read):
         }
     )
     assert servers == [
-        CommandServer(name="fs", command="npx", args=("-y", "server"), env={"A": "1"}, cwd="/srv"),
+        CommandServer(name="fs", command="npx", args=("-y", "server"), env={"A": "1"}, cwd="/"),
         WebServer(name="web", url="https://example.org/mcp", headers={"X-Key": "k"}),
         WebServer(name="gemini", url="http://localhost:80/mcp"),
     ]
@@ -119,12 +120,24 @@ def test_variables_are_filled_in_everywhere(read):
         (one(url="example.org/mcp"), "is no address"),
         (one(url="http://[broken/mcp"), "is no address"),
         (one(command="x", args=["${input:key}"]), "which only an editor can fill in"),
+        (one(command="x", env={"A=B": "x"}), "env has the name 'A=B', which no variable can have"),
+        (one(command="x", args=["\ud800"]), "half a character"),
+        (one(command="x", cwd="/no/such/folder"), "cwd '/no/such/folder' is no folder"),
+        (one(url="https://example.org/mcp", headers={"X-Name": "ü"}), "headers.X-Name is not ASCII"),
     ],
 )
 def test_what_is_wrong_with_a_configuration_is_said_with_its_place(read, content, complaint):
-    with pytest.raises(InputError, match=complaint) as caught:
-        read(content)
-    assert "mcp.json" in str(caught.value)
+    """Of the whole at once; of one server when it would be started, since the others are none the worse for it."""
+    try:
+        (server,) = read(content)
+    except InputError as error:
+        said = str(error)
+        assert "mcp.json" in said
+    else:
+        assert not is_there(server)
+        said = missing(server)
+        assert said.startswith(f"the server {server.name} cannot be started: ")
+    assert re.search(complaint, said)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -54,6 +54,7 @@ CREATE TABLE entry (
     name          TEXT NOT NULL,
     tool          TEXT NOT NULL,
     call_id       TEXT NOT NULL,
+    pair          INTEGER NOT NULL,
     origin        TEXT NOT NULL,
     content       BLOB NOT NULL,
     digest        TEXT NOT NULL,
@@ -64,6 +65,8 @@ CREATE TABLE entry (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX entry_handle ON entry (org, handle);
 CREATE INDEX entry_content ON entry (org, content);
+-- A call is looked for by whoever answers it.
+CREATE INDEX entry_call ON entry (org, session, call_id, seq) WHERE call_id <> '';
 -- What is in the context is found without a look at what has left it.
 CREATE INDEX entry_held ON entry (org, session, category, seq) WHERE level <> 'gone';
 

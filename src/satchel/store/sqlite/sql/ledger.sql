@@ -8,7 +8,7 @@ SELECT {columns_of} FROM session
 WHERE org = ? AND project = ? AND user = ? AND agent = ? AND name = ?
 
 -- name: session_by_name
-SELECT {columns_of} FROM session m WHERE {where} AND m.name = ? ORDER BY m.updated_at DESC, m.id DESC LIMIT 1
+SELECT {columns_of} FROM session m WHERE {where} AND m.name = ? ORDER BY m.updated_at DESC, m.id DESC
 
 -- name: session_list
 SELECT {columns_of} FROM session m WHERE {where} ORDER BY m.updated_at DESC, m.id DESC LIMIT ?
@@ -35,6 +35,10 @@ SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = ? AND session =
 -- name: entries_held_in
 SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = ? AND session = ? AND category = ? AND level <> 'gone' ORDER BY seq
 
+-- name: entry_last_of_call
+SELECT {columns_of} FROM entry INDEXED BY entry_call
+WHERE org = ? AND session = ? AND call_id = ? AND call_id <> '' ORDER BY seq DESC LIMIT 1
+
 -- name: entries_results
 SELECT {columns_of} FROM entry WHERE org = ? AND session = ? AND role = 'result' ORDER BY seq DESC LIMIT ?
 
@@ -50,14 +54,15 @@ INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?,
 -- name: content_get
 SELECT hash, codec, data FROM content WHERE org = ? AND hash = ?
 
+-- What a context holds beside results has nowhere else to be, and what is pinned is meant to stay.
 -- name: content_expire
-DELETE FROM content WHERE org = ? AND used_at < ?
+DELETE FROM content WHERE org = ? AND used_at < ? AND NOT {needed}
 
 -- name: content_total
 SELECT coalesce(sum(bytes), 0) FROM content WHERE org = ?
 
 -- name: content_oldest
-SELECT hash, bytes FROM content WHERE org = ? ORDER BY used_at
+SELECT hash, bytes FROM content WHERE org = ? AND NOT {needed} ORDER BY used_at
 
 -- name: content_delete
 DELETE FROM content WHERE org = ? AND hash = ?
