@@ -27,15 +27,36 @@ __all__ = ["alone", "exchanged", "listed", "put_back", "stretch", "taken_out"]
 
 def listed(text: str, *, key: str) -> list[Listed]:
     """The servers of a file, in their order."""
-    inside = _servers(text, key)
-    if inside is None:
+    root = read_document(text) if text.strip(WHITE) else None
+    servers = None if root is None else member_of(text, root, key)
+    if root is None or servers is None:
         return []
+    inside, rules = object_of(text, servers), _rules(text, root)
     for member in inside.members:
         member_of(text, inside, member.key)
     return [
-        Listed(member.key, text[member.start : member.end], value_at(text, member.value, member.end))
+        Listed(
+            member.key,
+            text[member.start : member.end],
+            value_at(text, member.value, member.end),
+            _ruled_out(member.key, rules),
+        )
         for member in inside.members
     ]
+
+
+def _rules(text: str, root: Object) -> Mapping[str, Any]:
+    """Which servers Gemini CLI may start, where a file says so."""
+    found = member_of(text, root, "mcp")
+    rules = None if found is None else value_at(text, found.value, found.end)
+    return rules if isinstance(rules, dict) else {}
+
+
+def _ruled_out(name: str, rules: Mapping[str, Any]) -> str | None:
+    excluded, allowed = rules.get("excluded"), rules.get("allowed")
+    if isinstance(excluded, list) and name in excluded:
+        return "mcp.excluded names it"
+    return "mcp.allowed does not name it" if isinstance(allowed, list) and name not in allowed else None
 
 
 def alone(source: str, *, key: str) -> str:

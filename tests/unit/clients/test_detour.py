@@ -104,6 +104,24 @@ def test_the_gateway_is_told_what_each_client_calls_by_another_name(place: Place
     assert held(vscode)["web"] == {"type": "http", "url": "https://b.example.test/mcp"}
 
 
+@pytest.mark.parametrize(
+    ("rules", "staying"),
+    [
+        ('{"excluded": ["one"]}', {"one": "mcp.excluded names it"}),
+        ('{"allowed": ["one", "two"]}', {"three": "mcp.allowed does not name it"}),
+        ('{"serverCommand": "x"}', {}),
+        ("5", {}),
+    ],
+)
+def test_what_gemini_may_not_start_the_gateway_does_not_start_either(
+    place: Place, rules: str, staying: dict[str, str]
+):
+    servers = ", ".join(f'"{name}": {{"command": "x"}}' for name in ("one", "two", "three"))
+    led = install(place("gemini", f'{{"mcp": {rules}, "mcpServers": {{{servers}}}}}'))
+    assert led.staying == staying
+    assert set(led.moved) == {"one", "two", "three"} - set(staying)
+
+
 @EVERY_CLIENT
 def test_only_the_servers_named_are_moved(place: Place, client: str):
     text, moving, staying = SERVED[client]
