@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
 	@echo "make test    the whole test suite"
-	@echo "make fuzz    pack a hundred thousand random sets of items, and two hundred thousand calls of nonsense"
+	@echo "make fuzz    a hundred thousand random sets of items, forty thousand results, two hundred thousand calls of nonsense"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make docs    write the references from the commands and the MCP tools"
@@ -37,9 +37,10 @@ demo: bytecode
 test: $(VENV)/dev bytecode
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The properties of packing and the nonsense for the MCP server with twenty times the examples of `make test`.
+# The properties of packing and of results, and the nonsense for the MCP server with twenty times the examples of `make test`.
 fuzz: $(VENV)/dev bytecode
-	SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/interface/test_mcp_fuzz.py
+	SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/property/test_session_results.py \
+		tests/interface/test_mcp_fuzz.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -3,7 +3,7 @@
 import runpy
 import sys
 
-MODULES = ("bench.startup", "bench.writers", "bench.lexical", "bench.pack", "bench.mcp")
+MODULES = ("bench.startup", "bench.writers", "bench.lexical", "bench.pack", "bench.mcp", "bench.gateway")
 
 if __name__ == "__main__":
     failed = []

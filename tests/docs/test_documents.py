@@ -117,6 +117,12 @@ def test_the_example_of_a_client_works(tmp_path: Path):
     assert printed.count("\n📏 ~") == 3
 
 
+def test_the_example_of_a_session_works(tmp_path: Path):
+    printed = output_of("session.py", tmp_path)
+    assert "of 4,000 lines shown" in printed
+    assert printed.endswith("Nothing is lost: True\n")
+
+
 def test_requirement_files_pin_versions_and_name_no_index():
     for path in sorted((ROOT / "requirements").glob("*.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():

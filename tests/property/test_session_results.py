@@ -32,7 +32,7 @@ def size_of(number: int, rng: Random) -> int:
     """Mostly what tools say, some of it large, one of five megabytes."""
     if number == 0:
         return LARGEST
-    return int(10 ** rng.uniform(0, 6.0 if number % 25 == 1 else 4.3))
+    return int(10 ** rng.uniform(0, 5.7 if number % 25 == 1 else 4.2))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

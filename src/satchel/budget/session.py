@@ -1,9 +1,9 @@
 """A session: what enters an agent's context, counted against its budget, cut to it, and kept whole."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from reprlib import repr as shortened
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast
 
 from satchel.budget.accounts import FLOOR, Account
 from satchel.budget.calibration import Calibration, reported_tokens
@@ -31,7 +31,7 @@ from satchel.render.as_json import as_json
 from satchel.store import Books, Category, Posted, Role, Store, TurnRow
 from satchel.tokens import Counter
 
-__all__ = ["HINTS", "RECORDED", "Delivering", "Hints", "Session"]
+__all__ = ["HINTS", "RECORDED", "Answer", "Delivering", "Hints", "Session"]
 
 Hints = Literal["footer", "schema", "none"]
 HINTS = ("footer", "schema", "none")
@@ -49,6 +49,14 @@ _ROLES: dict[str, tuple[Role, Category]] = {
     "assistant": ("assistant", "history"),
     "history": ("note", "history"),
 }
+
+
+class Answer(NamedTuple):
+    """What a tool said that keeps to a budget of its own."""
+
+    tool: str
+    text: str
+    error: bool = False
 
 
 class Delivering(TypedDict, total=False):
@@ -164,25 +172,19 @@ class Session:
         ready.expect(warn=options.get("warn", False))
         return ready
 
-    def answered(self, tool: str, text: str, *, error: bool = False) -> Entry:
-        """Enter what a tool said that keeps to a budget of its own, as a turn of its own; nothing is cut."""
-        tool, kept = as_tool(tool), packed(as_text(text))
-        parcel = parcel_of(text, tool, self._ledger.free_handle(), b"", self.counter.count)
-        about = fields_of_result(parcel, text, tool, None, error=error, count=self.counter.count)
+    def answered(self, answers: Sequence[Answer]) -> None:
+        """Enter what tools said that keep to a budget of their own, each as a turn of its own; nothing is cut."""
+        count, drafts = self.counter.count, []
+        for tool, text, error in answers:
+            tool = as_tool(tool)
+            parcel = parcel_of(as_text(text), tool, self._ledger.free_handle(), b"", count)
+            fields = fields_of_result(parcel, text, tool, None, error=error, count=count)
+            fields |= {"handle": parcel.handle, "tool": tool, "error": error, "stop": len(text)}
+            drafts.append((packed(text), fields | {"tokens": parcel.total_tokens}))
         with self._ledger.posting() as posting:
-            posting.begin_turn()
-            entry = posting.enter(
-                handle=parcel.handle,
-                content=kept,
-                category="tool_results",
-                role="result",
-                tool=tool,
-                error=error,
-                stop=len(text),
-                tokens=parcel.total_tokens,
-                **about,
-            )
-        return Entry.of(entry)
+            for content, fields in drafts:
+                posting.begin_turn()
+                posting.enter(content=content, category="tool_results", role="result", **fields)
 
     def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
         """The page that a cursor points to, within what a call may have now."""

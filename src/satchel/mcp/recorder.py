@@ -1,19 +1,13 @@
 """The server's own answers in the books of a session."""
 
 from functools import cached_property
-from typing import NamedTuple
 
 from satchel.bag import Satchel
 from satchel.budget import Session
+from satchel.budget.session import Answer
 from satchel.mcp.behind import Behind
 
 __all__ = ["Recorder"]
-
-
-class _Answer(NamedTuple):
-    tool: str
-    text: str
-    error: bool
 
 
 class Recorder:
@@ -22,20 +16,17 @@ class Recorder:
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
         self._name = name
-        self._behind: Behind[_Answer] = Behind(self._write)
+        self._behind: Behind[Answer] = Behind(self._write)
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._behind.do(_Answer(tool.strip() or "(no name)", text, error))
+        self._behind.do(Answer(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
         """Enter what has come so far; the store may be closed then."""
         self._behind.close()
 
-    def _write(self, answers: list[_Answer]) -> None:
-        session = self._session
-        with self._bag.transaction():
-            for answer in answers:
-                session.answered(answer.tool, answer.text, error=answer.error)
+    def _write(self, answers: list[Answer]) -> None:
+        self._session.answered(answers)
 
     @cached_property
     def _session(self) -> Session:
