@@ -36,6 +36,8 @@ def _found(written: list[str], lines: Lines, allocation: int, count: Callable[[s
     more = "more than " if lines.stopped else ""
     head = "Nothing matched." if not lines.matches else ""
     tail = f"⚡ {len(written):,} of {more}{lines.matches:,} matching lines shown."
+    if len(written) < lines.matches:
+        tail += " Narrow the pattern to see others."
 
     def make(tokens: int) -> str:
         return "\n".join([*([head] if head else [*written, tail]), f"📏 ~{tokens:,} tokens"])

@@ -11,6 +11,8 @@ __all__ = ["LONGEST_NAME", "Named", "exposed"]
 LONGEST_NAME = 64
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+# Some providers take no dot; a tool's own is not ours to change.
+_NOT_IN_PREFIXES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Named(NamedTuple):
@@ -39,12 +41,12 @@ def exposed(offers: Sequence[tuple[str, Iterable[str]]], *, reserved: Collection
 
 
 def _prefixed(server: str, name: str) -> str:
-    shown = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
+    shown = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"
     return shown if len(shown) <= LONGEST_NAME else _hashed(server, name)
 
 
 def _hashed(server: str, name: str) -> str:
     """Short enough for every client, and as unlike others as a hash is."""
     mark = sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
-    start = _NOT_IN_NAMES.sub("_", f"{server}__{name}")[: LONGEST_NAME - len(mark) - 1]
+    start = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"[: LONGEST_NAME - len(mark) - 1]
     return f"{start}_{mark}"

@@ -87,6 +87,8 @@ class Piped(asyncio.SubprocessProtocol):
                 self._listener.misheard(None, "a line that is no message")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 2 and (last := self._remarks.rest()):
+            self._complain(last.decode("utf-8", "replace"))
         if fd == 1:
             self._silent = True
             if self._over.is_set():

@@ -119,6 +119,11 @@ class Lines:
                 yield line
         self._keep(data[start:])
 
+    def rest(self) -> bytes:
+        """What came after the last line, where there is no more to come."""
+        line, self._pieces, self._size = b"".join(self._pieces), [], 0
+        return line.strip()
+
     def _keep(self, piece: bytes) -> None:
         if room := self._longest + 1 - self._size:
             self._pieces.append(piece[:room])
