@@ -34,12 +34,16 @@ bytecode: $(VENV)/runtime
 demo: bytecode
 	@$(BIN)/python examples/demo.py
 
+# Stores of tests lie in memory where there is room: no test depends on a disk, and each commit waits for one.
+MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
+IN_MEMORY := $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY))
+
 test: $(VENV)/dev bytecode
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # The properties of packing and of results, and the nonsense for the MCP server with twenty times the examples of `make test`.
 fuzz: $(VENV)/dev bytecode
-	SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/property/test_session_results.py \
+	$(IN_MEMORY) SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/property/test_session_results.py \
 		tests/interface/test_mcp_fuzz.py
 
 check: $(VENV)/dev
