@@ -34,7 +34,7 @@ bytecode: $(VENV)/runtime
 demo: bytecode
 	@$(BIN)/python examples/demo.py
 
-# Stores of tests lie in memory where there is room: no test depends on a disk, and each commit waits for one.
+# Stores of tests lie in memory where there is room, but for those of tests/crash: each commit waits for a disk.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 IN_MEMORY := $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY))
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 
 import pytest
 from hypothesis import settings
@@ -25,6 +25,16 @@ pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations",
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder of the test's own; on a disk for what is killed and locked, since memory is too fast for that."""
+    if "crash" not in request.node.path.parts:
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="satchel-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
