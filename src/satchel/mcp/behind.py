@@ -28,8 +28,11 @@ Entry = TypeVar("Entry")
 class Behind(Generic[Entry]):
     """Hands entries to `write` in a thread of its own, in the order they come; a failure is told in one line."""
 
-    def __init__(self, write: Callable[[list[Entry]], object]) -> None:
+    def __init__(
+        self, write: Callable[[list[Entry]], object], *, gathering_seconds: float = GATHERING_SECONDS
+    ) -> None:
         self._write = write
+        self._gathering_seconds = gathering_seconds
         self._waiting: SimpleQueue[Entry | _Flush] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -77,7 +80,7 @@ class Behind(Generic[Entry]):
                 return each
             batch.append(each)
             if until is None:
-                until = time.monotonic() + GATHERING_SECONDS
+                until = time.monotonic() + self._gathering_seconds
 
     def _written(self, batch: list[Entry]) -> None:
         try:

@@ -9,6 +9,9 @@ from satchel.mcp.behind import Behind
 
 __all__ = ["Recorder"]
 
+# Nothing is known by these entries but by who looks at the books; seldom and together they slow no search.
+GATHERING_SECONDS = 0.5
+
 
 class Recorder:
     """Enters answers after they are given; no session is begun before the first."""
@@ -16,7 +19,7 @@ class Recorder:
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
         self._name = name
-        self._behind: Behind[Answer] = Behind(self._write)
+        self._behind: Behind[Answer] = Behind(self._write, gathering_seconds=GATHERING_SECONDS)
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
         self._behind.do(Answer(tool.strip() or "(no name)", text, error))
