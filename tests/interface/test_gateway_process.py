@@ -14,7 +14,7 @@ from complaint import complaint
 from gateway_client import UPSTREAM, config, gateway_pipe, upstream, wait_until
 
 from conftest import clean_environment
-from mcp_pipe import LONGEST_WAIT, SATCHEL, request
+from mcp_pipe import LONGEST_WAIT, SATCHEL, request, tool_call
 
 LAST_SECONDS = 5.0
 SERVER = ("--", sys.executable, UPSTREAM)
@@ -68,6 +68,22 @@ def test_a_cancelled_call_is_cancelled_at_its_server_and_never_answered(pipe, tm
     assert int(pipe.call("cancelled")["content"][0]["text"]) == before + 1
     assert pipe.call("echo", text="on")["content"][0]["text"] == "on"
     assert hanging not in pipe.answers
+
+
+def test_a_call_of_the_id_0_is_cancelled_too(pipe, tmp_path):
+    before = int(pipe.call("cancelled")["content"][0]["text"])
+    mark = tmp_path / "hangs"
+    pipe.send(tool_call(0, "hang", touch=str(mark)))
+    wait_until(mark.exists)
+    pipe.send(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}')
+    assert int(pipe.call("cancelled")["content"][0]["text"]) == before + 1
+
+
+def test_an_id_that_was_cancelled_before_its_call_began_can_be_used_again(pipe):
+    cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"again"}}'
+    pipe.send(tool_call("again", "echo", text="first"), cancel)
+    pipe.send(tool_call("again", "echo", text="second"))
+    assert text_of(pipe.answer("again")) == "second"
 
 
 def test_a_turn_lasts_while_one_of_its_calls_does(pipe, tmp_path):

@@ -75,3 +75,33 @@ def test_whoever_waits_for_what_is_written_behind_is_told_when_it_is():
             behind.flush(30)
             assert written == list(range(number + 1))
     assert time.monotonic() - started < 25
+
+
+def test_one_entry_that_cannot_be_written_does_not_take_the_others_along(capsys):
+    written: list[int] = []
+
+    def write(entries: list[int]) -> None:
+        if 3 in entries:
+            raise ValueError("not this one")
+        written.extend(entries)
+
+    behind: Behind[int] = Behind(write)
+    for number in range(6):
+        behind.do(number)
+    behind.flush(30)
+    assert written == [0, 1, 2, 4, 5]
+    assert capsys.readouterr().err == "satchel: answers are not recorded: not this one\n"
+
+
+def test_what_a_lock_held_up_is_written_when_it_is_free():
+    tries: list[list[int]] = []
+
+    def write(entries: list[int]) -> None:
+        tries.append(list(entries))
+        if len(tries) < 3:
+            raise satchel.StoreBusyError("locked")
+
+    behind: Behind[int] = Behind(write)
+    behind.do(1)
+    behind.flush(30)
+    assert tries == [[1]] * 3

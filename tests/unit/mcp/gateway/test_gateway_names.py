@@ -45,3 +45,7 @@ def test_a_name_that_would_be_too_long_is_cut_and_told_apart_by_a_hash():
 
 def test_a_server_that_lists_a_name_twice_has_it_once():
     assert shown(("fs", ["read", "read"])) == ["read"]
+
+
+def test_a_dot_in_a_servers_name_does_not_get_into_those_of_its_tools():
+    assert shown(("my.server", ["read"]), ("git", ["read"])) == ["my_server__read", "git__read"]

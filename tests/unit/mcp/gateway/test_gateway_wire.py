@@ -60,3 +60,9 @@ def test_the_call_that_an_unreadable_line_answers_is_found_at_its_start_or_its_e
 )
 def test_an_id_within_an_answer_is_not_taken_for_its_own(line):
     assert call_in(line) is None
+
+
+def test_what_comes_after_the_last_line_end_is_told_once():
+    lines = Lines()
+    assert list(lines.fed(b"one\nlast words")) == [b"one"]
+    assert (lines.rest(), lines.rest()) == (b"last words", b"")
