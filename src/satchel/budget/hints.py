@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from satchel.errors import InputError
 from satchel.limits import MAX_BUDGET
 
-__all__ = ["hint_line", "with_hint"]
+__all__ = ["with_hint"]
 
 
 class _Noun(NamedTuple):
@@ -58,11 +58,6 @@ _PLACES = ("inputSchema", "input_schema", "parameters")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SENTENCE = re.compile(r"\s*Budget allows (?:~[0-9,]+|less than 1) \w+\.")
 _MARK = re.compile(r"\s*\(budget allows up to (?P<most>[0-9]+)(?:, in place of (?P<own>[0-9]+))?\)")
-
-
-def hint_line(tool: str, *, allowance: int, item_tokens: float | None = None) -> str:
-    """What the budget allows of the tool's items, for the foot of a result."""
-    return _sentence(_noun_of_tool(tool) or _KB, allowance, item_tokens, more=" more")
 
 
 def with_hint(schema: Mapping[str, Any], *, allowance: int, item_tokens: float | None = None) -> dict[str, Any]:
@@ -177,11 +172,11 @@ def _fitting(noun: _Noun, allowance: int, item_tokens: float | None) -> int:
     return number // coarse * coarse
 
 
-def _sentence(noun: _Noun, allowance: int, item_tokens: float | None, *, more: str = "") -> str:
+def _sentence(noun: _Noun, allowance: int, item_tokens: float | None) -> str:
     number = _fitting(noun, allowance, item_tokens)
     if not number:
-        return f"Budget allows less than 1{more} {noun.one}."
-    return f"Budget allows ~{number:,}{more} {noun.one if number == 1 else noun.many}."
+        return f"Budget allows less than 1 {noun.one}."
+    return f"Budget allows ~{number:,} {noun.one if number == 1 else noun.many}."
 
 
 def _copied(value: Any) -> Any:

@@ -16,7 +16,7 @@ from satchel.budget.plan import Budget, checked_share, checked_tokens
 from satchel.budget.windows import context_window
 from satchel.errors import BudgetError, InputError
 
-__all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "SETTINGS", "budget_settings", "resolve_budget"]
+__all__ = ["CONFIG_NAME", "CONFIG_VARIABLE", "SETTINGS", "resolve_budget"]
 
 CONFIG_NAME = "satchel.toml"
 CONFIG_VARIABLE = "SATCHEL_CONFIG"
@@ -32,12 +32,6 @@ class _Setting(NamedTuple):
 
 
 _Settings = dict[str, _Setting]
-
-
-def budget_settings(environ: Mapping[str, str], folder: Path | None) -> dict[str, Any]:
-    """What the environment and the file say, the environment first; `folder` is where the file is by default."""
-    settings = _over(_from_environment(environ), _from_file_of(environ, folder))
-    return {name: setting.value for name, setting in settings.items()}
 
 
 def resolve_budget(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from satchel.budget.hints import hint_line, with_hint
+from satchel.budget.hints import with_hint
 from satchel.errors import InputError
 
 
@@ -145,15 +145,19 @@ def test_the_noun_is_the_parameters_or_the_tools(tool: str, parameter: str, sent
 
 
 def test_a_known_cost_is_used_instead_of_the_tables() -> None:
-    assert hint_line("grep", allowance=1_000, item_tokens=12.5) == "Budget allows ~80 more matches."
+    assert sentence_of("grep", allowance=1_000, item_tokens=12.5) == "Budget allows ~80 matches."
     assert limit_of(with_hint(mcp(limit=INTEGER), allowance=1_000, item_tokens=100))["default"] == 10
 
 
-def test_a_line_for_the_foot_of_a_result() -> None:
-    assert hint_line("search_content", allowance=4_999) == "Budget allows ~120 more matches."
-    assert hint_line("unheard_of", allowance=900_000) == "Budget allows ~3,000 more KB."
-    assert hint_line("grep", allowance=40) == "Budget allows ~1 more match."
-    assert hint_line("grep", allowance=-5) == "Budget allows less than 1 more match."
+def sentence_of(tool: str, **options: Any) -> str:
+    return str(with_hint(mcp(tool), **options)["description"]).removeprefix("Does something. ")
+
+
+def test_numbers_are_round_and_one_is_singular() -> None:
+    assert sentence_of("search_content", allowance=4_999) == "Budget allows ~120 matches."
+    assert sentence_of("unheard_of", allowance=900_000) == "Budget allows ~3,000 KB."
+    assert sentence_of("grep", allowance=40) == "Budget allows ~1 match."
+    assert sentence_of("grep", allowance=-5) == "Budget allows less than 1 match."
 
 
 def test_read_only_mappings_are_copied() -> None:
@@ -164,4 +168,4 @@ def test_read_only_mappings_are_copied() -> None:
 @pytest.mark.parametrize("cost", [0, -1, float("nan"), float("inf"), True, "5"])
 def test_a_cost_that_cannot_be_is_refused(cost: Any) -> None:
     with pytest.raises(InputError, match="item_tokens"):
-        hint_line("grep", allowance=100, item_tokens=cost)
+        with_hint(mcp("grep"), allowance=100, item_tokens=cost)

@@ -6,7 +6,7 @@ import pytest
 
 from satchel.budget import settings
 from satchel.budget.plan import Budget
-from satchel.budget.settings import budget_settings, resolve_budget
+from satchel.budget.settings import resolve_budget
 from satchel.errors import BudgetError, InputError
 
 
@@ -25,8 +25,6 @@ def write(folder: Path, text: str) -> Path:
 
 def test_without_any_setting_the_defaults_stand(folder: Path) -> None:
     assert resolve_budget(environ={}) == Budget()
-    assert budget_settings({}, folder) == {}
-    assert budget_settings({}, None) == {}
 
 
 def test_the_call_wins_over_the_environment_and_that_over_the_file(folder: Path) -> None:
@@ -39,7 +37,7 @@ def test_the_call_wins_over_the_environment_and_that_over_the_file(folder: Path)
 def test_the_environment_and_the_file_are_merged_by_number(folder: Path) -> None:
     write(folder, "[budget]\ntotal = 60_000\nuser = 2_000\n[other]\nx = 1\n")
     environ = {"SATCHEL_BUDGET_TOTAL": " 80000 ", "SATCHEL_BUDGET_LOW": "0.6", "SATCHEL_BUDGET_PER_CALL": ""}
-    assert budget_settings(environ, folder) == {"total": 80_000, "user": 2_000, "low": 0.6}
+    assert resolve_budget(environ=environ) == Budget(total=80_000, user=2_000, low=0.6)
 
 
 def test_the_process_environment_is_read_when_none_is_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
