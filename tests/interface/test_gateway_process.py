@@ -81,8 +81,7 @@ def test_a_call_of_the_id_0_is_cancelled_too(pipe, tmp_path):
 
 def test_an_id_that_was_cancelled_before_its_call_began_can_be_used_again(pipe):
     cancel = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"again"}}'
-    pipe.send(tool_call("again", "echo", text="first"), cancel)
-    pipe.send(tool_call("again", "echo", text="second"))
+    pipe.send(tool_call("again", "echo", text="first"), cancel, tool_call("again", "echo", text="second"))
     assert text_of(pipe.answer("again")) == "second"
 
 

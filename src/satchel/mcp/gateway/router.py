@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from satchel.budget.prepared import Prepared
@@ -96,7 +97,11 @@ class Router:
             task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
             self._tasks[identifier] = task
             # Not by the task itself: one that is cancelled before its first step never takes any.
-            task.add_done_callback(lambda _: self._tasks.pop(identifier, None))
+            task.add_done_callback(partial(self._finished, identifier))
+
+    def _finished(self, identifier: Identifier, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(identifier) is task:
+            del self._tasks[identifier]
 
     async def answered(self, seconds: float) -> None:
         """Wait until all that was asked is answered, but not for longer."""
@@ -134,7 +139,8 @@ class Router:
     def _note(self, method: str, params: Message) -> None:
         if method == "notifications/cancelled":
             identifier = as_identifier(params.get("requestId"))
-            if identifier is not None and (task := self._tasks.get(identifier)) is not None:
+            # Whoever gives a call up may use its id again at once.
+            if identifier is not None and (task := self._tasks.pop(identifier, None)) is not None:
                 task.cancel()
         elif method == "notifications/roots/list_changed":
             self.fleet.tell_all(method, params or None)
