@@ -8,10 +8,11 @@ from typing import Any
 import apsw
 import numpy as np
 
+from satchel.store.sql.index import PLACE_BITS
+from satchel.store.sql.vectors import Generation
 from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.index import PLACE_BITS
 from satchel.store.sqlite.lexical import match_expression
-from satchel.store.sqlite.vectors import Generation, generation, load_vectors
+from satchel.store.sqlite.vectors import load_vectors
 
 __all__ = ["BareText", "BareVectors"]
 
@@ -52,7 +53,7 @@ class BareVectors:
 
     def __init__(self, store: Path, file: Path) -> None:
         self._store = connect(str(store), readonly=True)
-        made = generation(self._store)
+        made = self._store.vectors.generation()
         if made is None or not made.dimensions:
             raise ValueError(f"{store} has no vectors")
         self.count = _fill(file, self._store, made)

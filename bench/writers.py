@@ -24,11 +24,9 @@ from satchel.indexing import packed
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Scope
 from satchel.parts import parts_of
-from satchel.store.sqlite.connection import PRAGMAS, connect
-from satchel.store.sqlite.index import passage_number
-from satchel.store.sqlite.rows import memory_row, micros
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.vectors import generation, load_vectors, write_vector
+from satchel.store.sql.index import passage_number
+from satchel.store.sql.rows import micros
+from satchel.store.sqlite.connection import PRAGMAS, SqliteConnection, connect
 
 TEXT = "process {who} saw that key {number} was rotated and the cache of sessions was warm again"
 
@@ -54,7 +52,7 @@ def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -
 
 def bare(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
     """The same rows into the same schema with the same pragmas, made beforehand; nothing else."""
-    connection = apsw.Connection(path)
+    connection = SqliteConnection(path)
     connection.set_busy_timeout(60_000)
     for pragma in PRAGMAS:
         connection.execute(pragma)
@@ -66,20 +64,19 @@ def bare_with_our_naps(path: str, who: int, writes: int, barrier: Barrier, resul
     insert_all(connect(path), who, writes, barrier, results)
 
 
-def insert_all(db: apsw.Connection, who: int, writes: int, barrier: Barrier, results: Results) -> None:
+def insert_all(db: SqliteConnection, who: int, writes: int, barrier: Barrier, results: Results) -> None:
     memories = [
         new_candidate(Draft(TEXT.format(who=who, number=number)), Scope()).memory for number in range(writes)
     ]
     rows = [
-        ((None, *memory_row(memory)), ("default", memory.id, micros(memory.at), "add", "{}")) for memory in memories
+        ((None, *db.row(memory)), ("default", memory.id, micros(memory.at), "add", "{}")) for memory in memories
     ]
     parts = [parts_of(memory)[0] for memory in memories]
     vectors = packed(STATIC.embed([part.text for part in parts]))
     marks = ", ".join("?" * len(rows[0][0]))
-    insert, record = statement("insert_memories", values=f"({marks})"), statement("insert_history")
-    passage = statement("insert_passage")
-    load_vectors(db)
-    current = generation(db)
+    insert, record = db.statement("insert_memories", values=f"({marks})"), db.statement("insert_history")
+    passage = db.statement("insert_passage")
+    current = db.vectors.generation()
     assert current is not None
     barrier.wait()
     errors = 0
@@ -91,7 +88,7 @@ def insert_all(db: apsw.Connection, who: int, writes: int, barrier: Barrier, res
             place = passage_number(db.last_insert_rowid(), 0)
             db.execute(record, entry)
             db.execute(passage, (place, part.start, part.end, part.flags, part.codes))
-            write_vector(db, current, place, *vector)
+            db.vectors.write(current, [(place, *vector)])
             db.execute("COMMIT")
         except apsw.Error:
             errors += 1

@@ -7,10 +7,8 @@ import numpy as np
 import satchel
 from satchel.indexing import packed
 from satchel.parts import parts_of
-from satchel.store.sqlite.index import PLACE_BITS, passage_number
-from satchel.store.sqlite.rows import memory_from_row
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.vectors import generation, generations
+from satchel.store.sql.index import PLACE_BITS, passage_number
+from satchel.store.sql.rows import memory_from_row
 
 
 class Letters:
@@ -33,7 +31,7 @@ def differences(bag: satchel.Satchel) -> list[str]:
 
 def _differences(db) -> Iterator[str]:
     expected, texts = {}, {}
-    for row in db.execute(statement("memories_after"), (-1, 1_000_000)):
+    for row in db.execute(db.statement("memories_after"), (-1, 1_000_000)):
         for place, part in enumerate(parts_of(memory_from_row(row))):
             number = passage_number(row[-1], place)
             expected[number] = (part.start, part.end, part.flags, part.codes)
@@ -45,13 +43,13 @@ def _differences(db) -> Iterator[str]:
     waiting = {row[0] for row in db.execute("SELECT memory FROM backlog")}
     if waiting - memories:
         yield "the backlog has memories that are gone"
-    current = generation(db)
+    current = db.vectors.generation()
     if current is None:
         if waiting != memories:
             yield "without an embedder not all memories wait"
     elif not current.dimensions and waiting:
         yield "memories wait for an embedder that embeds nothing"
-    for each in generations(db):
+    for each in db.vectors.generations():
         vectors = dict(db.execute(f"SELECT passage, vector FROM vector_{each.number}").fetchall())
         codes = dict(db.execute(f"SELECT rowid, code FROM code_{each.number}").fetchall())
         if vectors.keys() != codes.keys():
@@ -64,7 +62,7 @@ def _differences(db) -> Iterator[str]:
                 yield f"memories without vectors: {sorted(unmet)}, waiting: {sorted(waiting)}"
         yield from _wrong_vectors(each.name, texts, vectors, codes)
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'vector_[0-9]*'")}
-    if tables != {f"vector_{each.number}" for each in generations(db)}:
+    if tables != {f"vector_{each.number}" for each in db.vectors.generations()}:
         yield f"tables of vectors without a generation: {sorted(tables)}"
 
 

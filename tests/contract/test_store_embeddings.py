@@ -16,8 +16,7 @@ from old_store import make_old
 from satchel import Draft, Satchel
 from satchel.indexing import packed
 from satchel.store import Embedded, Embedding, Filter, Store, open_store
-from satchel.store.sqlite import reembedding
-from satchel.store.sqlite.vectors import drop_generation, generation
+from satchel.store.sql import reembedding
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)
 
@@ -191,7 +190,7 @@ def test_a_store_can_do_without_vectors_and_have_them_again(bag: Satchel, store:
 
 def current(store: Store) -> int:
     with store._read() as db:
-        found = generation(db)
+        found = db.vectors.generation()
     assert found is not None
     return found.number
 
@@ -297,9 +296,9 @@ def test_reads_go_on_while_another_thread_changes_the_embedder(path: Path):
 def test_dropped_vectors_come_back_with_what_was_rolled_back(bag: Satchel, store: Store):
     bag.add_many(Draft(f"note {number}") for number in range(5))
     with contextlib.suppress(ZeroDivisionError), store._write() as db:
-        found = generation(db)
+        found = db.vectors.generation()
         assert found is not None
-        drop_generation(db, found)
+        db.vectors.drop(found)
         assert reembedding.begin(db, LETTERS) == 5
         raise ZeroDivisionError
     assert differences(bag) == []

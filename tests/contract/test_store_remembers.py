@@ -341,7 +341,7 @@ def test_uses_are_seen_by_others_once_the_store_is_closed(path: Path):
 
 
 def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(path: Path, monkeypatch):
-    from satchel.store.sqlite import store
+    from satchel.store.sql import store
 
     with satchel.open(path) as bag, satchel.open(path) as other:
         bag.add("apple")

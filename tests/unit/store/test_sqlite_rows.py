@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
 from satchel.memory import Memory, Scope
-from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.migrations import prepare
-from satchel.store.sqlite.rows import (
+from satchel.store.sql.rows import (
     COLUMNS,
-    column_values,
     from_micros,
     memory_from_row,
     memory_row,
@@ -21,7 +18,8 @@ from satchel.store.sqlite.rows import (
     read_relation,
     write_changes,
 )
-from satchel.store.sqlite.statements import statement
+from satchel.store.sqlite.connection import connect
+from satchel.store.sqlite.migrations import prepare
 
 moments = st.datetimes(timezones=st.just(UTC))
 # What SQLite can hold as text: everything but lone surrogates.
@@ -105,31 +103,28 @@ def test_a_moment_in_another_zone_is_the_same_moment():
 def test_a_memory_survives_as_a_row(memory: Memory):
     row = memory_row(memory)
     assert len(row) == len(COLUMNS)
-    read = [value for name, value in zip(COLUMNS, row, strict=True) if not name.endswith("_index")]
-    assert memory_from_row((*read, None, None)) == memory
+    assert memory_from_row((*row, None, None)) == memory
 
 
 @given(memories)
 def test_a_memory_survives_the_database(memory: Memory):
+    sql = DATABASE.statement("memory_in_scope", where="true")
     try:
         DATABASE.execute("SAVEPOINT trial")
         DATABASE.execute(
-            statement("insert_memories", values="(" + ", ".join("?" * (1 + len(COLUMNS))) + ")"),
-            (1, *memory_row(memory)),
+            DATABASE.statement(
+                "insert_memories", values="(" + ", ".join("?" * (1 + len(DATABASE.columns()))) + ")"
+            ),
+            (1, *DATABASE.row(memory)),
         )
-        assert (
-            memory_from_row(DATABASE.execute(statement("memory_in_scope", where="true"), (memory.id,)).fetchone())
-            == memory
-        )
+        assert memory_from_row(DATABASE.execute(sql, (memory.id,)).fetchone()) == memory
     finally:
         DATABASE.execute("ROLLBACK TO trial; RELEASE trial")
 
 
 @given(memories, st.integers(1, 2**60), moments)
 def test_the_uses_come_with_a_memory(memory: Memory, count: int, last: datetime):
-    values = column_values(memory)
-    read = [value for name, value in values.items() if not name.endswith("_index")]
-    found = memory_from_row((*read, count, micros(last)))
+    found = memory_from_row((*memory_row(memory), count, micros(last)))
     assert (found.access_count, found.accessed_at) == (count, last)
 
 

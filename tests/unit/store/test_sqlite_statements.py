@@ -7,25 +7,23 @@ import pytest
 
 from satchel.memory import Scope
 from satchel.store.contract import Embedding, Filter
-from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.ledgers import _NEEDED as NEEDED
-from satchel.store.sqlite.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
+from satchel.store.sql.ledgers import _NEEDED as NEEDED
+from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
+from satchel.store.sql.where import filter_sql, scope_sql
+from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
-from satchel.store.sqlite.rows import COLUMNS
-from satchel.store.sqlite.statements import _FIXED, _named, statement
-from satchel.store.sqlite.vectors import create_generation
-from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
 
+DIALECT = SqliteConnection.dialect
 NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",))
-WHERE = filter_sql(NARROW)[0]
+WHERE = filter_sql(DIALECT, NARROW)[0]
 
 
 @pytest.fixture(scope="module")
 def db() -> apsw.Connection:
     connection = connect(":memory:")
     prepare(connection, ":memory:")
-    create_generation(connection, Embedding("one", 8), state="current")
+    connection.vectors.create(Embedding("one", 8), state="current")
     # Statistics of no table: the plans must be right on a store that was never analysed.
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_stat1'").get == 0
     return connection
@@ -34,14 +32,13 @@ def db() -> apsw.Connection:
 def filled(name: str, where: str = WHERE) -> str:
     parts = {
         "where": where,
-        "where_target": filter_sql(NARROW, alias="o")[0],
+        "where_target": filter_sql(DIALECT, NARROW, alias="o")[0],
         "assignments": "text = ?",
         "column": "kind",
         "codes": "code_1",
-        "vector": "v.vector",
         "vectors": "vector_1",
-        "memories": "memory m",
-        "values": "(" + ", ".join("?" * (1 + len(COLUMNS))) + ")",
+        "memories": DIALECT.keys_listed if name == "memories_by_seq" else "memory m",
+        "values": "(" + ", ".join("?" * (1 + len(connect(":memory:").columns()))) + ")",
         "near": "source",
         "far": "target",
     }
@@ -49,12 +46,11 @@ def filled(name: str, where: str = WHERE) -> str:
         columns = SESSION_COLUMNS if name.startswith("session") else ENTRY_COLUMNS
         places = columns.count(",") + (1 if name.startswith("session") else 3)
         parts |= {"columns_of": columns, "marks": ", ".join("?" * places), "assignments": "turn = ?"}
-        parts["where"] = scope_sql(Scope(project="p"))[0]
+        parts["where"] = scope_sql(DIALECT, Scope(project="p"))[0]
     parts["needed"] = NEEDED
-    if name == "traces":
-        parts["vectors"] = "LEFT JOIN vector_1 v ON v.passage = p.seq"
-    wanted = {field for _, field, _, _ in string.Formatter().parse(_named()[name]) if field} - _FIXED.keys()
-    return statement(name, **{field: parts[field] for field in wanted})
+    fields = {field for _, field, _, _ in string.Formatter().parse(STATEMENTS.named[name]) if field}
+    wanted = fields - STATEMENTS.fixed.keys()
+    return STATEMENTS.statement(name, **{field: parts[field] for field in wanted})
 
 
 def plan(db: apsw.Connection, sql: str) -> list[str]:
@@ -67,7 +63,7 @@ def scans(lines: list[str], table: str) -> list[str]:
     return [line for line in lines if line.split()[:2] == ["SCAN", table]]
 
 
-@pytest.mark.parametrize("name", _named())
+@pytest.mark.parametrize("name", STATEMENTS.named)
 def test_every_statement_fits_the_schema(db: apsw.Connection, name):
     sql = filled(name)
     assert "{" not in sql
@@ -76,18 +72,18 @@ def test_every_statement_fits_the_schema(db: apsw.Connection, name):
 
 
 def test_there_are_statements_and_none_has_a_comment_left():
-    assert len(_named()) > 20
-    assert not [name for name, sql in _named().items() if "--" in sql or not sql]
+    assert len(STATEMENTS.named) > 20
+    assert not [name for name, sql in STATEMENTS.named.items() if "--" in sql or not sql]
 
 
 def test_an_unknown_name_raises():
     with pytest.raises(KeyError):
-        statement("drop_everything")
+        STATEMENTS.statement("drop_everything")
 
 
 def test_a_missing_part_raises():
     with pytest.raises(KeyError):
-        statement("newest")
+        STATEMENTS.statement("newest")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +123,7 @@ def test_a_lookup_goes_straight_to_its_row(db: apsw.Connection, name, index):
     ],
 )
 def test_an_id_or_its_prefix_is_the_way_in_whatever_the_scope(db: apsw.Connection, scope, name, index):
-    lines = plan(db, filled(name, scope_sql(scope, UNINDEXED)[0]))
+    lines = plan(db, filled(name, scope_sql(DIALECT, scope, indexed=False)[0]))
     assert index in lines[0]
     assert not scans(lines, "m")
     assert not [line for line in lines if "TEMP B-TREE" in line]
@@ -141,7 +137,7 @@ def test_the_neighbours_of_an_id_are_looked_up_and_not_counted_through(db: apsw.
 
 
 def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection):
-    lines = plan(db, filled("page_by_id", filter_sql(NARROW, UNINDEXED)[0]))
+    lines = plan(db, filled("page_by_id", filter_sql(DIALECT, NARROW, indexed=False)[0]))
     assert "sqlite_autoindex_memory_1 (id>?)" in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
@@ -149,7 +145,7 @@ def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection
 @pytest.mark.parametrize("name", ["search_best", "search_filtered"])
 @pytest.mark.parametrize("where", [Filter(), NARROW, Filter(scope=Scope(session="s"), ids=("a", "b"))])
 def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, where):
-    lines = plan(db, filled(name, filter_sql(where)[0]))
+    lines = plan(db, filled(name, filter_sql(DIALECT, where)[0]))
     tables = [line for line in lines if line.startswith(("SCAN", "SEARCH"))]
     matching = next(index for index, line in enumerate(tables) if "memory_fts VIRTUAL TABLE INDEX" in line)
     memories = next(
@@ -169,7 +165,7 @@ def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, whe
     ],
 )
 def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, scope, index):
-    lines = plan(db, filled("newest", filter_sql(Filter(scope=scope))[0]))
+    lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
@@ -183,7 +179,7 @@ def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, sco
     ],
 )
 def test_a_timeline_starts_at_its_moment(db: apsw.Connection, name, scope, index):
-    lines = plan(db, filled(name, filter_sql(Filter(scope=scope))[0]))
+    lines = plan(db, filled(name, filter_sql(DIALECT, Filter(scope=scope))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
@@ -204,6 +200,6 @@ def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
 @pytest.mark.parametrize("scope", [Scope(), Scope(project="p"), Scope(project="p", session="s")])
 @pytest.mark.parametrize(("chosen", "index"), [("pinned", "memory_pinned"), ("important", "memory_important")])
 def test_the_few_that_are_pinned_or_important_have_an_index_of_their_own(db: apsw.Connection, scope, chosen, index):
-    lines = plan(db, filled("newest", filter_sql(Filter(scope=scope, **{chosen: True}))[0]))
+    lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **{chosen: True}))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]

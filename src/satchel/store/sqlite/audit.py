@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from satchel.store.sqlite.index import Index
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.tracing import memories
-from satchel.store.sqlite.vectors import (
-    Generation,
-    create_generation,
-    delete_codes,
-    delete_vectors,
-    drop_generation,
-    generation,
-    generations,
-)
+from satchel.store.sql.index import Index
+from satchel.store.sql.tracing import memories
+from satchel.store.sql.vectors import Generation
+from satchel.store.sqlite.connection import SqliteConnection
 
 __all__ = ["Passages", "Vectors", "look_at_passages", "look_at_vectors", "mend"]
 
@@ -45,10 +37,10 @@ class Vectors(NamedTuple):
     """Memories that wait for their vectors, as they may."""
 
 
-def look_at_passages(db: apsw.Connection) -> Passages:
+def look_at_passages(db: SqliteConnection) -> Passages:
     """By count and ends: to cut every text again would take as long as to store it."""
-    stray: list[Any] = db.execute(statement("stray_passages")).fetchall()
-    return Passages(stray, [row[0] for row in db.execute(statement("passage_ends")) if not _covers(*row[1:])])
+    stray: list[Any] = db.execute(db.statement("stray_passages")).fetchall()
+    return Passages(stray, [row[0] for row in db.execute(db.statement("passage_ends")) if not _covers(*row[1:])])
 
 
 def _covers(text: str, places: int, last: int | None, start: int | None, stop: int | None) -> bool:
@@ -58,19 +50,19 @@ def _covers(text: str, places: int, last: int | None, start: int | None, stop: i
     return (places, start, stop) == (last + 1, len(text) - len(text.lstrip()), end)
 
 
-def look_at_vectors(db: apsw.Connection) -> Vectors:
-    broken, stray = [], len(db.execute(statement("stray_backlog")).fetchall())
-    for each in generations(db):
+def look_at_vectors(db: SqliteConnection) -> Vectors:
+    broken, stray = [], len(db.execute(db.statement("stray_backlog")).fetchall())
+    for each in db.vectors.generations():
         try:
             stray += len(_stray_codes(db, each)) + len(_stray_vectors(db, each))
         except (apsw.SQLError, apsw.CorruptError):
             broken.append(each)
-    current = generation(db)
+    current = db.vectors.generation()
     overlooked = 0 if current in broken else len(_overlooked(db, current))
-    return Vectors(broken, stray, overlooked, int(db.execute(statement("count_backlog")).get))
+    return Vectors(broken, stray, overlooked, int(db.execute(db.statement("count_backlog")).get))
 
 
-def mend(db: apsw.Connection) -> list[str]:
+def mend(db: SqliteConnection) -> list[str]:
     """Make anew what differs from the memories, and take out what belongs to none; what was done.
 
     The tables of vectors come first, since passages cannot be changed beside broken ones.
@@ -85,40 +77,40 @@ def mend(db: apsw.Connection) -> list[str]:
     if concerned := len(passages.differing) + len(passages.stray):
         done.append(f"made the passages of {concerned:,} memories anew")
     if vectors.broken or vectors.stray or vectors.overlooked:
-        waiting = int(db.execute(statement("count_backlog")).get)
+        waiting = int(db.execute(db.statement("count_backlog")).get)
         done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
     return done
 
 
-def _renew(db: apsw.Connection, broken: Generation) -> None:
-    current = broken == generation(db)
-    drop_generation(db, broken)
+def _renew(db: SqliteConnection, broken: Generation) -> None:
+    current = broken == db.vectors.generation()
+    db.vectors.drop(broken)
     if current:
-        create_generation(db, broken.embedding, state="current")
+        db.vectors.create(broken.embedding, state="current")
 
 
-def _mend_passages(db: apsw.Connection, found: Passages) -> None:
-    delete_codes(db, generations(db), found.stray)
-    db.executemany(statement("delete_passage"), found.stray)
+def _mend_passages(db: SqliteConnection, found: Passages) -> None:
+    db.vectors.before_passages_go(db.vectors.generations(), found.stray)
+    db.executemany(db.statement("delete_passage"), found.stray)
     index = Index(db)
     for seq, memory in memories(db, found.differing).items():
         index.remake(seq, memory)
 
 
-def _mend_vectors(db: apsw.Connection) -> None:
-    for each in generations(db):
-        delete_vectors(db, each, _stray_codes(db, each) + _stray_vectors(db, each))
-    db.executemany(statement("delete_backlog"), db.execute(statement("stray_backlog")).fetchall())
-    db.executemany(statement("insert_backlog"), _overlooked(db, generation(db)))
+def _mend_vectors(db: SqliteConnection) -> None:
+    for each in db.vectors.generations():
+        db.vectors.delete(each, _stray_codes(db, each) + _stray_vectors(db, each))
+    db.executemany(db.statement("delete_backlog"), db.execute(db.statement("stray_backlog")).fetchall())
+    db.executemany(db.statement("insert_backlog"), _overlooked(db, db.vectors.generation()))
 
 
-def _stray_codes(db: apsw.Connection, found: Generation) -> list[Any]:
+def _stray_codes(db: SqliteConnection, found: Generation) -> list[Any]:
     return db.execute(
         f"SELECT rowid FROM code_{found.number} EXCEPT SELECT passage FROM vector_{found.number}"
     ).fetchall()
 
 
-def _stray_vectors(db: apsw.Connection, found: Generation) -> list[Any]:
+def _stray_vectors(db: SqliteConnection, found: Generation) -> list[Any]:
     """Vectors without a code or passage, or of a wrong size."""
     number = found.number
     return db.execute(
@@ -129,9 +121,9 @@ def _stray_vectors(db: apsw.Connection, found: Generation) -> list[Any]:
     ).fetchall()
 
 
-def _overlooked(db: apsw.Connection, current: Generation | None) -> list[Any]:
+def _overlooked(db: SqliteConnection, current: Generation | None) -> list[Any]:
     if current is None:
-        return db.execute(statement("overlooked_memories")).fetchall()
+        return db.execute(db.statement("overlooked_memories")).fetchall()
     if not current.dimensions:
         return []
-    return db.execute(statement("overlooked_passages", vectors=f"vector_{current.number}")).fetchall()
+    return db.execute(db.statement("overlooked_passages", **current.parts)).fetchall()

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
-
 from satchel.store.contract import Filter, Match
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.where import filter_sql, narrows
+from satchel.store.sql.where import filter_sql, narrows
+from satchel.store.sqlite.connection import SqliteConnection
 
 __all__ = ["frequencies", "match_expression", "matches", "words_like"]
 
@@ -23,18 +21,18 @@ _NOT_QUOTABLE = {ord('"'): " ", 0: " "}
 _LAST = "\U0010ffff"
 
 
-def matches(db: apsw.Connection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+def matches(db: SqliteConnection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
     """Filtered before the limit, ties by time and id."""
     if not terms:
         return []
     match = match_expression(terms)
-    condition, values = filter_sql(where)
+    condition, values = filter_sql(db.dialect, where)
     rows: list[Any] = []
     if not narrows(where):
         depth = limit + max(SPARE, min(limit, 100) * (HEADROOM - 1))
-        rows = db.execute(statement("search_best", where=condition), (match, depth, *values)).fetchall()
+        rows = db.execute(db.statement("search_best", where=condition), (match, depth, *values)).fetchall()
     if not _is_complete(rows, limit=limit):
-        found = db.execute(statement("search_filtered", where=condition), (match, *values, limit))
+        found = db.execute(db.statement("search_filtered", where=condition), (match, *values, limit))
         rows = found.fetchall()
     return [Match(row[0], -row[1]) for row in rows[:limit]]
 
@@ -44,15 +42,15 @@ def match_expression(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.translate(_NOT_QUOTABLE) + '"' for term in terms)
 
 
-def frequencies(db: apsw.Connection, terms: Sequence[str]) -> tuple[int, list[int]]:
+def frequencies(db: SqliteConnection, terms: Sequence[str]) -> tuple[int, list[int]]:
     """Ended memories are counted too: what is common does not change with them."""
-    found = [db.execute(statement("word_frequency"), (term,)).fetchone() for term in terms]
-    return db.execute(statement("newest_seq")).get, [row[0] if row else 0 for row in found]
+    found = [db.execute(db.statement("word_frequency"), (term,)).fetchone() for term in terms]
+    return db.execute(db.statement("newest_seq")).get, [row[0] if row else 0 for row in found]
 
 
-def words_like(db: apsw.Connection, word: str, *, start: str) -> list[str]:
+def words_like(db: SqliteConnection, word: str, *, start: str) -> list[str]:
     lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
-    rows: list[Any] = db.execute(statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
+    rows: list[Any] = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
     return [row[0] for row in rows]
 
 

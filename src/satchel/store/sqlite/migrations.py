@@ -7,8 +7,15 @@ from pathlib import Path
 import apsw
 
 from satchel.errors import StoreReadOnlyError
-from satchel.store.sqlite import index
-from satchel.store.sqlite.connection import connect, reading_errors, trust, use_wal, write_transaction
+from satchel.store.sql import index
+from satchel.store.sqlite.connection import (
+    SqliteConnection,
+    connect,
+    reading_errors,
+    trust,
+    use_wal,
+    write_transaction,
+)
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_newer
 
@@ -26,7 +33,7 @@ def _files(folder: Path) -> list[Path]:
 SCHEMA_VERSION = len(_files(MIGRATIONS))
 
 
-def prepare(connection: apsw.Connection, location: str, folder: Path = MIGRATIONS) -> None:
+def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIONS) -> None:
     """Bring a store to the newest version; a file that is not ours or newer is refused untouched."""
     files = _files(folder)
     with reading_errors(location):
@@ -72,7 +79,7 @@ def recognise_abandoned(path: Path) -> None:
             recognise(db, str(path))
 
 
-def _migrate(connection: apsw.Connection, location: str, files: list[Path]) -> None:
+def _migrate(connection: SqliteConnection, location: str, files: list[Path]) -> None:
     with write_transaction(connection):
         # Another process may have been faster.
         version = recognise(connection, location, newest=len(files))

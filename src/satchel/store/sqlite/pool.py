@@ -5,23 +5,22 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 
-import apsw
-
 from satchel.errors import StoreError
+from satchel.store.sqlite.connection import SqliteConnection
 
 __all__ = ["Pool"]
 
 # A forked child must neither use nor close its parent's connections: closing would drop locks.
-_abandoned: list[apsw.Connection] = []
+_abandoned: list[SqliteConnection] = []
 
 
 class Pool:
     """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], *, limit: int) -> None:
+    def __init__(self, connect: Callable[[], SqliteConnection], *, limit: int) -> None:
         self._connect = connect
         self._limit = limit
-        self._idle: list[apsw.Connection] = []
+        self._idle: list[SqliteConnection] = []
         self._busy = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -29,7 +28,7 @@ class Pool:
         self._pid = os.getpid()
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[apsw.Connection]:
+    def connection(self) -> Iterator[SqliteConnection]:
         connection = self._take()
         try:
             yield connection
@@ -52,7 +51,7 @@ class Pool:
             while self._idle:
                 self._idle.pop().close()
 
-    def _take(self) -> apsw.Connection:
+    def _take(self) -> SqliteConnection:
         self._leave_to_parent()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._idle or self._busy < self._limit)
@@ -77,7 +76,7 @@ class Pool:
             self._changed, self._writer = threading.Condition(), threading.RLock()
             self._pid = os.getpid()
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _give_back(self, connection: SqliteConnection) -> None:
         with self._changed:
             self._busy -= 1
             self._idle.append(connection)

@@ -5,55 +5,62 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Self
 
 import apsw
 
 from satchel.errors import InputError, StoreError
-from satchel.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import (
-    Candidate,
-    Check,
-    Embedded,
-    Embedding,
-    Filter,
-    Link,
-    Match,
-    Record,
-    Stats,
-    Trace,
+from satchel.store.contract import Check, Filter, Match
+from satchel.store.sql import writing
+from satchel.store.sql.ledgers import SqlLedgers
+from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
+from satchel.store.sql.uses import Uses
+from satchel.store.sqlite import lexical, upkeep
+from satchel.store.sqlite.connection import (
+    SqliteConnection,
+    connect,
+    reading_errors,
+    trust,
+    waiting_at_most,
+    write_transaction,
 )
-from satchel.store.sqlite import index, lexical, reading, reembedding, tracing, upkeep, writing
-from satchel.store.sqlite.connection import connect, reading_errors, trust, waiting_at_most, write_transaction
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import refuse_newer
-from satchel.store.sqlite.ledgers import SqliteLedgers
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
+from satchel.store.sqlite.nearest import nearest
 from satchel.store.sqlite.place import make_ready
 from satchel.store.sqlite.pool import Pool
-from satchel.store.sqlite.uses import Uses
 
 __all__ = ["SqliteStore"]
 
 CONNECTIONS = 8
-# Uses are written with the next write; a reader that never writes does it after this many seconds.
-USES_WAIT_SECONDS = 5.0
-# How long closing waits for other writers in order to write the last uses.
-CLOSING_SECONDS = 2.0
 
 
-class SqliteStore:
+class SqliteLedgers(SqlLedgers):
+    """The books, without keeping in memory what expired."""
+
+    def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
+        dropped = super().expire(org, before=before, most_bytes=most_bytes)
+        with self._read(org) as db:
+            # Pages of what was said long ago are not needed again; a process that enters much would keep them all.
+            db.execute("PRAGMA shrink_memory")
+        return dropped
+
+
+class SqliteStore(SqlStore[SqliteConnection]):
     """Fulfils the `Store` contract on a file, or in memory with the location ":memory:"."""
+
+    dialect = SqliteConnection.dialect
 
     def __init__(self, location: str, *, create: bool = True) -> None:
         in_memory = location == ":memory:"
         self.location = location if in_memory else str(_absolute(location))
-        self._readonly = self._recognised = False
+        self._recognised = False
         if not in_memory:
             self._readonly = make_ready(Path(self.location), create=create)
         self._uses = Uses()
         self._current = threading.local()
-        self.ledgers = SqliteLedgers(self._read, self._written)
+        self.ledgers = SqliteLedgers(self._read, self._written, self._read)
         self._pool = Pool(self._connect, limit=1 if in_memory else CONNECTIONS)
         try:
             with self._pool.connection() as db:
@@ -68,36 +75,8 @@ class SqliteStore:
         with self._write():
             yield
 
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
-        with self._write() as db:
-            return writing.add(db, candidates, embedded)
-
-    def put(
-        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
-    ) -> list[Literal["added", "updated", "kept"]]:
-        with self._write() as db:
-            return writing.put(db, scope, records, embedded)
-
-    def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
-        with self._write() as db:
-            writing.put_relations(db, scope, relations)
-
-    def resolve(self, scope: Scope, prefix: str) -> str:
-        with self._read() as db:
-            return reading.resolve(db, scope, prefix)
-
-    def short_ids(self, ids: Sequence[str]) -> list[str]:
-        with self._read() as db:
-            return reading.short_ids(db, ids)
-
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        with self._read() as db:
-            found = reading.select(db, where, limit=limit)
-        return [self._uses.added_to(memory) for memory in found]
-
-    def count(self, where: Filter, *, most: int) -> int:
-        with self._read() as db:
-            return tracing.count(db, where, most)
+    def within(self, org: str) -> Self:
+        return self
 
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         with self._read() as db:
@@ -105,27 +84,7 @@ class SqliteStore:
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
         with self._snapshot() as db:
-            return tracing.nearest(db, where, code, limit=limit)
-
-    def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
-        with self._read() as db:
-            return tracing.between(db, where, start, end, limit=limit)
-
-    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        with self._read() as db:
-            return tracing.beside(db, traces, where, reach=reach)
-
-    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-        with self._read() as db:
-            return tracing.links(db, keys, where, limit=limit)
-
-    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        with self._snapshot() as db:
-            return tracing.traces(db, where, keys)
-
-    def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
-        with self._read() as db:
-            return tracing.memories(db, keys)
+            return nearest(db, where, code, limit=limit)
 
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
         with self._read() as db:
@@ -135,95 +94,14 @@ class SqliteStore:
         with self._read() as db:
             return lexical.words_like(db, word, start=start)
 
-    def embedding(self) -> Embedding | None:
-        with self._read() as db:
-            return index.embedding(db)
-
-    def adopt(self, embedding: Embedding) -> None:
-        with self._write() as db:
-            index.adopt(db, embedding)
-
-    def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
-        with self._read() as db:
-            return index.backlog(db, limit)
-
-    def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
-        with self._write() as db:
-            return index.embed_backlog(db, embedded, keys)
-
-    def begin_reembedding(self, embedding: Embedding) -> int:
-        self._refuse_inside_transaction("reembed")
-        with self._write() as db:
-            return reembedding.begin(db, embedding)
-
-    def unembedded(self, embedding: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
-        with self._snapshot() as db:
-            return reembedding.unembedded(db, embedding, after=after, limit=limit)
-
-    def fill(self, numbers: Sequence[int], embedded: Embedded) -> int:
-        with self._write() as db:
-            return reembedding.fill(db, numbers, embedded)
-
-    def finish_reembedding(self, embedding: Embedding) -> bool:
-        with self._write() as db:
-            return reembedding.finish(db, embedding)
-
-    @property
-    def in_transaction(self) -> bool:
-        return getattr(self._current, "connection", None) is not None
-
-    def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-        with self._read() as db:
-            found = reading.around(db, memory, where, before=before, after=after)
-        return [self._uses.added_to(each) for each in found]
-
-    def change(
-        self,
-        scope: Scope,
-        identifier: str,
-        changes: Mapping[str, Any],
-        *,
-        action: str,
-        embedded: Embedded | None = None,
-    ) -> Memory:
-        with self._write() as db:
-            return writing.change(db, scope, identifier, changes, action=action, embedded=embedded)
-
-    def forget(self, where: Filter, moment: datetime) -> int:
-        with self._write() as db:
-            return writing.forget(db, where, moment)
-
     def purge(self, where: Filter) -> int:
         with self._write() as db:
             self._current.purged = True
             return writing.purge(db, where)
 
-    def relate(self, scope: Scope, relation: Relation) -> Relation:
-        with self._write() as db:
-            return writing.relate(db, scope, relation)
-
-    def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-        with self._read() as db:
-            return reading.relations(db, scope, ids)
-
-    def history(self, scope: Scope, identifier: str) -> list[Change]:
-        with self._read() as db:
-            return reading.history(db, scope.org, identifier)
-
-    def touch(self, ids: Sequence[str], moment: datetime) -> None:
-        if not self._readonly and self._uses.count(ids, moment) > USES_WAIT_SECONDS:
-            self._write_uses(patience=0.0)
-
-    def stats(self, where: Filter, moment: datetime) -> Stats:
-        with self._read() as db:
-            return reading.stats(db, where, moment)
-
-    def records(self, where: Filter) -> Iterator[Record]:
-        for record in reading.records(self._read, where):
-            yield Record(memory=self._uses.added_to(record.memory), history=record.history)
-
-    def all_relations(self, where: Filter) -> Iterator[Relation]:
-        return reading.relation_pages(self._read, where)
+    @property
+    def in_transaction(self) -> bool:
+        return getattr(self._current, "connection", None) is not None
 
     def backup(self, target: Path) -> int:
         self._refuse_inside_transaction("make a backup")
@@ -246,16 +124,16 @@ class SqliteStore:
         finally:
             self._pool.close()
 
-    def _connect(self) -> apsw.Connection:
+    def _connect(self) -> SqliteConnection:
         connection = connect(self.location, readonly=self._readonly)
         if self._recognised:
             trust(connection)
         return connection
 
     @contextlib.contextmanager
-    def _read(self) -> Iterator[apsw.Connection]:
+    def _read(self, org: str = "") -> Iterator[SqliteConnection]:
         """The connection of the transaction this thread is in, or any idle one."""
-        current: apsw.Connection | None = getattr(self._current, "connection", None)
+        current: SqliteConnection | None = getattr(self._current, "connection", None)
         with reading_errors(self.location):
             if current is not None:
                 yield current
@@ -264,13 +142,13 @@ class SqliteStore:
                     yield db
 
     @contextlib.contextmanager
-    def _snapshot(self) -> Iterator[apsw.Connection]:
+    def _snapshot(self, org: str = "") -> Iterator[SqliteConnection]:
         """For reads of several statements: a table of vectors that the first one names is there for the next."""
         with self._read() as db, db:
             yield db
 
     @contextlib.contextmanager
-    def _write(self) -> Iterator[apsw.Connection]:
+    def _write(self, org: str = "") -> Iterator[SqliteConnection]:
         """Waiting uses go along with any write: they cost no transaction of their own."""
         outer = getattr(self._current, "connection", None)
         if outer is not None and not outer.in_transaction:
@@ -290,19 +168,15 @@ class SqliteStore:
                 _empty_log(db)
 
     @contextlib.contextmanager
-    def _written(self) -> Iterator[apsw.Connection]:
+    def _written(self, org: str = "") -> Iterator[SqliteConnection]:
         """For writes of one statement: inside a transaction it needs no savepoint of its own."""
-        outer: apsw.Connection | None = getattr(self._current, "connection", None)
+        outer: SqliteConnection | None = getattr(self._current, "connection", None)
         if outer is not None and outer.in_transaction:
             with reading_errors(self.location):
                 yield outer
         else:
             with self._write() as db:
                 yield db
-
-    def _refuse_inside_transaction(self, what: str) -> None:
-        if getattr(self._current, "connection", None) is not None:
-            raise StoreError(f"cannot {what} inside a transaction; leave it first")
 
     def _write_uses(self, *, patience: float) -> None:
         """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
@@ -335,7 +209,7 @@ def _absolute(location: str) -> Path:
         raise InputError(f"{location}: {error}") from None
 
 
-def _empty_log(db: apsw.Connection) -> None:
+def _empty_log(db: SqliteConnection) -> None:
     """The log would keep purged words until it is next written back; not waiting long for readers."""
     with waiting_at_most(db, CLOSING_SECONDS), contextlib.suppress(apsw.BusyError):
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

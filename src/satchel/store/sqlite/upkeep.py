@@ -9,9 +9,8 @@ import apsw
 
 from satchel.store.contract import Check
 from satchel.store.sqlite.audit import look_at_passages, look_at_vectors, mend
-from satchel.store.sqlite.connection import write_transaction
+from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
-from satchel.store.sqlite.vectors import generation, generations
 
 __all__ = ["checks", "repair"]
 
@@ -23,14 +22,14 @@ OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 State = Literal["ok", "warning", "failed"]
 
 
-def checks(db: apsw.Connection, location: str) -> list[Check]:
+def checks(db: SqliteConnection, location: str) -> list[Check]:
     found = [_sqlite_version(), _schema(db, location)]
     if location != ":memory:":
         found += [_permissions(Path(location)), _journal(db), _wal_size(Path(location))]
     return [*found, _integrity(db), _foreign_keys(db), _index(db), _tags(db), _passages(db), _vectors(db)]
 
 
-def repair(db: apsw.Connection, location: str) -> list[str]:
+def repair(db: SqliteConnection, location: str) -> list[str]:
     """Mends what derives from the memories; the memories themselves are never rewritten."""
     done = []
     if _index(db).state == "failed":
@@ -70,7 +69,7 @@ def _sqlite_version() -> Check:
     return _check("sqlite version", None if safe else problem, version)
 
 
-def _schema(db: apsw.Connection, location: str) -> Check:
+def _schema(db: SqliteConnection, location: str) -> Check:
     version = recognise(db, location)
     problem = None if version == SCHEMA_VERSION else f"{version}, {SCHEMA_VERSION} is needed"
     return _check("schema version", problem, str(version))
@@ -89,7 +88,7 @@ def _permissions(location: Path) -> Check:
     return _check("file permissions", problem if listed else None, "0600", bad="warning")
 
 
-def _journal(db: apsw.Connection) -> Check:
+def _journal(db: SqliteConnection) -> Check:
     mode = db.pragma("journal_mode")
     problem = None if mode == "wal" else f"{mode}: readers and writers block each other"
     return _check("journal mode", problem, "wal", bad="warning")
@@ -104,10 +103,10 @@ def _wal_size(location: Path) -> Check:
     return _check("wal size", problem, f"{size:,} bytes", bad="warning")
 
 
-def _integrity(db: apsw.Connection) -> Check:
+def _integrity(db: SqliteConnection) -> Check:
     try:
         # SQLite passes over tables of an extension that it does not know.
-        generations(db)
+        db.vectors.generations()
         found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except apsw.CorruptError as error:
         found = [str(error)]
@@ -115,13 +114,13 @@ def _integrity(db: apsw.Connection) -> Check:
     return _check("integrity", problem, "ok")
 
 
-def _foreign_keys(db: apsw.Connection) -> Check:
+def _foreign_keys(db: SqliteConnection) -> Check:
     broken = db.execute("PRAGMA foreign_key_check").fetchall()
     problem = f"{len(broken)} rows point at memories that are gone" if broken else None
     return _check("references", problem, "ok")
 
 
-def _index(db: apsw.Connection) -> Check:
+def _index(db: SqliteConnection) -> Check:
     """FTS5 compares its index with every text when it is asked with a rank of 1."""
     total = db.execute("SELECT count(*) FROM memory").get
     try:
@@ -135,7 +134,7 @@ def _index(db: apsw.Connection) -> Check:
     return _check("search index", problem, f"in step with {total:,} memories")
 
 
-def _tags(db: apsw.Connection) -> Check:
+def _tags(db: SqliteConnection) -> Check:
     stored = "SELECT lower(j.value), m.seq FROM memory m, json_each(m.tags) j"
     indexed = "SELECT lower(tag), seq FROM memory_tag"
     differing = db.execute(
@@ -146,7 +145,7 @@ def _tags(db: apsw.Connection) -> Check:
     return _check("tag index", problem, "in step")
 
 
-def _passages(db: apsw.Connection) -> Check:
+def _passages(db: SqliteConnection) -> Check:
     with db:
         found = look_at_passages(db)
         total = db.execute("SELECT count(*) FROM passage").get
@@ -159,10 +158,10 @@ def _passages(db: apsw.Connection) -> Check:
     return _check("passages", problem, f"{total:,} in step")
 
 
-def _vectors(db: apsw.Connection) -> Check:
+def _vectors(db: SqliteConnection) -> Check:
     with db:
         found = look_at_vectors(db)
-        current, building = generation(db), generation(db, "building")
+        current, building = db.vectors.generation(), db.vectors.generation("building")
     wrong = []
     if found.broken:
         wrong.append(f"those by {' and '.join(each.name for each in found.broken)} cannot be read")

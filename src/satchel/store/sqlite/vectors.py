@@ -1,49 +1,17 @@
-"""The tables of vectors: one pair for each generation, which is what one embedder made."""
+"""The tables of vectors: one pair for each generation, since sqlite-vec has a table for each size."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
-from weakref import WeakSet
+from collections.abc import Iterable, Sequence
 
 import apsw
 
 from satchel.store.contract import Embedding
-from satchel.store.sqlite.statements import statement
+from satchel.store.sql.vectors import Generation, Vectors
 
-__all__ = [
-    "Generation",
-    "create_generation",
-    "delete_codes",
-    "delete_vectors",
-    "drop_generation",
-    "generation",
-    "generations",
-    "load_vectors",
-    "write_vector",
-]
-
-_with_vectors: "WeakSet[apsw.Connection]" = WeakSet()
-
-
-class Generation(NamedTuple):
-    """The vectors of one embedder, as a store records them."""
-
-    number: int
-    name: str
-    dimensions: int
-
-    @property
-    def embedding(self) -> Embedding:
-        return Embedding(self.name, self.dimensions)
-
-    @property
-    def code_bytes(self) -> int:
-        return -(-self.dimensions // 8)
+__all__ = ["SqliteVectors", "load_vectors"]
 
 
 def load_vectors(db: apsw.Connection) -> None:
-    """Make sqlite-vec known to a connection; most commands of a command line never need it."""
-    if db in _with_vectors:
-        return
+    """Make sqlite-vec known to a connection."""
     import sqlite_vec
 
     db.enable_load_extension(True)
@@ -51,54 +19,57 @@ def load_vectors(db: apsw.Connection) -> None:
         db.load_extension(sqlite_vec.loadable_path())
     finally:
         db.enable_load_extension(False)
-    _with_vectors.add(db)
 
 
-def generation(db: apsw.Connection, state: str = "current") -> Generation | None:
-    row = db.execute(statement("generation"), (state,)).fetchone()
-    return None if row is None else Generation(*row)
+class SqliteVectors(Vectors):
+    """Vectors in `vector_N` and, as one bit for each number, in `code_N`."""
 
+    _loaded = False
 
-def generations(db: apsw.Connection) -> list[Generation]:
-    """Those that have tables, with sqlite-vec loaded if there are any."""
-    found = [each for state in ("current", "building") if (each := generation(db, state)) and each.dimensions]
-    if found:
-        load_vectors(db)
-    return found
+    def load(self) -> None:
+        """Most commands of a command line never need it."""
+        if not self._loaded:
+            load_vectors(self._db)  # type: ignore[arg-type]
+            self._loaded = True
 
+    def generations(self) -> list[Generation]:
+        if found := super().generations():
+            self.load()
+        return found
 
-def create_generation(db: apsw.Connection, embedding: Embedding, *, state: str) -> Generation:
-    db.execute(statement("insert_generation"), (*embedding, state))
-    made = Generation(db.last_insert_rowid(), *embedding)
-    if made.dimensions:
-        load_vectors(db)
-        db.execute(
-            f"CREATE TABLE vector_{made.number} (passage INTEGER PRIMARY KEY "
-            "REFERENCES passage (seq) ON DELETE CASCADE, vector BLOB NOT NULL) STRICT"
-        )
-        db.execute(f"CREATE VIRTUAL TABLE code_{made.number} USING vec0 (code bit[{8 * made.code_bytes}])")
-    return made
+    def create(self, embedding: Embedding, *, state: str) -> Generation:
+        made = super().create(embedding, state=state)
+        if made.dimensions:
+            self.load()
+            self._db.execute(
+                f"CREATE TABLE vector_{made.number} (passage INTEGER PRIMARY KEY "
+                "REFERENCES passage (seq) ON DELETE CASCADE, vector BLOB NOT NULL) STRICT"
+            )
+            self._db.execute(
+                f"CREATE VIRTUAL TABLE code_{made.number} USING vec0 (code bit[{8 * made.code_bytes}])"
+            )
+        return made
 
+    def drop(self, found: Generation) -> None:
+        if found.dimensions:
+            self.load()
+            self._db.execute(
+                f"DROP TABLE IF EXISTS vector_{found.number}; DROP TABLE IF EXISTS code_{found.number}"
+            )
+        self._db.execute(self._db.statement("delete_generation"), (found.number,))
 
-def drop_generation(db: apsw.Connection, found: Generation) -> None:
-    if found.dimensions:
-        load_vectors(db)
-        db.execute(f"DROP TABLE IF EXISTS vector_{found.number}; DROP TABLE IF EXISTS code_{found.number}")
-    db.execute(statement("delete_generation"), (found.number,))
+    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
+        self.load()
+        for passage, vector, code in passages:
+            self._db.execute(f"INSERT INTO vector_{to.number} (passage, vector) VALUES (?, ?)", (passage, vector))
+            self._db.execute(f"INSERT INTO code_{to.number} (rowid, code) VALUES (?, vec_bit(?))", (passage, code))
 
+    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
+        self.load()
+        self.before_passages_go([found], passages)
+        self._db.executemany(f"DELETE FROM vector_{found.number} WHERE passage = ?", passages)
 
-def write_vector(db: apsw.Connection, to: Generation, passage: int, vector: bytes, code: bytes) -> None:
-    db.execute(f"INSERT INTO vector_{to.number} (passage, vector) VALUES (?, ?)", (passage, vector))
-    db.execute(f"INSERT INTO code_{to.number} (rowid, code) VALUES (?, vec_bit(?))", (passage, code))
-
-
-def delete_codes(db: apsw.Connection, found: Iterable[Generation], passages: list[tuple[int]]) -> None:
-    """Before the passages go: a virtual table has no foreign key that would take its rows along."""
-    for each in found:
-        db.executemany(f"DELETE FROM code_{each.number} WHERE rowid = ?", passages)
-
-
-def delete_vectors(db: apsw.Connection, found: Generation, passages: list[tuple[int]]) -> None:
-    load_vectors(db)
-    delete_codes(db, [found], passages)
-    db.executemany(f"DELETE FROM vector_{found.number} WHERE passage = ?", passages)
+    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
+        """A virtual table has no foreign key that would take its rows along."""
+        for each in found:
+            self._db.executemany(f"DELETE FROM code_{each.number} WHERE rowid = ?", passages)

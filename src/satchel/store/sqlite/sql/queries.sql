@@ -65,6 +65,9 @@ WHERE memory_fts MATCH ? AND {where} ORDER BY score, m.at DESC, m.id LIMIT ?
 -- name: memory_by_seq
 SELECT {columns} FROM memory m WHERE m.seq = ?
 
+-- name: memories_by_seq
+SELECT {columns}, m.seq FROM {memories}
+
 -- name: upsert_relation
 INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, target, kind) DO UPDATE
@@ -136,7 +139,7 @@ SELECT generation, name, dimensions FROM embedding WHERE state = ?
 UPDATE passage SET codes = ? WHERE seq = ?
 
 -- name: insert_generation
-INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?)
+INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?) RETURNING generation
 
 -- name: delete_generation
 DELETE FROM embedding WHERE generation = ?
@@ -177,8 +180,20 @@ SELECT m.seq, m.at, m.id,
     END,
     m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens,
     coalesce((SELECT u.count FROM usage u WHERE u.seq = m.seq), 0),
-    p.start, p.stop, p.flags, p.codes, {vector}
-FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 {vectors}
+    p.start, p.stop, p.flags, p.codes, NULL
+FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
+WHERE {where} ORDER BY m.at, m.id, p.seq
+
+-- name: traces_with_vectors
+SELECT m.seq, m.at, m.id,
+    CASE WHEN m.session <> '' THEN json_array('session', m.project, m.user, m.agent, m.session)
+        WHEN m.source IS NOT NULL THEN json_array('source', m.project, m.user, m.agent, m.source)
+    END,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens,
+    coalesce((SELECT u.count FROM usage u WHERE u.seq = m.seq), 0),
+    p.start, p.stop, p.flags, p.codes, v.vector
+FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
+    LEFT JOIN {vectors} v ON v.passage = p.seq
 WHERE {where} ORDER BY m.at, m.id, p.seq
 
 -- name: seqs_before

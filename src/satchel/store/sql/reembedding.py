@@ -7,86 +7,76 @@ write lock, with what stands there now.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import apsw
-
 from satchel.errors import StoreError
 from satchel.parts import Part, parts_of
 from satchel.store.contract import Embedded, Embedding
-from satchel.store.sqlite.index import PLACE_BITS
-from satchel.store.sqlite.rows import memory_from_row
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.vectors import (
-    Generation,
-    create_generation,
-    drop_generation,
-    generation,
-    load_vectors,
-    write_vector,
-)
+from satchel.store.sql.database import Database
+from satchel.store.sql.index import PLACE_BITS
+from satchel.store.sql.rows import memory_from_row
+from satchel.store.sql.vectors import Generation
 
 __all__ = ["begin", "fill", "finish", "unembedded"]
 
 
-def begin(db: apsw.Connection, wanted: Embedding) -> int:
+def begin(db: Database, wanted: Embedding) -> int:
     """Start, or go on with what was begun; how many passages there are to embed."""
-    building = generation(db, "building")
+    building = db.vectors.generation("building")
     if building is not None and building.embedding != wanted:
-        drop_generation(db, building)
+        db.vectors.drop(building)
         building = None
     if building is None:
-        building = create_generation(db, wanted, state="building")
+        building = db.vectors.create(wanted, state="building")
     if not building.dimensions:
         return 0
-    return int(db.execute(statement("count_missing", vectors=f"vector_{building.number}")).get)
+    return int(db.execute(db.statement("count_missing", **building.parts)).get)
 
 
-def unembedded(db: apsw.Connection, wanted: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
+def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
     """Passages that the generation being built does not have, and what is to be embedded of them."""
     building = _building(db, wanted)
     if building is None or not building.dimensions:
         return []
-    sql = statement("missing_passages", vectors=f"vector_{building.number}")
+    sql = db.statement("missing_passages", **building.parts)
     rows: list[Any] = db.execute(sql, (after, limit)).fetchall()
     return list(_texts(db, [row[0] for row in rows]))
 
 
-def fill(db: apsw.Connection, numbers: Sequence[int], embedded: Embedded) -> int:
+def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
     """Write new vectors; how many. What was changed, removed or embedded by others meanwhile is left out."""
     building = _building(db, Embedding(embedded.name, embedded.dimensions))
     if building is None or not building.dimensions:
         return 0
-    load_vectors(db)
-    done = 0
-    for number, text in _texts(db, numbers):
-        vector = embedded.vectors.get(text)
-        there = db.execute(f"SELECT 1 FROM vector_{building.number} WHERE passage = ?", (number,)).fetchone()
-        if vector is not None and there is None:
-            write_vector(db, building, number, *vector)
-            done += 1
-    return done
+    sql = db.statement("vectors_of", **building.parts)
+    new = [
+        (number, *vector)
+        for number, text in _texts(db, numbers)
+        if (vector := embedded.vectors.get(text)) and db.execute(sql, (number, number + 1)).fetchone() is None
+    ]
+    db.vectors.write(building, new)
+    return len(new)
 
 
-def finish(db: apsw.Connection, wanted: Embedding) -> bool:
+def finish(db: Database, wanted: Embedding) -> bool:
     """Let the new vectors take the old ones' place; False if some are still missing."""
     building = _building(db, wanted)
     if building is None:
         return True
     if unembedded(db, wanted, after=-1, limit=1):
         return False
-    old = generation(db)
+    old = db.vectors.generation()
     if old is not None:
-        drop_generation(db, old)
-    db.execute(statement("make_current"), (building.number,))
-    db.execute(statement("clear_backlog"))
+        db.vectors.drop(old)
+    db.execute(db.statement("make_current"), (building.number,))
+    db.execute(db.statement("clear_backlog"))
     return True
 
 
-def _building(db: apsw.Connection, wanted: Embedding) -> Generation | None:
+def _building(db: Database, wanted: Embedding) -> Generation | None:
     """What is being built; None if another process has finished it."""
-    building = generation(db, "building")
+    building = db.vectors.generation("building")
     if building is not None and building.embedding == wanted:
         return building
-    current = generation(db)
+    current = db.vectors.generation()
     if building is None and current is not None and current.embedding == wanted:
         return None
     other = building or current
@@ -96,14 +86,14 @@ def _building(db: apsw.Connection, wanted: Embedding) -> Generation | None:
     )
 
 
-def _texts(db: apsw.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
     """What is to be embedded of those passages that are still there."""
     parts: list[Part] = []
     known = None
     for number in numbers:
         seq, place = number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1)
         if seq != known:
-            row = db.execute(statement("memory_by_seq"), (seq,)).fetchone()
+            row = db.execute(db.statement("memory_by_seq"), (seq,)).fetchone()
             parts, known = (parts_of(memory_from_row(row)) if row else []), seq
         if place < len(parts):
             yield number, parts[place].text

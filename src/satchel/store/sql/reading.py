@@ -5,21 +5,19 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from satchel.errors import AmbiguousIdError, UnknownIdError
 from satchel.ids import normalise_prefix, unique_prefix
 from satchel.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Filter, Record, Stats
-from satchel.store.sqlite.rows import (
+from satchel.store.sql.database import Database, Dialect
+from satchel.store.sql.rows import (
     from_micros,
     memory_from_row,
     micros,
     read_change,
     read_relation,
 )
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.where import UNINDEXED, filter_sql, scope_sql
+from satchel.store.sql.where import filter_sql, scope_sql
 
 __all__ = [
     "around",
@@ -37,13 +35,13 @@ __all__ = [
 
 PAGE = 500
 
-Reader = Callable[[], AbstractContextManager[apsw.Connection]]
+Reader = Callable[[], AbstractContextManager[Database]]
 
 
-def resolve(db: apsw.Connection, scope: Scope, prefix: str) -> str:
+def resolve(db: Database, scope: Scope, prefix: str) -> str:
     start = normalise_prefix(prefix)
-    condition, values = scope_sql(scope, UNINDEXED)
-    rows = db.execute(statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)).fetchall()
+    condition, values = scope_sql(db.dialect, scope, indexed=False)
+    rows = db.execute(db.statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)).fetchall()
     if not rows:
         raise UnknownIdError(f"no memory has the id {prefix!r} here")
     if len(rows) > 1:
@@ -52,67 +50,67 @@ def resolve(db: apsw.Connection, scope: Scope, prefix: str) -> str:
     return str(rows[0][0])
 
 
-def short_ids(db: apsw.Connection, ids: Sequence[str]) -> list[str]:
-    sql = statement("id_neighbours")
+def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
+    sql = db.statement("id_neighbours")
     return [unique_prefix(each, *db.execute(sql, (each,)).get) for each in ids]
 
 
-def memory_in_scope(db: apsw.Connection, scope: Scope, identifier: str) -> Memory:
-    condition, values = scope_sql(scope, UNINDEXED)
-    row = db.execute(statement("memory_in_scope", where=condition), (identifier, *values)).fetchone()
+def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
+    condition, values = scope_sql(db.dialect, scope, indexed=False)
+    row = db.execute(db.statement("memory_in_scope", where=condition), (identifier, *values)).fetchone()
     if row is None:
         raise UnknownIdError(f"no memory has the id {identifier!r} here")
     return memory_from_row(row)
 
 
-def select(db: apsw.Connection, where: Filter, *, limit: int) -> list[Memory]:
-    condition, values = filter_sql(where)
-    rows = db.execute(statement("newest", where=condition), (*values, limit))
+def select(db: Database, where: Filter, *, limit: int) -> list[Memory]:
+    condition, values = filter_sql(db.dialect, where)
+    rows = db.execute(db.statement("newest", where=condition), (*values, limit))
     return [memory_from_row(row) for row in rows]
 
 
-def select_ids(db: apsw.Connection, where: Filter) -> list[str]:
-    condition, values = filter_sql(where)
-    return [row[0] for row in db.execute(statement("matching_ids", where=condition), values)]
+def select_ids(db: Database, where: Filter) -> list[str]:
+    condition, values = filter_sql(db.dialect, where)
+    return [row[0] for row in db.execute(db.statement("matching_ids", where=condition), values)]
 
 
-def around(db: apsw.Connection, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-    condition, values = filter_sql(where)
+def around(db: Database, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
+    condition, values = filter_sql(db.dialect, where)
     place = (micros(memory.at), memory.id)
-    earlier = db.execute(statement("before", where=condition), (*values, *place, before))
+    earlier = db.execute(db.statement("before", where=condition), (*values, *place, before))
     found = [memory_from_row(row) for row in earlier]
     found.reverse()
-    later = db.execute(statement("after", where=condition), (*values, *place, after))
+    later = db.execute(db.statement("after", where=condition), (*values, *place, after))
     found.extend(memory_from_row(row) for row in later)
     return found
 
 
-def relations(db: apsw.Connection, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-    sql = statement("relations_of")
+def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
+    sql = db.statement("relations_of")
     rows = {row: None for each in ids for row in db.execute(sql, (scope.org, each, each))}
     return [read_relation(row) for row in rows]
 
 
-def history(db: apsw.Connection, org: str, identifier: str) -> list[Change]:
-    return [read_change(row) for row in db.execute(statement("history_of"), (org, identifier))]
+def history(db: Database, org: str, identifier: str) -> list[Change]:
+    return [read_change(row) for row in db.execute(db.statement("history_of"), (org, identifier))]
 
 
-def stats(db: apsw.Connection, where: Filter, moment: datetime) -> Stats:
-    condition, values = filter_sql(where)
+def stats(db: Database, where: Filter, moment: datetime) -> Stats:
+    condition, values = filter_sql(db.dialect, where)
     now = micros(moment)
     count, tokens, oldest, newest, current = db.execute(
-        statement("totals", where=condition), (now, now, *values)
+        db.statement("totals", where=condition), (now, now, *values)
     ).get
 
     def by(column: str) -> dict[str, int]:
-        rows: list[Any] = db.execute(statement("count_by", column=column, where=condition), values).fetchall()
+        rows: list[Any] = db.execute(db.statement("count_by", column=column, where=condition), values).fetchall()
         return dict(rows)
 
     return Stats(
         memories=count,
         current=current,
         tokens=tokens,
-        relations=db.execute(statement("count_relations", where=condition), values).get,
+        relations=db.execute(db.statement("count_relations", where=condition), values).get,
         by_kind=by("kind"),
         by_tier=by("tier"),
         by_status=by("status"),
@@ -122,13 +120,13 @@ def stats(db: apsw.Connection, where: Filter, moment: datetime) -> Stats:
     )
 
 
-def records(reader: Reader, where: Filter) -> Iterator[Record]:
+def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]:
     """Pages by id, each its own short transaction, so that no log grows while someone exports."""
-    condition, values = filter_sql(where, UNINDEXED)
-    sql = statement("page_by_id", where=condition)
+    condition, values = filter_sql(dialect, where, indexed=False)
     last = ""
     while True:
-        with reader() as db, db:
+        with reader() as db:
+            sql = db.statement("page_by_id", where=condition)
             page = [memory_from_row(row) for row in db.execute(sql, (*values, last, PAGE))]
             found = [
                 Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id))) for memory in page
@@ -139,12 +137,13 @@ def records(reader: Reader, where: Filter) -> Iterator[Record]:
         last = page[-1].id
 
 
-def relation_pages(reader: Reader, where: Filter) -> Iterator[Relation]:
-    condition, values = filter_sql(where, UNINDEXED)
-    sql = statement("relations_between", where=condition, where_target=filter_sql(where, alias="o")[0])
+def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Relation]:
+    condition, values = filter_sql(dialect, where, indexed=False)
+    target, _ = filter_sql(dialect, where, alias="o")
     last: tuple[Any, ...] = ("", "", "")
     while True:
         with reader() as db:
+            sql = db.statement("relations_between", where=condition, where_target=target)
             page = db.execute(sql, (*values, *last, *values, PAGE)).fetchall()
         yield from map(read_relation, page)
         if len(page) < PAGE:

@@ -6,19 +6,22 @@ import msgspec
 
 from satchel.memory import Scope
 from satchel.store.contract import Filter
-from satchel.store.sqlite.rows import micros
+from satchel.store.sql.database import Dialect
+from satchel.store.sql.rows import micros
 
-__all__ = ["UNINDEXED", "filter_sql", "narrows", "scope_sql"]
-
-
-# With this alias a filter is only tested, and never chosen as the way in instead of the id.
-UNINDEXED = "+m"
+__all__ = ["filter_sql", "narrows", "scope_sql"]
 
 
-def scope_sql(scope: Scope, alias: str = "m", *, narrowing: bool = True) -> tuple[str, list[Any]]:
-    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`."""
+def scope_sql(
+    dialect: Dialect, scope: Scope, alias: str = "m", *, indexed: bool = True, narrowing: bool = True
+) -> tuple[str, list[Any]]:
+    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`.
+
+    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id.
+    """
+    plain, tested = dialect.unindexed + alias, alias if narrowing else dialect.unindexed + alias
+    alias, tested = (alias, tested) if indexed else (plain, plain)
     conditions, values = [f"{alias}.org = ?"], [scope.org]
-    tested = alias if narrowing else f"+{alias.removeprefix('+')}"
     for name in ("project", "user", "agent", "session"):
         if value := getattr(scope, name):
             conditions.append(f"{tested}.{name} = ?")
@@ -29,9 +32,11 @@ def scope_sql(scope: Scope, alias: str = "m", *, narrowing: bool = True) -> tupl
     return " AND ".join(conditions), values
 
 
-def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
+def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True) -> tuple[str, list[Any]]:
     # The few that are pinned or important have an index of their own, which a project's does not beat.
-    condition, values = scope_sql(where.scope, alias, narrowing=not (where.pinned or where.important))
+    narrowing = not (where.pinned or where.important)
+    condition, values = scope_sql(dialect, where.scope, alias, indexed=indexed, narrowing=narrowing)
+    alias = alias if indexed else dialect.unindexed + alias
     conditions = [condition]
     for column, choices in (
         ("status", where.statuses),
@@ -42,8 +47,8 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
             conditions.append(f"{alias}.{column} IN ({', '.join('?' * len(choices))})")
             values.extend(choices)
     if where.ids:
-        # One value however many there are: SQLite limits the number of variables.
-        conditions.append(f"{alias}.id IN (SELECT value FROM json_each(?))")
+        # One value however many there are: the number of variables is limited.
+        conditions.append(f"{alias}.id IN ({dialect.ids_listed})")
         values.append(msgspec.json.encode(where.ids).decode())
     # As the partial indexes say it.
     if where.pinned:
@@ -59,7 +64,7 @@ def filter_sql(where: Filter, alias: str = "m") -> tuple[str, list[Any]]:
         conditions.append(f"{alias}.at <= ?")
         values.append(micros(where.until))
     for tag in where.tags:
-        conditions.append(f"EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)")
+        conditions.append(dialect.tagged.format(alias=alias))
         values.append(tag)
     return " AND ".join(conditions), values
 

@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 
 from satchel.memory import Change, Memory, Relation, Scope
-from satchel.segment import segment
 
 __all__ = [
     "COLUMNS",
     "READ_COLUMNS",
-    "column_values",
     "from_micros",
+    "json_names",
     "memory_from_row",
     "memory_row",
     "micros",
@@ -52,16 +51,9 @@ COLUMNS = (
     "masked",
     "title",
     "text",
-    "title_index",
-    "tags_index",
-    "text_index",
 )
-# The order in which `memory_from_row` takes them: everything but the index texts, then the usage,
-# by subqueries: a left join took ten times as long to look up one memory.
-READ_COLUMNS = ", ".join(
-    [f"m.{name}" for name in COLUMNS if not name.endswith("_index")]
-    + [f"(SELECT u.{name} FROM usage u WHERE u.seq = m.seq)" for name in ("count", "last_at")]
-)
+# The order in which `memory_from_row` takes them, and then the usage.
+READ_COLUMNS = ", ".join(f"m.{name}" for name in COLUMNS)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -111,18 +103,11 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
         memory.source,
         memory.ref,
         memory.topic_key,
-        tags := _names(memory.tags),
-        _names(memory.masked),
+        json_names(memory.tags),
+        json_names(memory.masked),
         memory.title,
         memory.text,
-        segment(memory.title) if memory.title else None,
-        segment(tags) if memory.tags else None,
-        segment(memory.text),
     )
-
-
-def column_values(memory: Memory) -> dict[str, Any]:
-    return dict(zip(COLUMNS, memory_row(memory), strict=True))
 
 
 def memory_from_row(row: tuple[Any, ...]) -> Memory:
@@ -183,7 +168,7 @@ def write_changes(changes: dict[str, Any]) -> str:
     return _encode(changes).decode() if changes else "{}"
 
 
-def _names(names: tuple[str, ...]) -> str:
+def json_names(names: tuple[str, ...]) -> str:
     return _encode(names).decode() if names else "[]"
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-import apsw
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
@@ -12,16 +11,15 @@ from satchel.fields import utc_now
 from satchel.memory import Memory, Relation, Scope
 from satchel.redact import masked_labels
 from satchel.store.contract import Candidate, Embedded, Filter, Record
-from satchel.store.sqlite.batch import Batch, history_row
-from satchel.store.sqlite.index import Index
-from satchel.store.sqlite.reading import history, memory_in_scope, relations, select_ids
-from satchel.store.sqlite.rows import (
-    column_values,
+from satchel.store.sql.batch import Batch, history_row
+from satchel.store.sql.database import Database
+from satchel.store.sql.index import Index
+from satchel.store.sql.reading import history, memory_in_scope, relations, select_ids
+from satchel.store.sql.rows import (
     memory_from_row,
     micros,
     scope_columns,
 )
-from satchel.store.sqlite.statements import statement
 
 __all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate", "use"]
 
@@ -29,7 +27,7 @@ __all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate",
 _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
-def add(db: apsw.Connection, candidates: Sequence[Candidate], embedded: Embedded | None) -> list[Memory]:
+def add(db: Database, candidates: Sequence[Candidate], embedded: Embedded | None) -> list[Memory]:
     batch = Batch(db, Index(db, embedded))
     stored = [_add_one(db, candidate, batch) for candidate in candidates]
     batch.write()
@@ -37,7 +35,7 @@ def add(db: apsw.Connection, candidates: Sequence[Candidate], embedded: Embedded
 
 
 def put(
-    db: apsw.Connection, scope: Scope, records: Sequence[Record], embedded: Embedded | None
+    db: Database, scope: Scope, records: Sequence[Record], embedded: Embedded | None
 ) -> list[Literal["added", "updated", "kept"]]:
     batch = Batch(db, Index(db, embedded))
     outcomes = [_put_one(db, scope, record, batch) for record in records]
@@ -46,7 +44,7 @@ def put(
 
 
 def change(
-    db: apsw.Connection,
+    db: Database,
     scope: Scope,
     identifier: str,
     changes: Mapping[str, Any],
@@ -59,7 +57,7 @@ def change(
     return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 
-def forget(db: apsw.Connection, where: Filter, moment: datetime) -> int:
+def forget(db: Database, where: Filter, moment: datetime) -> int:
     """What has ended already keeps its end, and is not counted."""
     found = [memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where)]
     ending = [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
@@ -69,20 +67,22 @@ def forget(db: apsw.Connection, where: Filter, moment: datetime) -> int:
     return len(ending)
 
 
-def purge(db: apsw.Connection, where: Filter) -> int:
+def purge(db: Database, where: Filter) -> int:
     """Everything goes, the history's texts too; one line stays that says it was purged."""
     ids = select_ids(db, where)
     org, now = where.scope.org, micros(utc_now())
     index = Index(db)
     for identifier in ids:
-        index.remove(_seq(db, identifier))
-        db.execute(statement("clear_history"), (org, identifier))
-        db.execute(statement("delete_memory"), (identifier,))
-        db.execute(statement("insert_history"), (org, identifier, now, "purge", "{}"))
+        seq = _seq(db, identifier)
+        index.remove(seq)
+        db.words_go([seq])
+        db.execute(db.statement("clear_history"), (org, identifier))
+        db.execute(db.statement("delete_memory"), (identifier,))
+        db.execute(db.statement("insert_history"), (org, identifier, now, "purge", "{}"))
     return len(ids)
 
 
-def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> Relation:
+def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
     source = memory_in_scope(db, scope, relation.source)
     target = memory_in_scope(db, scope, relation.target)
     if source.id == target.id:
@@ -108,7 +108,7 @@ def relate(db: apsw.Connection, scope: Scope, relation: Relation) -> Relation:
     return relation
 
 
-def put_relations(db: apsw.Connection, scope: Scope, given: Sequence[Relation]) -> None:
+def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None:
     """Relations as another store had them: nothing follows from them a second time."""
     for relation in given:
         for end in (relation.source, relation.target):
@@ -116,15 +116,15 @@ def put_relations(db: apsw.Connection, scope: Scope, given: Sequence[Relation]) 
         _write_relation(db, scope.org, relation)
 
 
-def use(db: apsw.Connection, uses: Mapping[str, tuple[int, datetime]]) -> None:
+def use(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
     """Add to the count of uses of each memory that is still there."""
     db.executemany(
-        statement("add_usage"),
+        db.statement("add_usage"),
         [(identifier, count, micros(last)) for identifier, (count, last) in uses.items()],
     )
 
 
-def _add_one(db: apsw.Connection, candidate: Candidate, batch: Batch) -> Memory:
+def _add_one(db: Database, candidate: Candidate, batch: Batch) -> Memory:
     memory = candidate.memory
     batch.make_room(memory)
     existing = _same_memory(db, memory)
@@ -150,14 +150,14 @@ def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
     return fields
 
 
-def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
+def _same_memory(db: Database, memory: Memory) -> Memory | None:
     scope = scope_columns(memory.scope)
     found: list[Memory] = []
     if memory.ref is not None:
-        row = db.execute(statement("memory_by_ref"), (*scope, memory.ref)).fetchone()
+        row = db.execute(db.statement("memory_by_ref"), (*scope, memory.ref)).fetchone()
         found += [memory_from_row(row)] if row else []
     if memory.topic_key is not None:
-        row = db.execute(statement("memory_by_topic"), (*scope[:4], memory.topic_key)).fetchone()
+        row = db.execute(db.statement("memory_by_topic"), (*scope[:4], memory.topic_key)).fetchone()
         found += [memory_from_row(row)] if row else []
     if len({each.id for each in found}) > 1:
         raise InputError(
@@ -167,13 +167,11 @@ def _same_memory(db: apsw.Connection, memory: Memory) -> Memory | None:
     return found[0] if found else None
 
 
-def _put_one(
-    db: apsw.Connection, scope: Scope, record: Record, batch: Batch
-) -> Literal["added", "updated", "kept"]:
+def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Literal["added", "updated", "kept"]:
     memory = record.memory
     existing = None
     batch.make_room(memory)
-    if db.execute(statement("id_exists"), (memory.id,)).fetchone():
+    if db.execute(db.statement("id_exists"), (memory.id,)).fetchone():
         try:
             existing = memory_in_scope(db, scope, memory.id)
         except UnknownIdError:
@@ -186,7 +184,7 @@ def _put_one(
     if clash is not None and clash.id != memory.id:
         raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
     if existing is None:
-        db.execute(statement("clear_history"), (memory.scope.org, memory.id))
+        db.execute(db.statement("clear_history"), (memory.scope.org, memory.id))
         entries = [history_row(memory, entry.at, entry.action, entry.changes) for entry in record.history]
         batch.take(memory, entries)
         return "added"
@@ -194,25 +192,25 @@ def _put_one(
     _write_row(db, existing, memory, batch.index)
     _replace_history(db, record)
     if memory.accessed_at is not None:
-        db.execute(statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
+        db.execute(db.statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
     return "updated"
 
 
-def _complete_history(db: apsw.Connection, record: Record) -> None:
+def _complete_history(db: Database, record: Record) -> None:
     """A relation adds to the history of a memory without changing the memory itself."""
     memory = record.memory
     if len(record.history) > len(history(db, memory.scope.org, memory.id)):
         _replace_history(db, record)
 
 
-def _replace_history(db: apsw.Connection, record: Record) -> None:
+def _replace_history(db: Database, record: Record) -> None:
     memory = record.memory
-    db.execute(statement("clear_history"), (memory.scope.org, memory.id))
+    db.execute(db.statement("clear_history"), (memory.scope.org, memory.id))
     for entry in record.history:
         _record(db, memory, entry.at, entry.action, entry.changes)
 
 
-def _revise(db: apsw.Connection, old: Memory, new: Memory, index: Index, *, action: str) -> Memory:
+def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str) -> Memory:
     """Write what differs, with the next revision and a line of history; nothing if nothing does."""
     changes = {
         name: [before, after]
@@ -236,22 +234,26 @@ def _revise(db: apsw.Connection, old: Memory, new: Memory, index: Index, *, acti
     return new
 
 
-def _write_row(db: apsw.Connection, old: Memory, new: Memory, index: Index) -> None:
-    values = column_values(new)
-    identifier = values.pop("id")
-    assignments = ", ".join(f"{name} = ?" for name in values)
-    db.execute(statement("update_memory", assignments=assignments), (*values.values(), identifier))
-    if (old.text, old.title, old.tags) != (new.text, new.title, new.tags):
-        index.replace(_seq(db, identifier), old, new)
+def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
+    worded = (old.text, old.title, old.tags) != (new.text, new.title, new.tags)
+    seq = _seq(db, new.id)
+    if worded:
+        db.words_go([seq])
+    names, values = db.columns()[1:], db.row(new)[1:]
+    assignments = ", ".join(f"{name} = ?" for name in names)
+    db.execute(db.statement("update_memory", assignments=assignments), (*values, new.id))
+    if worded:
+        db.words_come([seq])
+        index.replace(seq, old, new)
 
 
-def _seq(db: apsw.Connection, identifier: str) -> int:
-    return int(db.execute(statement("memory_seq"), (identifier,)).get)
+def _seq(db: Database, identifier: str) -> int:
+    return int(db.execute(db.statement("memory_seq"), (identifier,)).get)
 
 
-def _write_relation(db: apsw.Connection, org: str, relation: Relation) -> None:
+def _write_relation(db: Database, org: str, relation: Relation) -> None:
     db.execute(
-        statement("upsert_relation"),
+        db.statement("upsert_relation"),
         (
             org,
             relation.source,
@@ -263,5 +265,5 @@ def _write_relation(db: apsw.Connection, org: str, relation: Relation) -> None:
     )
 
 
-def _record(db: apsw.Connection, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:
-    db.execute(statement("insert_history"), history_row(memory, at, action, changes))
+def _record(db: Database, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:
+    db.execute(db.statement("insert_history"), history_row(memory, at, action, changes))

@@ -1,25 +1,25 @@
-"""The books of sessions in SQLite."""
+"""The books of sessions in SQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-import apsw
 import msgspec
 
 from satchel.memory import Scope
 from satchel.store.ledger import Books, Category, Content, Posted, TurnRow
-from satchel.store.sqlite.rows import from_micros, micros, scope_columns
-from satchel.store.sqlite.statements import statement
-from satchel.store.sqlite.where import scope_sql
+from satchel.store.sql.database import Database
+from satchel.store.sql.rows import from_micros, micros, scope_columns
+from satchel.store.sql.where import scope_sql
 
-__all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "SqliteLedgers"]
+__all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "SqlLedgers"]
 
 _SCOPE = ("org", "project", "user", "agent")
 _OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
 _OF_ENTRY = Posted.__struct_fields__
-SESSION_COLUMNS = ", ".join((*_SCOPE, *_OF_BOOKS))
+# Quoted: elsewhere `user` is who is connected.
+SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in (*_SCOPE, *_OF_BOOKS))
 ENTRY_COLUMNS = ", ".join(_OF_ENTRY)
 _WORDS = frozenset({"digest", "stub", "note"})
 _WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in _OF_ENTRY)
@@ -30,59 +30,66 @@ _NEEDED = (
 _TIMES = frozenset({"at", "created_at", "updated_at"})
 _TRUTHS = frozenset({"pinned", "error"})
 
-Connected = Callable[[], AbstractContextManager[apsw.Connection]]
+Connected = Callable[[str], AbstractContextManager[Database]]
+"""A connection for one org."""
 
 
-class SqliteLedgers:
+class SqlLedgers:
     """Fulfils the `Ledgers` contract with the connections of a store."""
 
-    def __init__(self, read: Connected, write: Connected) -> None:
+    def __init__(self, read: Connected, write: Connected, hold: Connected) -> None:
         self._read = read
         self._write = write
+        self._hold = hold
+        """To read what nobody else may change before the transaction of this thread ends, if it is in one."""
 
     def open(self, fresh: Books) -> Books:
         scope = scope_columns(fresh.scope)[:4]
         if (found := self._exact(scope, fresh.name)) is not None:
             return found
         values = (*scope, *(_stored(name, getattr(fresh, name)) for name in _OF_BOOKS))
-        with self._write() as db:
-            db.execute(statement("session_insert", columns_of=SESSION_COLUMNS, marks=_marks(len(values))), values)
+        with self._write(fresh.scope.org) as db:
+            db.execute(
+                db.statement("session_insert", columns_of=SESSION_COLUMNS, marks=_marks(len(values))), values
+            )
             # Another process may have been faster.
             held = self._exact(scope, fresh.name)
         return held or fresh
 
     def named(self, scope: Scope, name: str) -> list[Books]:
-        where, values = scope_sql(msgspec.structs.replace(scope, session=None))
-        sql = statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
-        with self._read() as db:
+        with self._read(scope.org) as db:
+            where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
+            sql = db.statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
             return [_books(row) for row in db.execute(sql, (*values, name))]
 
     def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
-        where, values = scope_sql(msgspec.structs.replace(scope, session=None))
-        with self._read() as db:
-            rows = db.execute(statement("session_list", columns_of=SESSION_COLUMNS, where=where), (*values, limit))
+        with self._read(scope.org) as db:
+            where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
+            rows = db.execute(
+                db.statement("session_list", columns_of=SESSION_COLUMNS, where=where), (*values, limit)
+            )
             return [_books(row) for row in rows]
 
     def books(self, org: str, session: str) -> Books | None:
-        with self._read() as db:
-            row = db.execute(statement("session_by_id", columns_of=SESSION_COLUMNS), (org, session)).fetchone()
+        with self._hold(org) as db:
+            row = db.execute(db.statement("session_by_id", columns_of=SESSION_COLUMNS), (org, session)).fetchone()
         return None if row is None else _books(row)
 
     def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
-        with self._write() as db:
+        with self._write(org) as db:
             values = (*(_stored(name, value) for name, value in changes.items()), org, session)
-            db.execute(statement("session_update", assignments=_assignments(changes)), values)
+            db.execute(db.statement("session_update", assignments=_assignments(changes)), values)
 
     def post(self, org: str, session: str, entry: Posted) -> None:
         values = (org, session, *(_stored(name, getattr(entry, name)) for name in _OF_ENTRY))
-        with self._write() as db:
-            db.execute(statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=_marks(len(values))), values)
+        with self._write(org) as db:
+            db.execute(db.statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=_marks(len(values))), values)
 
     def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
         chosen = msgspec.json.encode(seqs).decode()
         values = (*(_stored(name, value) for name, value in changes.items()), org, session, chosen)
-        with self._write() as db:
-            db.execute(statement("entry_update", assignments=_assignments(changes)), values)
+        with self._write(org) as db:
+            db.execute(db.statement("entry_update", assignments=_assignments(changes)), values)
 
     def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
         columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
@@ -98,67 +105,67 @@ class SqliteLedgers:
         return self._entries("entries_results", (org, session, limit))
 
     def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
-        with self._read() as db:
-            row = db.execute(statement("entry_by_handle", columns_of=ENTRY_COLUMNS), (org, handle)).fetchone()
+        with self._read(org) as db:
+            row = db.execute(db.statement("entry_by_handle", columns_of=ENTRY_COLUMNS), (org, handle)).fetchone()
         return None if row is None else (row[0], _entry(row[1:]))
 
     def keep(self, org: str, content: Content, moment: datetime) -> None:
-        with self._write() as db:
-            db.execute(statement("content_touch"), (micros(moment), org, content.hash))
+        with self._write(org) as db:
+            db.execute(db.statement("content_touch"), (micros(moment), org, content.hash))
             if not db.changes():
                 size = len(content.data)
                 values = (org, content.hash, micros(moment), size, content.codec, content.data)
-                db.execute(statement("content_insert"), values)
+                db.execute(db.statement("content_insert"), values)
 
     def content(self, org: str, hash: bytes) -> Content | None:
-        with self._read() as db:
-            row = db.execute(statement("content_get"), (org, hash)).fetchone()
+        with self._read(org) as db:
+            row = db.execute(db.statement("content_get"), (org, hash)).fetchone()
         return None if row is None else Content(*row)
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
-        with self._write() as db:
-            db.execute(statement("content_expire", needed=_NEEDED), (org, micros(before)))
+        with self._write(org) as db:
+            db.execute(db.statement("content_expire", needed=_NEEDED), (org, micros(before)))
             dropped = db.changes()
-            over = db.execute(statement("content_total"), (org,)).get - most_bytes
+            over = db.execute(db.statement("content_total"), (org,)).get - most_bytes
             going = []
-            for hash, size in db.execute(statement("content_oldest", needed=_NEEDED), (org,)) if over > 0 else ():
+            for hash, size in (
+                db.execute(db.statement("content_oldest", needed=_NEEDED), (org,)) if over > 0 else ()
+            ):
                 if over <= 0:
                     break
                 going.append((org, hash))
                 over -= size
-            db.executemany(statement("content_delete"), going)
-            # Pages of what was said long ago are not needed again; a process that enters much would keep them all.
-            db.execute("PRAGMA shrink_memory")
+            db.executemany(db.statement("content_delete"), going)
             return dropped + len(going)
 
     def content_bytes(self, org: str) -> int:
-        with self._read() as db:
-            return int(db.execute(statement("content_total"), (org,)).get)
+        with self._read(org) as db:
+            return int(db.execute(db.statement("content_total"), (org,)).get)
 
     def end_turn(self, org: str, session: str, row: TurnRow) -> None:
-        with self._write() as db:
-            db.execute(statement("turn_end"), (org, session, row.number, micros(row.at), *row[2:]))
+        with self._write(org) as db:
+            db.execute(db.statement("turn_end"), (org, session, row.number, micros(row.at), *row[2:]))
 
     def turns(self, org: str, session: str) -> list[TurnRow]:
-        with self._read() as db:
+        with self._read(org) as db:
             return [
                 TurnRow(number, from_micros(at), *counts)
-                for number, at, *counts in db.execute(statement("turn_list"), (org, session))
+                for number, at, *counts in db.execute(db.statement("turn_list"), (org, session))
             ]
 
     def remove(self, org: str, session: str) -> None:
-        with self._write() as db:
-            db.execute(statement("content_unshared"), (org, session))
-            db.execute(statement("session_delete"), (org, session))
+        with self._write(org) as db:
+            db.execute(db.statement("content_unshared"), (org, session))
+            db.execute(db.statement("session_delete"), (org, session))
 
     def _exact(self, scope: tuple[str, ...], name: str) -> Books | None:
-        with self._read() as db:
-            row = db.execute(statement("session_exact", columns_of=SESSION_COLUMNS), (*scope, name)).fetchone()
+        with self._read(scope[0]) as db:
+            row = db.execute(db.statement("session_exact", columns_of=SESSION_COLUMNS), (*scope, name)).fetchone()
         return None if row is None else _books(row)
 
     def _entries(self, name: str, values: tuple[Any, ...], columns: str = ENTRY_COLUMNS) -> list[Posted]:
-        with self._read() as db:
-            return [_entry(row) for row in db.execute(statement(name, columns_of=columns), values)]
+        with self._read(values[0]) as db:
+            return [_entry(row) for row in db.execute(db.statement(name, columns_of=columns), values)]
 
 
 def _stored(name: str, value: Any) -> Any:

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from satchel.memory import Memory
-from satchel.store.sqlite.index import Index
-from satchel.store.sqlite.rows import memory_row, micros, scope_columns, write_changes
-from satchel.store.sqlite.statements import statement
+from satchel.store.sql.database import Database
+from satchel.store.sql.index import Index
+from satchel.store.sql.rows import micros, scope_columns, write_changes
 
 __all__ = ["Batch", "history_row"]
 
@@ -28,7 +26,7 @@ def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, An
 class Batch:
     """Memories that are known to be new, held back until `write`."""
 
-    def __init__(self, db: apsw.Connection, index: Index) -> None:
+    def __init__(self, db: Database, index: Index) -> None:
         self.index = index
         self._db = db
         self._memories: list[Memory] = []
@@ -51,16 +49,18 @@ class Batch:
     def write(self) -> None:
         if not self._memories:
             return
-        first = int(self._db.execute(statement("newest_seq")).get) + 1
+        first = int(self._db.execute(self._db.statement("newest_seq")).get) + 1
         numbered = list(enumerate(self._memories, start=first))
-        for rows in _slices([(seq, *memory_row(memory)) for seq, memory in numbered]):
-            values = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
-            sql = statement("insert_memories", values=values)
-            self._db.execute(sql, [value for row in rows for value in row])
-        for seq, memory in numbered:
-            self.index.enter(seq, memory)
-        self._db.executemany(statement("insert_history"), self._history)
-        self._db.executemany(statement("set_usage"), self._uses)
+        with self._db.together():
+            for rows in _slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
+                values = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+                sql = self._db.statement("insert_memories", values=values)
+                self._db.execute(sql, [value for row in rows for value in row])
+            self._db.words_come([seq for seq, _ in numbered])
+            for seq, memory in numbered:
+                self.index.enter(seq, memory)
+            self._db.executemany(self._db.statement("insert_history"), self._history)
+            self._db.executemany(self._db.statement("set_usage"), self._uses)
         self._memories, self._history, self._uses = [], [], []
         self._names.clear()
 
