@@ -102,7 +102,9 @@ class Satchel(Keeper):
             if held is not None and held != value and (name != "org" or self.scope != Scope()):
                 raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
         scope = msgspec.structs.replace(self.scope, **chosen)
-        return Satchel(self._store, counter=self.counter, indexer=self._indexer, scope=scope)
+        store = self._store.within(scope.org)
+        indexer = self._indexer if store is self._store else self._indexer.within(store)
+        return Satchel(store, counter=self.counter, indexer=indexer, scope=scope)
 
     def get(self, identifier: str) -> Memory:
         """One memory by its id or a unique prefix of it; this counts as a use."""

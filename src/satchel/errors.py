@@ -12,7 +12,8 @@ SatchelError
     ├── StoreVersionError    the file was made by a newer Satchel
     ├── StoreReadOnlyError   a write on a store that can only be read
     ├── StoreFullError       the disk has no room; nothing was written
-    └── StoreBusyError       other processes held the store for longer than the timeout
+    ├── StoreBusyError       other processes held the store for longer than the timeout
+    └── StoreUnreachableError   its server cannot be reached, or ended the connection
 """
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "StoreFormatError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "StoreUnreachableError",
     "StoreVersionError",
     "UnknownIdError",
 ]
@@ -85,3 +87,7 @@ class StoreFullError(StoreError):
 
 class StoreBusyError(StoreError):
     """Catch this to try again later; the write that failed left nothing behind."""
+
+
+class StoreUnreachableError(StoreError):
+    """Catch this to try again: its server may be back soon."""

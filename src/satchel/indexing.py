@@ -1,6 +1,7 @@
 """Vectors for what is stored: made before a write, made good after a failure, made anew by another embedder."""
 
 import contextlib
+import copy
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,12 @@ class Indexer:
         self.trouble: str | None = None
         """Why the last call of the embedder failed; None if it did not."""
         self.embedder = self._agreed(wanted)
+
+    def within(self, store: Store) -> "Indexer":
+        """The same for another org's part of the store, which may have an embedder of its own."""
+        other = copy.copy(self)
+        other._store = store
+        return other
 
     def _agreed(self, wanted: str | Embedder | None) -> Embedder | None:
         """The embedder to use; None where the store's own would send texts to a server nobody named."""

@@ -47,10 +47,18 @@ __all__ = [
 
 
 def open_store(location: str, *, create: bool = True) -> Store:
-    """The store at a location: a file, or ":memory:"."""
+    """The store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
+    if "://" in location:
+        try:
+            from satchel.store.postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            if error.name != "psycopg":
+                raise
+            raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None
+        return PostgresStore(location, create=create)
     from satchel.store.sqlite import SqliteStore
 
-    return SqliteStore(_local(location), create=create)
+    return SqliteStore(location, create=create)
 
 
 def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
@@ -59,12 +67,6 @@ def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path
 
     if location == ":memory:":
         raise InputError("a backup is restored to a file, not to ':memory:'")
-    return restore(backup, _local(location), replace=replace)
-
-
-def _local(location: str) -> str:
     if "://" in location:
-        # Without the rest of the address: it may hold a password.
-        scheme = location.partition("://")[0]
-        raise InputError(f"stores at {scheme}:// are not known; give a file or ':memory:'")
-    return location
+        raise InputError("a backup is restored to a file; `satchel migrate` copies that to a server")
+    return restore(backup, location, replace=replace)

@@ -153,6 +153,9 @@ class Store(Protocol):
 
     location: str
 
+    def within(self, org: str) -> "Store":
+        """This store where a call names no scope: for one org."""
+
     @property
     def ledgers(self) -> Ledgers:
         """The books of agents' sessions."""

@@ -1,5 +1,6 @@
 """What the stores in SQL databases do alike: each call is one read or one write, on a connection for its org."""
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -189,6 +190,15 @@ class SqlStore(ABC, Generic[D]):
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
         return reading.relation_pages(self.dialect, partial(self._read, where.scope.org), where)
+
+    @contextlib.contextmanager
+    def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
+        uses = self._uses.take()
+        try:
+            yield uses
+        except BaseException:
+            self._uses.give_back(uses)
+            raise
 
     def _refuse_inside_transaction(self, what: str) -> None:
         if self.in_transaction:

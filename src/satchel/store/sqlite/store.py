@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -13,6 +13,7 @@ from satchel.errors import InputError, StoreError
 from satchel.store.contract import Check, Filter, Match
 from satchel.store.sql import writing
 from satchel.store.sql.ledgers import SqlLedgers
+from satchel.store.sql.pool import Pool
 from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
 from satchel.store.sql.uses import Uses
 from satchel.store.sqlite import lexical, upkeep
@@ -29,7 +30,6 @@ from satchel.store.sqlite.header import refuse_newer
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
 from satchel.store.sqlite.nearest import nearest
 from satchel.store.sqlite.place import make_ready
-from satchel.store.sqlite.pool import Pool
 
 __all__ = ["SqliteStore"]
 
@@ -190,15 +190,6 @@ class SqliteStore(SqlStore[SqliteConnection]):
             write_transaction(db),
         ):
             writing.use(db, uses)
-
-    @contextlib.contextmanager
-    def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
-        uses = self._uses.take()
-        try:
-            yield uses
-        except BaseException:
-            self._uses.give_back(uses)
-            raise
 
 
 def _absolute(location: str) -> Path:

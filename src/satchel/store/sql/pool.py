@@ -4,23 +4,30 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
 
 from satchel.errors import StoreError
-from satchel.store.sqlite.connection import SqliteConnection
 
 __all__ = ["Pool"]
 
+
+class Closable(Protocol):
+    def close(self) -> Any: ...
+
+
+C = TypeVar("C", bound=Closable)
+
 # A forked child must neither use nor close its parent's connections: closing would drop locks.
-_abandoned: list[SqliteConnection] = []
+_abandoned: list[object] = []
 
 
-class Pool:
+class Pool(Generic[C]):
     """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
 
-    def __init__(self, connect: Callable[[], SqliteConnection], *, limit: int) -> None:
+    def __init__(self, connect: Callable[[], C], *, limit: int) -> None:
         self._connect = connect
         self._limit = limit
-        self._idle: list[SqliteConnection] = []
+        self._idle: list[C] = []
         self._busy = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -28,12 +35,12 @@ class Pool:
         self._pid = os.getpid()
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[SqliteConnection]:
-        connection = self._take()
+    def connection(self) -> Iterator[C]:
+        connection = self.take()
         try:
             yield connection
         finally:
-            self._give_back(connection)
+            self.give_back(connection)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -51,7 +58,7 @@ class Pool:
             while self._idle:
                 self._idle.pop().close()
 
-    def _take(self) -> SqliteConnection:
+    def take(self) -> C:
         self._leave_to_parent()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._idle or self._busy < self._limit)
@@ -68,6 +75,19 @@ class Pool:
                 self._changed.notify()
             raise
 
+    def give_back(self, connection: C) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._idle.append(connection)
+            self._changed.notify_all()
+
+    def discard(self, connection: C) -> None:
+        """Give back one that is of no more use."""
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+        connection.close()
+
     def _leave_to_parent(self) -> None:
         """In a forked child: begin anew, with locks that no thread of the parent holds."""
         if self._pid != os.getpid():
@@ -75,9 +95,3 @@ class Pool:
             self._idle, self._busy = [], 0
             self._changed, self._writer = threading.Condition(), threading.RLock()
             self._pid = os.getpid()
-
-    def _give_back(self, connection: SqliteConnection) -> None:
-        with self._changed:
-            self._busy -= 1
-            self._idle.append(connection)
-            self._changed.notify_all()

@@ -1,0 +1,48 @@
+"""What stands around memories in their sessions and documents."""
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from satchel.store.contract import Filter, Trace
+from satchel.store.postgres.connection import PostgresConnection
+from satchel.store.sql.where import filter_sql
+
+__all__ = ["beside"]
+
+_SAME = {
+    "session": "m.session = t.thread AND m.session <> ''",
+    "source": "m.source = t.thread AND m.source IS NOT NULL AND m.session = ''",
+}
+
+
+def beside(db: PostgresConnection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+    """All in two questions, however many there are: each would take a way to the server and back."""
+    threads = {trace.key: msgspec.json.decode(trace.thread) for trace in near if trace.thread is not None}
+    runs: dict[int, list[int]] = {trace.key: [] for trace in near}
+    for kind, same in _SAME.items():
+        asked = [trace for trace in near if trace.thread is not None and threads[trace.key][0] == kind]
+        if asked:
+            _ask(db, [(trace, threads[trace.key][1:]) for trace in asked], where, same, reach, runs)
+    return [runs[trace.key] or [trace.key] for trace in near]
+
+
+def _ask(
+    db: PostgresConnection,
+    asked: Sequence[tuple[Trace, Sequence[str]]],
+    where: Filter,
+    same: str,
+    reach: int,
+    runs: dict[int, list[int]],
+) -> None:
+    # Numbered, since the condition stands there twice.
+    condition, values = filter_sql(db.dialect, where)
+    numbers = itertools.count(8)
+    condition = re.sub(r"\?", lambda _: f"?{next(numbers)}", condition)
+    sql = db.statement("beside", same=same, where=condition, reach=str(reach))
+    places = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
+    keys, ats, ids = ([getattr(trace, name) for trace, _ in asked] for name in ("key", "at", "id"))
+    for origin, seq in db.execute(sql, (keys, *places, ats, ids, *values)):
+        runs[origin].append(seq)

@@ -1,0 +1,277 @@
+"""One connection to a server: a transaction for one tenant at a time, its driver's errors in our words."""
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format, TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+
+from satchel.errors import (
+    InputError,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnreachableError,
+)
+from satchel.memory import Memory
+from satchel.store.postgres.address import Address
+from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
+from satchel.store.postgres.vectors import PostgresVectors
+from satchel.store.sql.database import Dialect
+from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row
+from satchel.store.sql.statements import Statements
+
+__all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_errors"]
+
+CONNECT_SECONDS = 10
+LOCK_SECONDS = 60
+# PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
+_SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
+_SPELT = re.compile("\ufdd0[01]")
+
+_THREAD = (
+    "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
+)
+STATEMENTS = Statements(
+    Path(__file__).with_name("sql"),
+    {
+        "columns": f"{READ_COLUMNS}, (SELECT u.count FROM usage u WHERE u.org = m.org AND u.seq = m.seq), "
+        "(SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq)",
+        "names": ", ".join(
+            (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys, words, length")
+        ),
+        "sign": str(SIGN),
+        # JSON spells a NUL, and so can be read before it is one.
+        "thread_of_session": _THREAD.format(kind="session"),
+        "thread_of_source": _THREAD.format(kind="source"),
+    },
+)
+
+
+class Access(NamedTuple):
+    """What every transaction says first."""
+
+    schema: str
+    role: str | None
+    """The role to act as; None where the login itself is bound by the policies."""
+    extensions: str
+    """The schema in which pgvector is."""
+
+
+class _Text(Dumper):
+    """Of no type, so that the server takes it for what it needs."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        return (obj.translate(_SPELLED) if "\0" in obj or "\ufdd0" in obj else obj).encode()
+
+
+class _TextLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> str:
+        text = str(data, "utf-8")
+        return (
+            _SPELT.sub(lambda found: "\0" if found[0][1] == "0" else "\ufdd0", text) if "\ufdd0" in text else text
+        )
+
+
+class Rows:
+    """What a statement gave."""
+
+    def __init__(self, cursor: "psycopg.RawCursor[Any]") -> None:
+        self._cursor = cursor
+
+    @property
+    def get(self) -> Any:
+        row = self._cursor.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._cursor)
+
+
+class PostgresConnection:
+    """A connection that knows Satchel's statements, and is bound to one tenant in every transaction."""
+
+    dialect = Dialect(
+        unindexed="",
+        ids_listed="SELECT value FROM json_array_elements_text(?::json)",
+        keys_listed="json_array_elements_text(?::json) j(value) "
+        "JOIN memory m ON m.org = @org AND m.seq = j.value::bigint",
+        tagged='lower(? COLLATE "C") = ANY ({alias}.tag_keys)',
+    )
+
+    def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
+        self.raw = raw
+        self.org: str | None = None
+        self._access = access
+        self._cursor: psycopg.RawCursor[Any] | None = None
+        self._held: set[str] = set()
+
+    @cached_property
+    def vectors(self) -> PostgresVectors:
+        return PostgresVectors(self)
+
+    @property
+    def lost(self) -> bool:
+        return self.raw.closed or self.raw.broken
+
+    @property
+    def failed(self) -> bool:
+        """Whether the transaction can only be undone."""
+        return self.raw.info.transaction_status in (TransactionStatus.INERROR, TransactionStatus.UNKNOWN)
+
+    def begin(self, *, lock_seconds: float = LOCK_SECONDS) -> None:
+        """Begin a transaction that sees no tenant yet. All settings end with it, as a pool of servers wants it."""
+        schema, role, extensions = self._access
+        path = sql.SQL(", ").join(
+            sql.Identifier(name) for name in dict.fromkeys((schema, extensions, "pg_catalog"))
+        )
+        words = sql.SQL(
+            "BEGIN; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off"
+        ).format(path=path, lock=max(1, round(1000 * lock_seconds)))
+        if role is not None:
+            words += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
+        self.raw.execute(words)
+        self.org = None
+        self._held.clear()
+
+    def bind(self, org: str) -> None:
+        """From here on the transaction sees this tenant, and no other."""
+        if org != self.org:
+            self.raw.execute(sql.SQL("SET LOCAL satchel.org TO {}").format(org.translate(_SPELLED)))
+            self.org = org
+
+    def hold(self) -> None:
+        """Let nobody else write for this tenant until the transaction ends."""
+        if self.org in self._held or self.org is None:
+            return
+        while self.execute(self.statement("hold_tenant")).fetchone() is None:
+            self.execute(self.statement("new_tenant"))
+        self._held.add(self.org)
+
+    def end(self, how: str) -> None:
+        self.raw.execute(how)
+        self.org = None
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def statement(self, name: str, **parts: str) -> str:
+        return STATEMENTS.statement(name, **parts)
+
+    def execute(self, statements: str, bindings: Any = ()) -> Rows:
+        text, with_org = _numbered(statements)
+        cursor = self._cursor = psycopg.RawCursor(self.raw)
+        cursor.execute(text, [self.org, *bindings] if with_org else list(bindings), binary=True)
+        return Rows(cursor)
+
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> None:
+        text, with_org = _numbered(statements)
+        rows = [[self.org, *row] if with_org else list(row) for row in sequenceofbindings]
+        if rows:
+            psycopg.RawCursor(self.raw).executemany(text, rows)
+
+    def changes(self) -> int:
+        return 0 if self._cursor is None else self._cursor.rowcount
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        with self.raw.pipeline():
+            yield
+
+    def columns(self) -> Sequence[str]:
+        return (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys", "words", "length")
+
+    def row(self, memory: Memory) -> tuple[Any, ...]:
+        return (*memory_row(memory), tag_keys(memory), *index_entry(memory))
+
+    def words_come(self, seqs: Sequence[int]) -> None:
+        self.execute(self.statement("words_come"), (list(seqs),))
+        self.execute(self.statement("count_words"), (list(seqs), 1))
+
+    def words_go(self, seqs: Sequence[int]) -> None:
+        self.execute(self.statement("words_go"), (list(seqs),))
+        self.execute(self.statement("words_gone"), (list(seqs),))
+        self.execute(self.statement("count_words"), (list(seqs), -1))
+
+
+@lru_cache(maxsize=2048)
+def _numbered(text: str) -> tuple[str, bool]:
+    """Places for values as PostgreSQL counts them; with @org the tenant comes first."""
+    with_org = "@org" in text
+    count = 0
+
+    def place(found: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f"${int(found[1] or count) + with_org}"
+
+    return re.sub(r"\?(\d*)", place, text).replace("@org", "$1"), with_org
+
+
+def connect(address: Address, access: Access) -> PostgresConnection:
+    with reading_errors(address.shown):
+        raw = psycopg.connect(
+            address.conninfo,
+            autocommit=True,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="satchel",
+            client_encoding="utf8",
+        )
+    # One type for all whole numbers, so that a statement is prepared once; the first is that of lists.
+    raw.adapters.register_dumper(int, Int8Dumper)
+    raw.adapters.register_dumper(int, Int8BinaryDumper)
+    raw.adapters.register_dumper(str, _Text)
+    raw.adapters.register_loader("text", _TextLoader)
+    return PostgresConnection(raw, access)
+
+
+@contextlib.contextmanager
+def reading_errors(shown: str) -> Iterator[None]:
+    """Turn what the driver raises into a `StoreError` that says what to do, and never names a password."""
+    try:
+        yield
+    except (
+        errors.LockNotAvailable,
+        errors.DeadlockDetected,
+        errors.SerializationFailure,
+        errors.QueryCanceled,
+        errors.TooManyConnections,
+    ) as error:
+        raise StoreBusyError(f"{shown}: {_reason(error)}; nothing was written, try again") from error
+    except errors.ReadOnlySqlTransaction as error:
+        raise StoreReadOnlyError(f"{shown} can only be read; name the server that takes writes") from error
+    except errors.InsufficientPrivilege as error:
+        raise StoreReadOnlyError(f"{shown}: {_reason(error)}; ask its owner to run `satchel db init`") from error
+    except errors.InsufficientResources as error:
+        raise StoreFullError(f"{shown}: {_reason(error)}; nothing was written") from error
+    except errors.ProgramLimitExceeded as error:
+        raise InputError(
+            f"{_reason(error)}: a name is too long for PostgreSQL's indexes; use shorter names for orgs, projects, "
+            "sessions and sources"
+        ) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise StoreUnreachableError(f"{shown} does not answer: {_reason(error)}") from error
+    except psycopg.Error as error:
+        raise StoreError(f"{shown}: {_reason(error)}") from error
+
+
+def _reason(error: psycopg.Error) -> str:
+    """In one line."""
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

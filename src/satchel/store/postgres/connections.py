@@ -1,0 +1,158 @@
+"""The connections of a store: transactions that threads are in, and new connections where the old are gone."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import psycopg
+
+from satchel.errors import StoreError, StoreUnreachableError
+from satchel.store.postgres.address import Address
+from satchel.store.postgres.connection import LOCK_SECONDS, Access, PostgresConnection, connect, reading_errors
+from satchel.store.sql.pool import Pool
+
+__all__ = ["Connections"]
+
+CONNECTIONS = 16
+# How long a call waits for a server that restarts.
+PATIENCE = 5.0
+NAP = 0.1
+
+
+class Connections:
+    """Hands out connections inside a transaction, and commits or undoes it afterwards."""
+
+    def __init__(self, address: Address, access: Access) -> None:
+        self._address = address
+        self._access = access
+        self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS)
+        self._current = threading.local()
+
+    def _connect(self) -> PostgresConnection:
+        return connect(self._address, self._access)
+
+    @property
+    def current(self) -> PostgresConnection | None:
+        """That of the transaction this thread is in."""
+        found: PostgresConnection | None = getattr(self._current, "connection", None)
+        return found
+
+    @contextlib.contextmanager
+    def reading(self, org: str) -> Iterator[PostgresConnection]:
+        if (outer := self.current) is not None:
+            with reading_errors(self._address.shown):
+                outer.bind(org)
+                yield outer
+            return
+        with self._begun(LOCK_SECONDS) as db:
+            db.bind(org)
+            yield db
+
+    @contextlib.contextmanager
+    def writing(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
+        """Committed whole or rolled back; inside another one it is a part that can fail alone."""
+        outer = self.current
+        if outer is None:
+            with self._begun(patience) as db, self._entered(db):
+                db.bind(org)
+                db.hold()
+                yield db
+            return
+        with reading_errors(self._address.shown):
+            if outer.lost or outer.failed:
+                raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
+            outer.bind(org)
+            outer.hold()
+            outer.raw.execute("SAVEPOINT part")
+            try:
+                yield outer
+            except BaseException:
+                if not outer.lost:
+                    outer.raw.execute("ROLLBACK TO part; RELEASE part")
+                    # What was set inside is undone as well.
+                    outer.org = None
+                raise
+            outer.raw.execute("RELEASE part")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction of all that this thread does inside."""
+        if (outer := self.current) is not None:
+            # Bound to no tenant yet, or to the last one: what is done inside binds it.
+            with reading_errors(self._address.shown):
+                outer.raw.execute("SAVEPOINT part")
+                try:
+                    yield
+                except BaseException:
+                    if not outer.lost:
+                        outer.raw.execute("ROLLBACK TO part; RELEASE part")
+                        outer.org = None
+                    raise
+                outer.raw.execute("RELEASE part")
+            return
+        with self._begun(LOCK_SECONDS) as db, self._entered(db):
+            yield
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def _entered(self, db: PostgresConnection) -> Iterator[None]:
+        self._current.connection = db
+        try:
+            yield
+        finally:
+            self._current.connection = None
+
+    @contextlib.contextmanager
+    def _begun(self, lock_seconds: float) -> Iterator[PostgresConnection]:
+        db = self._begin(lock_seconds)
+        try:
+            with reading_errors(self._address.shown):
+                try:
+                    yield db
+                except BaseException:
+                    if not db.lost:
+                        db.end("ROLLBACK")
+                    raise
+                self._commit(db)
+        finally:
+            if db.lost:
+                self._pool.discard(db)
+            else:
+                self._pool.give_back(db)
+
+    def _commit(self, db: PostgresConnection) -> None:
+        try:
+            db.end("COMMIT")
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not db.lost:
+                raise
+            raise StoreUnreachableError(
+                f"{self._address.shown}: the connection was lost while it committed; whether it was stored is not "
+                "known: look before you try again"
+            ) from error
+
+    def _begin(self, lock_seconds: float) -> PostgresConnection:
+        """A connection in a new transaction; one that was lost while nobody used it costs only a new one."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                db = self._pool.take()
+            except StoreUnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(NAP)
+                continue
+            try:
+                with reading_errors(self._address.shown):
+                    db.begin(lock_seconds=lock_seconds)
+                return db
+            except StoreUnreachableError:
+                self._pool.discard(db)
+                if time.monotonic() > deadline:
+                    raise
+            except BaseException:
+                self._pool.discard(db)
+                raise

@@ -1,0 +1,296 @@
+-- Named statements, as SQLite's. {columns} are the columns a memory is read from, {where} is a filter on m.
+-- @org is the tenant of the transaction.
+
+-- name: insert_memories
+INSERT INTO memory (seq, {names}) VALUES {values}
+
+-- name: update_memory
+UPDATE memory SET {assignments} WHERE org = @org AND id = ?
+
+-- name: insert_history
+INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
+
+-- name: memory_by_ref
+SELECT {columns} FROM memory m
+WHERE m.org = ?1 AND m.ref_key = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5) || md5(?6))
+
+-- name: memory_by_topic
+SELECT {columns} FROM memory m
+WHERE m.org = ?1 AND m.topic_id = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5))
+
+-- name: id_exists
+SELECT 1 FROM memory WHERE org = @org AND id = ?
+
+-- name: memory_in_scope
+SELECT {columns} FROM memory m WHERE m.org = @org AND m.id = ? AND {where}
+
+-- name: newest
+SELECT {columns} FROM memory m
+WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: before
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: after
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
+
+-- name: page_by_id
+SELECT {columns} FROM memory m
+WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: ids_with_prefix
+SELECT m.id FROM memory m WHERE m.org = @org AND m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
+
+-- name: id_neighbours
+SELECT (SELECT max(b.id) FROM memory b WHERE b.org = @org AND b.id < ?1),
+    (SELECT min(a.id) FROM memory a WHERE a.org = @org AND a.id > ?1)
+
+-- name: matching_ids
+SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
+
+-- name: memory_by_seq
+SELECT {columns} FROM memory m WHERE m.org = @org AND m.seq = ?
+
+-- name: memories_by_seq
+SELECT {columns}, m.seq FROM {memories}
+
+-- name: upsert_relation
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (org, source, target, kind) DO UPDATE
+SET strength = excluded.strength, created_at = excluded.created_at
+
+-- name: relations_of
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
+
+-- name: relations_between
+SELECT r.source, r.target, r.kind, r.strength, r.created_at
+FROM relation r JOIN memory m ON m.org = r.org AND m.id = r.source
+WHERE r.org = @org AND {where} AND (r.source, r.target, r.kind) > (?, ?, ?)
+    AND EXISTS (SELECT 1 FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+ORDER BY r.source, r.target, r.kind LIMIT ?
+
+-- name: history_of
+SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
+
+-- name: clear_history
+DELETE FROM history WHERE org = ? AND memory = ?
+
+-- name: delete_memory
+DELETE FROM memory WHERE org = @org AND id = ?
+
+-- name: add_usage
+INSERT INTO usage (org, seq, count, last_at)
+SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+ON CONFLICT (org, seq) DO UPDATE
+SET count = usage.count + excluded.count, last_at = greatest(usage.last_at, excluded.last_at)
+
+-- name: set_usage
+INSERT INTO usage (org, seq, count, last_at)
+SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+ON CONFLICT (org, seq) DO UPDATE SET count = excluded.count, last_at = excluded.last_at
+
+-- name: totals
+SELECT count(*), coalesce(sum(m.tokens), 0)::bigint, min(m.at), max(m.at),
+    count(*) FILTER (WHERE m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
+        AND (m.invalid_at IS NULL OR m.invalid_at > ?))
+FROM memory m WHERE {where}
+
+-- name: count_by
+SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
+
+-- name: count_relations
+SELECT count(*) FROM relation r JOIN memory m ON m.org = r.org AND m.id = r.source WHERE {where}
+
+-- name: memory_seq
+SELECT seq FROM memory WHERE org = @org AND id = ?
+
+-- name: memories_after
+SELECT {columns}, m.seq FROM memory m WHERE m.org = @org AND m.seq > ? ORDER BY m.seq LIMIT ?
+
+-- A passage's number is its memory's, shifted by 12 bits, plus its place in the text.
+-- name: insert_passage
+INSERT INTO passage (org, memory, place, start, stop, flags, codes)
+VALUES (@org, ?1::bigint >> 12, ?1::bigint & 4095, ?2, ?3, ?4, ?5)
+
+-- name: delete_passages
+DELETE FROM passage WHERE org = @org AND memory >= ?1::bigint >> 12 AND memory < ?2::bigint >> 12
+
+-- name: passages_of
+SELECT (memory << 12) + place FROM passage
+WHERE org = @org AND memory >= ?1::bigint >> 12 AND memory < ?2::bigint >> 12
+
+-- name: vectors_of
+SELECT (memory << 12) + place FROM passage_vector
+WHERE org = @org AND generation = {generation}
+    AND (memory, place) >= (?1::bigint >> 12, (?1::bigint & 4095)::integer)
+    AND (memory, place) < (?2::bigint >> 12, (?2::bigint & 4095)::integer)
+
+-- name: write_vector
+INSERT INTO passage_vector (org, memory, place, generation, vector, code)
+VALUES (@org, ?1::bigint >> 12, ?1::bigint & 4095, {generation}, ?2, ?3::varbit)
+
+-- name: delete_vector
+DELETE FROM passage_vector
+WHERE org = @org AND memory = ?1::bigint >> 12 AND place = (?1::bigint & 4095)::integer AND generation = {generation}
+
+-- name: delete_vectors
+DELETE FROM passage_vector WHERE org = @org AND generation = {generation}
+
+-- name: generation
+SELECT generation, name, dimensions FROM embedding WHERE org = @org AND state = ?
+
+-- name: update_codes
+UPDATE passage SET codes = ?1
+WHERE org = @org AND memory = ?2::bigint >> 12 AND place = (?2::bigint & 4095)::integer
+
+-- name: insert_generation
+INSERT INTO embedding (org, generation, name, dimensions, state)
+SELECT @org, coalesce((SELECT max(e.generation) FROM embedding e WHERE e.org = @org), 0) + 1, ?, ?, ?
+RETURNING generation
+
+-- name: delete_generation
+DELETE FROM embedding WHERE org = @org AND generation = ?
+
+-- name: make_current
+UPDATE embedding SET state = 'current' WHERE org = @org AND generation = ?
+
+-- name: count_missing
+SELECT count(*) FROM passage p WHERE p.org = @org AND NOT EXISTS (
+    SELECT 1 FROM passage_vector v
+    WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
+)
+
+-- name: missing_passages
+SELECT (p.memory << 12) + p.place FROM passage p
+WHERE p.org = @org AND (p.memory, p.place) > (?1::bigint >> 12, (?1::bigint & 4095)::integer) AND NOT EXISTS (
+    SELECT 1 FROM passage_vector v
+    WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
+) ORDER BY p.memory, p.place LIMIT ?2
+
+-- name: insert_backlog
+INSERT INTO backlog (org, memory) VALUES (@org, ?) ON CONFLICT DO NOTHING
+
+-- name: delete_backlog
+DELETE FROM backlog WHERE org = @org AND memory = ?
+
+-- name: clear_backlog
+DELETE FROM backlog WHERE org = @org
+
+-- name: waiting_memory
+SELECT {columns} FROM backlog b JOIN memory m ON m.org = b.org AND m.seq = b.memory
+WHERE b.org = @org AND b.memory = ?
+
+-- name: backlog
+SELECT {columns}, m.seq FROM backlog b JOIN memory m ON m.org = b.org AND m.seq = b.memory
+WHERE b.org = @org ORDER BY b.memory LIMIT ?
+
+-- name: count_backlog
+SELECT count(*) FROM backlog WHERE org = @org
+
+-- name: count_some
+SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?) counted
+
+-- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
+-- name: traces
+SELECT m.seq, m.at, m.id,
+    CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, coalesce(u.count, 0),
+    p.start, p.stop, p.flags, p.codes, NULL::bytea
+FROM {memories} JOIN passage p ON p.org = m.org AND p.memory = m.seq
+    LEFT JOIN usage u ON u.org = m.org AND u.seq = m.seq
+WHERE {where} ORDER BY m.at, m.id, p.place
+
+-- name: traces_with_vectors
+SELECT m.seq, m.at, m.id,
+    CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, coalesce(u.count, 0),
+    p.start, p.stop, p.flags, p.codes, v.vector
+FROM {memories} JOIN passage p ON p.org = m.org AND p.memory = m.seq
+    LEFT JOIN passage_vector v
+        ON v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
+    LEFT JOIN usage u ON u.org = m.org AND u.seq = m.seq
+WHERE {where} ORDER BY m.at, m.id, p.place
+
+-- For each of many places, those before and after it in its session or document: one question for all.
+-- name: beside
+SELECT t.origin, b.seq FROM unnest(
+    ?1::bigint[], ?2::text[], ?3::text[], ?4::text[], ?5::text[], ?6::bigint[], ?7::text[]
+) t(origin, project, "user", agent, thread, at, id) CROSS JOIN LATERAL (
+    (SELECT m.seq, m.at, m.id FROM memory m
+        WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
+            AND (m.at, m.id) < (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at DESC, m.id DESC LIMIT {reach})
+    UNION ALL
+    (SELECT m.seq, m.at, m.id FROM memory m
+        WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
+            AND (m.at, m.id) >= (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at, m.id LIMIT {reach} + 1)
+) b ORDER BY t.origin, b.at, b.id
+
+-- name: seqs_between
+SELECT m.seq FROM memory m
+WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: newest_seq
+SELECT coalesce(max(seq), 0) FROM memory WHERE org = @org
+
+-- name: linked
+SELECT m.seq, o.seq, r.kind, r.strength
+FROM json_array_elements_text(?::json) j(value) JOIN memory o ON o.org = @org AND o.seq = j.value::bigint
+    JOIN relation r ON r.org = o.org AND r.{near} = o.id JOIN memory m ON m.org = r.org AND m.id = r.{far}
+WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT ?
+
+-- What SQLite's triggers do.
+-- name: words_come
+INSERT INTO word (org, term, docs)
+SELECT @org, substr(w.lexeme, {sign} + 1), count(*) FROM memory m, unnest(m.words) w
+WHERE m.org = @org AND m.seq = ANY (?::bigint[]) GROUP BY 2
+ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
+
+-- name: count_words
+UPDATE tenant SET
+    memories = memories + ?2::bigint * (
+        SELECT count(*) FROM memory m WHERE m.org = @org AND m.seq = ANY (?1::bigint[])
+    ),
+    words = words + ?2::bigint * (
+        SELECT coalesce(sum(m.length), 0) FROM memory m WHERE m.org = @org AND m.seq = ANY (?1::bigint[])
+    )
+WHERE org = @org
+
+-- name: words_go
+UPDATE word SET docs = word.docs - gone.docs FROM (
+    SELECT substr(w.lexeme, {sign} + 1) AS term, count(*) AS docs FROM memory m, unnest(m.words) w
+    WHERE m.org = @org AND m.seq = ANY (?::bigint[]) GROUP BY 1
+) gone WHERE word.org = @org AND word.term = gone.term
+
+-- name: words_gone
+DELETE FROM word USING (
+    SELECT DISTINCT substr(w.lexeme, {sign} + 1) AS term FROM memory m, unnest(m.words) w
+    WHERE m.org = @org AND m.seq = ANY (?::bigint[])
+) gone WHERE word.org = @org AND word.term = gone.term AND word.docs <= 0
+
+-- name: word_counts
+SELECT w.term, w.docs FROM word w WHERE w.org = @org AND w.term = ANY (?::text[])
+
+-- name: tenant_counts
+SELECT memories, words FROM tenant WHERE org = @org
+
+-- name: words_between
+SELECT term FROM word WHERE org = @org AND term >= ? AND term < ? AND length(term) BETWEEN ? AND ? ORDER BY term
+
+-- name: search
+SELECT m.seq, {score} AS score
+FROM matching(?::tsquery) k(seq) JOIN memory m ON m.org = @org AND m.seq = k.seq
+WHERE {where} ORDER BY score DESC, m.at DESC, m.id LIMIT ?
+
+-- name: nearest
+SELECT v.memory, min(v.code <~> ?::varbit) AS distance
+FROM passage_vector v JOIN memory m ON m.org = v.org AND m.seq = v.memory
+WHERE v.org = @org AND v.generation = {generation} AND {where} GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+
+-- name: new_tenant
+INSERT INTO tenant (org) VALUES (@org) ON CONFLICT (org) DO NOTHING
+
+-- name: hold_tenant
+SELECT 1 FROM tenant WHERE org = @org FOR UPDATE

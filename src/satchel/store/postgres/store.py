@@ -1,0 +1,160 @@
+"""The shared store: one PostgreSQL database for many tenants, each apart from the others."""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from satchel.errors import StoreError
+from satchel.memory import Scope
+from satchel.store.contract import Check, Filter, Match, Trace
+from satchel.store.postgres import lexical, upkeep
+from satchel.store.postgres.address import Address, parse_address
+from satchel.store.postgres.beside import beside
+from satchel.store.postgres.connection import LOCK_SECONDS, PostgresConnection
+from satchel.store.postgres.connections import Connections
+from satchel.store.postgres.migrations import access_of
+from satchel.store.postgres.vectors import bits
+from satchel.store.sql import writing
+from satchel.store.sql.ledgers import SqlLedgers
+from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
+from satchel.store.sql.uses import Uses
+from satchel.store.sql.where import filter_sql
+
+__all__ = ["PostgresStore"]
+
+
+class PostgresStore(SqlStore[PostgresConnection]):
+    """Fulfils the `Store` contract for one tenant; `within` gives the others, on the same connections."""
+
+    dialect = PostgresConnection.dialect
+
+    def __init__(self, location: str, *, create: bool = True) -> None:
+        address = parse_address(location)
+        connections = Connections(address, access_of(address, create=create))
+        self._join(address, connections, {}, Scope().org)
+
+    def _join(
+        self, address: Address, connections: Connections, tenants: "dict[str, PostgresStore]", org: str
+    ) -> None:
+        self.location = address.shown
+        self.org = org
+        self._address = address
+        self._connections = connections
+        self._tenants = tenants
+        self._lock = threading.Lock()
+        self._uses = Uses()
+        self.ledgers = SqlLedgers(self._read, self._written, self._hold)
+        tenants[org] = self
+
+    def within(self, org: str) -> Self:
+        if org == self.org:
+            return self
+        with self._lock:
+            found = self._tenants.get(org)
+            if found is None:
+                found = type(self).__new__(type(self))
+                found._join(self._address, self._connections, self._tenants, org)
+                found._lock = self._lock
+        return found  # type: ignore[return-value]
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._connections.transaction():
+            yield
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connections.current is not None
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+        with self._read(where.scope.org) as db:
+            return lexical.matches(db, where, terms, limit=limit)
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        with self._read(where.scope.org) as db:
+            current = db.vectors.generation()
+            # Another process may have changed the embedder since the question was embedded.
+            if current is None or not current.dimensions or len(code) != current.code_bytes:
+                return []
+            condition, values = filter_sql(db.dialect, where)
+            sql = db.statement("nearest", where=condition, **current.parts)
+            rows = db.execute(sql, (bits(code), *values, limit))
+            return [Match(key, -float(distance)) for key, distance in rows]
+
+    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+        with self._read(where.scope.org) as db:
+            return beside(db, traces, where, reach=reach)
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        with self._read(self.org) as db:
+            return lexical.frequencies(db, terms)
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        with self._read(self.org) as db:
+            return lexical.words_like(db, word, start=start)
+
+    def purge(self, where: Filter) -> int:
+        with self._write(where.scope.org) as db:
+            return writing.purge(db, where)
+
+    def backup(self, target: Path) -> int:
+        raise StoreError(
+            "a store on a server is backed up there, by pg_dump or your provider; `satchel migrate` copies it to a "
+            "file"
+        )
+
+    def checks(self) -> list[Check]:
+        with self._read(self.org) as db:
+            return upkeep.checks(db, self._address)
+
+    def repair(self) -> list[str]:
+        with self._write(self.org) as db:
+            return upkeep.repair(db)
+
+    def close(self) -> None:
+        self._refuse_inside_transaction("close the store")
+        try:
+            for tenant in list(self._tenants.values()):
+                tenant._write_uses(patience=CLOSING_SECONDS)
+        finally:
+            self._connections.close()
+
+    def _read(self, org: str) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._connections.reading(org)
+
+    _snapshot = _read
+
+    @contextlib.contextmanager
+    def _write(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
+        """Waiting uses go along with any write: they cost no transaction of their own."""
+        tenant = self.within(org)
+        with tenant._uses_taken() as uses, self._connections.writing(org, patience=patience) as db:
+            yield db
+            if uses:
+                db.bind(org)
+                writing.use(db, uses)
+
+    @contextlib.contextmanager
+    def _written(self, org: str) -> Iterator[PostgresConnection]:
+        """For writes of one statement: inside a transaction it needs no savepoint of its own."""
+        if not self.in_transaction:
+            with self._write(org) as db:
+                yield db
+            return
+        with self._hold(org) as db:
+            yield db
+
+    @contextlib.contextmanager
+    def _hold(self, org: str) -> Iterator[PostgresConnection]:
+        with self._read(org) as db:
+            if self.in_transaction:
+                db.hold()
+            yield db
+
+    def _write_uses(self, *, patience: float) -> None:
+        if not self._uses or self.in_transaction:
+            return
+        with contextlib.suppress(StoreError), self._write(self.org, patience=patience):
+            pass

@@ -1,0 +1,72 @@
+"""The words of a memory as the index keeps them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2s
+
+from satchel.memory import Memory
+from satchel.store.sql.rows import json_names
+from satchel.terms import terms
+
+__all__ = ["SIGN", "index_entry", "query_text", "sign", "tag_keys"]
+
+# Characters of a tenant's sign, which stands before each of its terms.
+SIGN = 6
+# Title over tags over text, as SQLite's index weighs them.
+TITLE, TAGS, TEXT = 4, 2, 1
+# PostgreSQL keeps no more positions of a term, no longer terms, and no longer lists of them.
+MOST_POSITIONS = 255
+LONGEST_TERM = 500
+MOST_BYTES = 900_000
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+@lru_cache(maxsize=4096)
+def sign(org: str) -> str:
+    """Tells the terms of one tenant from those of others, so that their lists in the index are apart."""
+    return blake2s(org.encode(), digest_size=SIGN // 2).hexdigest()
+
+
+def tag_keys(memory: Memory) -> list[str]:
+    """As SQLite compares tags: without regard to the case of ASCII letters."""
+    return [tag.translate(_LOWER) for tag in memory.tags]
+
+
+def index_entry(memory: Memory) -> tuple[str, int]:
+    """The text of a tsvector, and how many words there are in all."""
+    weights: Counter[str] = Counter()
+    length = 0
+    tags = json_names(memory.tags) if memory.tags else ""
+    for text, weight in ((memory.title or "", TITLE), (tags, TAGS), (memory.text, TEXT)):
+        found = terms(text)
+        length += len(found)
+        for term in found:
+            weights[term] += weight
+    return " ".join(_lexemes(sign(memory.scope.org), weights.items())), length
+
+
+def _lexemes(before: str, weights: Iterable[tuple[str, int]]) -> Iterable[str]:
+    size = 0
+    for term, weight in weights:
+        count = min(weight, MOST_POSITIONS)
+        size += len(term.encode()) + SIGN + 4 + 2 * count
+        if size > MOST_BYTES:
+            return
+        if len(term.encode()) <= LONGEST_TERM:
+            yield f"{quoted(before, term)}:{_POSITIONS[count]}"
+
+
+def quoted(before: str, term: str) -> str:
+    """A term of the index, in quotes: letters and digits of any script need no more."""
+    return f"'{before}{term}'"
+
+
+def query_text(org: str, words: Iterable[str]) -> str:
+    """All of these terms, as a tsquery."""
+    before = sign(org)
+    return " & ".join(quoted(before, word) for word in words if len(word.encode()) <= LONGEST_TERM)
+
+
+_POSITIONS = ["", *(",".join(map(str, range(1, count + 1))) for count in range(1, MOST_POSITIONS + 1))]
