@@ -1,16 +1,19 @@
 """How much of the evidence for a question stands in its context, next to plain FTS5 in the same run.
 
-python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl]
+python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl] [--db postgresql://…]
+
+With --db the same is also asked of a store on that server, in an org made for the run and erased after it.
 """
 
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -20,6 +23,7 @@ from bench.floors import PACKINGS, Floor
 from bench.table import print_table
 
 OURS = "satchel"
+ON_SERVER = "satchel on the server"
 # The same candidates and the same counting, taken by rank without those that do not fit.
 SKIPPING = "satchel, skip by rank"
 WHOLE = ", whole turns only"
@@ -42,6 +46,8 @@ class Run(NamedTuple):
     scores: list[Score]
     milliseconds: list[float]
     overrun: int
+    identical: int = 0
+    """How many contexts of the server were the same to the last byte."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--embedder", metavar="NAME", help="for satchel.open; its default if not given")
     parser.add_argument("--dump", type=Path, metavar="OUT", help="write every context as a JSON line")
     parser.add_argument("--limit-questions", type=int, metavar="N", help="only the first N of a conversation")
+    parser.add_argument("--db", metavar="URL", help="also ask a store on a PostgreSQL server")
     options = parser.parse_args(arguments)
     overrun = 0
     with contextlib.ExitStack() as stack:
@@ -65,21 +72,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         for path, conversations in files.items():
             asked = [each._replace(questions=each.questions[: options.limit_questions]) for each in conversations]
-            run = measure(asked, options.budgets, embedder=options.embedder, dump=dump)
+            run = measure(asked, options.budgets, embedder=options.embedder, dump=dump, url=options.db)
             report(path.stem, asked, run, options.budgets)
             overrun = max(overrun, run.overrun)
     return 1 if overrun > 0 else 0
 
 
 def measure(
-    conversations: Sequence[Conversation], budgets: Sequence[int], *, embedder: str | None, dump: TextIO | None
+    conversations: Sequence[Conversation],
+    budgets: Sequence[int],
+    *,
+    embedder: str | None,
+    dump: TextIO | None,
+    url: str | None = None,
 ) -> Run:
     """Every conversation in a scope of its own in one store, and every question at every budget."""
     run = Run([], [], 0)
     given: dict[str, Any] = {"embedder": embedder} if embedder else {}
-    with tempfile.TemporaryDirectory() as folder, satchel.open(Path(folder, "recall.db"), **given) as bag:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        satchel.open(Path(folder, "recall.db"), **given) as bag,
+        _on_server(url, given) as served,
+    ):
         for conversation in conversations:
-            bag.scoped(project=conversation.id).add_many(drafts(conversation))
+            for each in (bag, served):
+                if each is not None:
+                    each.scoped(project=conversation.id).add_many(drafts(conversation))
         for place, conversation in enumerate(conversations):
             half = "first half" if 2 * place < len(conversations) else "second half"
             view = bag.scoped(project=conversation.id)
@@ -100,6 +118,14 @@ def measure(
                         OURS: evidence_recall(evidence, block.text),
                         SKIPPING: evidence_recall(evidence, skipping.text),
                     }
+                    if served is not None:
+                        there = served.scoped(project=conversation.id)
+                        other = there.context(question.text, token_budget=budget)
+                        # What was used before counts, so both are used alike.
+                        there.context(question.text, token_budget=budget, policy="tier")
+                        reached[ON_SERVER] = evidence_recall(evidence, other.text)
+                        over = max(run.overrun, count(other.text) - budget)
+                        run = run._replace(identical=run.identical + (other.text == block.text), overrun=over)
                     for name, pack in PACKINGS.items():
                         taken = pack(found, budget)
                         text = "".join(floor.lines[index] for index in taken)
@@ -121,6 +147,19 @@ def measure(
                         dump.write(json.dumps(line, ensure_ascii=False) + "\n")
             floor.close()
     return run
+
+
+@contextlib.contextmanager
+def _on_server(url: str | None, given: dict[str, Any]) -> Iterator[satchel.Satchel | None]:
+    if url is None:
+        yield None
+        return
+    with satchel.open(url, **given) as bag:
+        view = bag.scoped(org=f"bench-recall-{os.getpid()}-{time.time_ns()}")
+        try:
+            yield view
+        finally:
+            view.erase() if hasattr(view, "erase") else None
 
 
 def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: Sequence[int]) -> None:
@@ -151,6 +190,8 @@ def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: 
     print_table(f"{name}: {OURS} by category", rows)
     p50, p95 = statistics.median(run.milliseconds), _percentile(run.milliseconds, 95)
     print(f"  a context call: p50 {p50:.1f} ms, p95 {p95:.1f} ms; tokens over a budget: {run.overrun}")
+    if any(score.system == ON_SERVER for score in run.scores):
+        print(f"  identical on the server: {run.identical:,} of {len(run.milliseconds):,} contexts")
 
 
 def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> list[str]:

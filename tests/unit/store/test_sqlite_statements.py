@@ -37,7 +37,7 @@ def filled(name: str, where: str = WHERE) -> str:
         "column": "kind",
         "codes": "code_1",
         "vectors": "vector_1",
-        "memories": DIALECT.keys_listed if name == "memories_by_seq" else "memory m",
+        "memories": "memory m",
         "values": "(" + ", ".join("?" * (1 + len(connect(":memory:").columns()))) + ")",
         "near": "source",
         "far": "target",

@@ -37,6 +37,8 @@ LOCK_SECONDS = 60
 # PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
 _SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 _SPELT = re.compile("\ufdd0[01]")
+_PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
+_SNAPSHOT = sql.SQL("ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
 _THREAD = (
     "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
@@ -110,9 +112,7 @@ class PostgresConnection:
 
     dialect = Dialect(
         unindexed="",
-        ids_listed="SELECT value FROM json_array_elements_text(?::json)",
-        keys_listed="json_array_elements_text(?::json) j(value) "
-        "JOIN memory m ON m.org = @org AND m.seq = j.value::bigint",
+        listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text(?::json)))",
         tagged='lower(? COLLATE "C") = ANY ({alias}.tag_keys)',
     )
 
@@ -136,25 +136,27 @@ class PostgresConnection:
         """Whether the transaction can only be undone."""
         return self.raw.info.transaction_status in (TransactionStatus.INERROR, TransactionStatus.UNKNOWN)
 
-    def begin(self, *, lock_seconds: float = LOCK_SECONDS) -> None:
-        """Begin a transaction that sees no tenant yet. All settings end with it, as a pool of servers wants it."""
+    def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
+        """Begin a transaction for one tenant, or for none yet. All settings end with it, as a pooler wants it."""
         schema, role, extensions = self._access
         path = sql.SQL(", ").join(
             sql.Identifier(name) for name in dict.fromkeys((schema, extensions, "pg_catalog"))
         )
         words = sql.SQL(
-            "BEGIN; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off"
-        ).format(path=path, lock=max(1, round(1000 * lock_seconds)))
+            "BEGIN {how}; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off"
+        ).format(how=_SNAPSHOT if snapshot else _PLAIN, path=path, lock=max(1, round(1000 * lock_seconds)))
         if role is not None:
             words += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
+        if org is not None:
+            words += sql.SQL("; ") + _binding(org)
         self.raw.execute(words)
-        self.org = None
+        self.org = org
         self._held.clear()
 
     def bind(self, org: str) -> None:
         """From here on the transaction sees this tenant, and no other."""
         if org != self.org:
-            self.raw.execute(sql.SQL("SET LOCAL satchel.org TO {}").format(org.translate(_SPELLED)))
+            self.raw.execute(_binding(org))
             self.org = org
 
     def hold(self) -> None:
@@ -202,13 +204,17 @@ class PostgresConnection:
         return (*memory_row(memory), tag_keys(memory), *index_entry(memory))
 
     def words_come(self, seqs: Sequence[int]) -> None:
-        self.execute(self.statement("words_come"), (list(seqs),))
+        self.execute(self.statement("count_terms"), (list(seqs), 1))
         self.execute(self.statement("count_words"), (list(seqs), 1))
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        self.execute(self.statement("words_go"), (list(seqs),))
-        self.execute(self.statement("words_gone"), (list(seqs),))
+        self.execute(self.statement("count_terms"), (list(seqs), -1))
+        self.execute(self.statement("drop_terms"), (list(seqs),))
         self.execute(self.statement("count_words"), (list(seqs), -1))
+
+
+def _binding(org: str) -> sql.Composed:
+    return sql.SQL("SET LOCAL satchel.org TO {}").format(org.translate(_SPELLED))
 
 
 @lru_cache(maxsize=2048)

@@ -3,7 +3,8 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import psycopg
 
@@ -39,14 +40,14 @@ class Connections:
         return found
 
     @contextlib.contextmanager
-    def reading(self, org: str) -> Iterator[PostgresConnection]:
+    def reading(self, org: str, *, snapshot: bool = False) -> Iterator[PostgresConnection]:
+        """For one statement, or for several that see the same state."""
         if (outer := self.current) is not None:
             with reading_errors(self._address.shown):
                 outer.bind(org)
                 yield outer
             return
-        with self._begun(LOCK_SECONDS) as db:
-            db.bind(org)
+        with self._begun(org, snapshot=snapshot) as db:
             yield db
 
     @contextlib.contextmanager
@@ -54,8 +55,7 @@ class Connections:
         """Committed whole or rolled back; inside another one it is a part that can fail alone."""
         outer = self.current
         if outer is None:
-            with self._begun(patience) as db, self._entered(db):
-                db.bind(org)
+            with self._begun(org, lock_seconds=patience) as db, self._entered(db):
                 db.hold()
                 yield db
             return
@@ -91,7 +91,7 @@ class Connections:
                     raise
                 outer.raw.execute("RELEASE part")
             return
-        with self._begun(LOCK_SECONDS) as db, self._entered(db):
+        with self._begun() as db, self._entered(db):
             yield
 
     def close(self) -> None:
@@ -106,8 +106,10 @@ class Connections:
             self._current.connection = None
 
     @contextlib.contextmanager
-    def _begun(self, lock_seconds: float) -> Iterator[PostgresConnection]:
-        db = self._begin(lock_seconds)
+    def _begun(
+        self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS
+    ) -> Iterator[PostgresConnection]:
+        db = self._begin(partial(PostgresConnection.begin, org=org, snapshot=snapshot, lock_seconds=lock_seconds))
         try:
             with reading_errors(self._address.shown):
                 try:
@@ -134,7 +136,7 @@ class Connections:
                 "known: look before you try again"
             ) from error
 
-    def _begin(self, lock_seconds: float) -> PostgresConnection:
+    def _begin(self, begin: Callable[[PostgresConnection], None]) -> PostgresConnection:
         """A connection in a new transaction; one that was lost while nobody used it costs only a new one."""
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -147,7 +149,7 @@ class Connections:
                 continue
             try:
                 with reading_errors(self._address.shown):
-                    db.begin(lock_seconds=lock_seconds)
+                    begin(db)
                 return db
             except StoreUnreachableError:
                 self._pool.discard(db)

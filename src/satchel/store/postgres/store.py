@@ -8,19 +8,17 @@ from typing import Self
 
 from satchel.errors import StoreError
 from satchel.memory import Scope
-from satchel.store.contract import Check, Filter, Match, Trace
-from satchel.store.postgres import lexical, upkeep
+from satchel.store.contract import Check, Filter, Link, Match, Trace
+from satchel.store.postgres import lexical, tracing, upkeep
 from satchel.store.postgres.address import Address, parse_address
 from satchel.store.postgres.beside import beside
 from satchel.store.postgres.connection import LOCK_SECONDS, PostgresConnection
 from satchel.store.postgres.connections import Connections
 from satchel.store.postgres.migrations import access_of
-from satchel.store.postgres.vectors import bits
 from satchel.store.sql import writing
 from satchel.store.sql.ledgers import SqlLedgers
 from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
 from satchel.store.sql.uses import Uses
-from satchel.store.sql.where import filter_sql
 
 __all__ = ["PostgresStore"]
 
@@ -73,15 +71,16 @@ class PostgresStore(SqlStore[PostgresConnection]):
             return lexical.matches(db, where, terms, limit=limit)
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        with self._read(where.scope.org) as db:
-            current = db.vectors.generation()
-            # Another process may have changed the embedder since the question was embedded.
-            if current is None or not current.dimensions or len(code) != current.code_bytes:
-                return []
-            condition, values = filter_sql(db.dialect, where)
-            sql = db.statement("nearest", where=condition, **current.parts)
-            rows = db.execute(sql, (bits(code), *values, limit))
-            return [Match(key, -float(distance)) for key, distance in rows]
+        with self._snapshot(where.scope.org) as db:
+            return tracing.nearest(db, where, code, limit=limit)
+
+    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        with self._snapshot(where.scope.org) as db:
+            return tracing.traces(db, where, keys)
+
+    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+        with self._snapshot(where.scope.org) as db:
+            return tracing.links(db, keys, where, limit=limit)
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
         with self._read(where.scope.org) as db:
@@ -124,7 +123,8 @@ class PostgresStore(SqlStore[PostgresConnection]):
     def _read(self, org: str) -> contextlib.AbstractContextManager[PostgresConnection]:
         return self._connections.reading(org)
 
-    _snapshot = _read
+    def _snapshot(self, org: str) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._connections.reading(org, snapshot=True)
 
     @contextlib.contextmanager
     def _write(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:

@@ -17,9 +17,8 @@ class Dialect(NamedTuple):
 
     unindexed: str
     """With this alias a filter is only tested, and never chosen as the way in instead of the id."""
-    ids_listed: str
-    keys_listed: str
-    """The rows of `memory m` whose numbers a JSON array has."""
+    listed: str
+    """A condition on {alias} that its id is in a JSON array."""
     tagged: str
     """A condition on {alias} that one tag is there."""
 

@@ -16,6 +16,7 @@ __all__ = ["beside", "between", "count", "links", "memories", "traces"]
 
 # Where the columns of the passage begin.
 _PASSAGE = 12
+_AMONG_KEYS = "json_each(?) j CROSS JOIN memory m ON m.seq = j.value"
 
 
 def count(db: Database, where: Filter, most: int) -> int:
@@ -26,7 +27,7 @@ def count(db: Database, where: Filter, most: int) -> int:
 def traces(db: Database, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
     condition, values = filter_sql(db.dialect, where, indexed=keys is None)
     current = db.vectors.generation()
-    memories = "memory m" if keys is None else db.dialect.keys_listed
+    memories = "memory m" if keys is None else _AMONG_KEYS
     if current is None or not current.dimensions:
         sql = db.statement("traces", memories=memories, where=condition)
     else:
@@ -50,7 +51,7 @@ def _traced(rows: Iterable[Any]) -> Iterator[Trace]:
 
 
 def memories(db: Database, keys: Sequence[int]) -> dict[int, Memory]:
-    sql = db.statement("memories_by_seq", memories=db.dialect.keys_listed)
+    sql = db.statement("memories_by_seq")
     found = {row[-1]: memory_from_row(row) for row in db.execute(sql, (_json(keys),))}
     return {key: found[key] for key in keys if key in found}
 

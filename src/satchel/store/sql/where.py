@@ -48,7 +48,7 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
             values.extend(choices)
     if where.ids:
         # One value however many there are: the number of variables is limited.
-        conditions.append(f"{alias}.id IN ({dialect.ids_listed})")
+        conditions.append(dialect.listed.format(alias=alias))
         values.append(msgspec.json.encode(where.ids).decode())
     # As the partial indexes say it.
     if where.pinned:

@@ -73,8 +73,7 @@ class SqliteConnection(apsw.Connection):
 
     dialect = Dialect(
         unindexed="+",
-        ids_listed="SELECT value FROM json_each(?)",
-        keys_listed="json_each(?) j CROSS JOIN memory m ON m.seq = j.value",
+        listed="{alias}.id IN (SELECT value FROM json_each(?))",
         tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)",
     )
 

@@ -1,5 +1,8 @@
 -- Named statements, as SQLite's. {columns} are the columns a memory is read from, {where} is a filter on m.
 -- @org is the tenant of the transaction.
+-- Nothing that grows with a tenant is joined: where nobody has analysed the tables yet, PostgreSQL takes every
+-- tenant for a row or two, and compares each of its rows with each. Keys go along in arrays instead, and what a
+-- filter asks of another table is asked by a subquery for one value, which is not made a join.
 
 -- name: insert_memories
 INSERT INTO memory (seq, {names}) VALUES {values}
@@ -54,7 +57,8 @@ SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 SELECT {columns} FROM memory m WHERE m.org = @org AND m.seq = ?
 
 -- name: memories_by_seq
-SELECT {columns}, m.seq FROM {memories}
+SELECT {columns}, m.seq FROM memory m
+WHERE m.org = @org AND m.seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
 
 -- name: upsert_relation
 INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
@@ -67,9 +71,10 @@ WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
 
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
-FROM relation r JOIN memory m ON m.org = r.org AND m.id = r.source
-WHERE r.org = @org AND {where} AND (r.source, r.target, r.kind) > (?, ?, ?)
-    AND EXISTS (SELECT 1 FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+FROM relation r
+WHERE r.org = @org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
+    AND (r.source, r.target, r.kind) > (?, ?, ?)
+    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
 ORDER BY r.source, r.target, r.kind LIMIT ?
 
 -- name: history_of
@@ -102,7 +107,8 @@ FROM memory m WHERE {where}
 SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
 
 -- name: count_relations
-SELECT count(*) FROM relation r JOIN memory m ON m.org = r.org AND m.id = r.source WHERE {where}
+SELECT count(*) FROM relation r
+WHERE r.org = @org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
 
 -- name: memory_seq
 SELECT seq FROM memory WHERE org = @org AND id = ?
@@ -158,17 +164,17 @@ DELETE FROM embedding WHERE org = @org AND generation = ?
 UPDATE embedding SET state = 'current' WHERE org = @org AND generation = ?
 
 -- name: count_missing
-SELECT count(*) FROM passage p WHERE p.org = @org AND NOT EXISTS (
-    SELECT 1 FROM passage_vector v
+SELECT count(*) FROM passage p WHERE p.org = @org AND (
+    SELECT true FROM passage_vector v
     WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
-)
+) IS NULL
 
 -- name: missing_passages
 SELECT (p.memory << 12) + p.place FROM passage p
-WHERE p.org = @org AND (p.memory, p.place) > (?1::bigint >> 12, (?1::bigint & 4095)::integer) AND NOT EXISTS (
-    SELECT 1 FROM passage_vector v
+WHERE p.org = @org AND (p.memory, p.place) > (?1::bigint >> 12, (?1::bigint & 4095)::integer) AND (
+    SELECT true FROM passage_vector v
     WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
-) ORDER BY p.memory, p.place LIMIT ?2
+) IS NULL ORDER BY p.memory, p.place LIMIT ?2
 
 -- name: insert_backlog
 INSERT INTO backlog (org, memory) VALUES (@org, ?) ON CONFLICT DO NOTHING
@@ -180,12 +186,13 @@ DELETE FROM backlog WHERE org = @org AND memory = ?
 DELETE FROM backlog WHERE org = @org
 
 -- name: waiting_memory
-SELECT {columns} FROM backlog b JOIN memory m ON m.org = b.org AND m.seq = b.memory
-WHERE b.org = @org AND b.memory = ?
+SELECT {columns} FROM memory m
+WHERE m.org = @org AND m.seq = ?1 AND (SELECT true FROM backlog b WHERE b.org = @org AND b.memory = ?1)
 
 -- name: backlog
-SELECT {columns}, m.seq FROM backlog b JOIN memory m ON m.org = b.org AND m.seq = b.memory
-WHERE b.org = @org ORDER BY b.memory LIMIT ?
+SELECT {columns}, m.seq FROM memory m WHERE m.org = @org AND m.seq = ANY (
+    ARRAY(SELECT b.memory FROM backlog b WHERE b.org = @org ORDER BY b.memory LIMIT ?)
+) ORDER BY m.seq
 
 -- name: count_backlog
 SELECT count(*) FROM backlog WHERE org = @org
@@ -194,25 +201,22 @@ SELECT count(*) FROM backlog WHERE org = @org
 SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?) counted
 
 -- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
--- name: traces
+-- name: traced_memories
 SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
-    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, coalesce(u.count, 0),
-    p.start, p.stop, p.flags, p.codes, NULL::bytea
-FROM {memories} JOIN passage p ON p.org = m.org AND p.memory = m.seq
-    LEFT JOIN usage u ON u.org = m.org AND u.seq = m.seq
-WHERE {where} ORDER BY m.at, m.id, p.place
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens
+FROM memory m WHERE {where} ORDER BY m.at, m.id
 
--- name: traces_with_vectors
-SELECT m.seq, m.at, m.id,
-    CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
-    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, coalesce(u.count, 0),
-    p.start, p.stop, p.flags, p.codes, v.vector
-FROM {memories} JOIN passage p ON p.org = m.org AND p.memory = m.seq
-    LEFT JOIN passage_vector v
-        ON v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
-    LEFT JOIN usage u ON u.org = m.org AND u.seq = m.seq
-WHERE {where} ORDER BY m.at, m.id, p.place
+-- name: traced_uses
+SELECT seq, count FROM usage WHERE org = @org AND seq = ANY (?::bigint[])
+
+-- name: traced_passages
+SELECT memory, start, stop, flags, codes FROM passage
+WHERE org = @org AND memory = ANY (?::bigint[]) ORDER BY memory, place
+
+-- name: traced_vectors
+SELECT memory, place, vector FROM passage_vector
+WHERE org = @org AND memory = ANY (?::bigint[]) AND generation = {generation}
 
 -- For each of many places, those before and after it in its session or document: one question for all.
 -- name: beside
@@ -235,17 +239,20 @@ WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
 -- name: newest_seq
 SELECT coalesce(max(seq), 0) FROM memory WHERE org = @org
 
--- name: linked
-SELECT m.seq, o.seq, r.kind, r.strength
-FROM json_array_elements_text(?::json) j(value) JOIN memory o ON o.org = @org AND o.seq = j.value::bigint
-    JOIN relation r ON r.org = o.org AND r.{near} = o.id JOIN memory m ON m.org = r.org AND m.id = r.{far}
-WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT ?
+-- name: ids_of_seqs
+SELECT seq, id FROM memory WHERE org = @org AND seq = ANY (?::bigint[])
+
+-- name: relations_at
+SELECT {near}, {far}, kind, strength FROM relation WHERE org = @org AND {near} = ANY (?::text[])
+
+-- name: seqs_of_ids
+SELECT m.id, m.seq FROM memory m WHERE m.org = @org AND m.id = ANY (?::text[]) AND {where}
 
 -- What SQLite's triggers do.
--- name: words_come
+-- name: count_terms
 INSERT INTO word (org, term, docs)
-SELECT @org, substr(w.lexeme, {sign} + 1), count(*) FROM memory m, unnest(m.words) w
-WHERE m.org = @org AND m.seq = ANY (?::bigint[]) GROUP BY 2
+SELECT @org, substr(w.lexeme, {sign} + 1), ?2::bigint * count(*) FROM memory m, unnest(m.words) w
+WHERE m.org = @org AND m.seq = ANY (?1::bigint[]) GROUP BY 2
 ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
 
 -- name: count_words
@@ -258,17 +265,11 @@ UPDATE tenant SET
     )
 WHERE org = @org
 
--- name: words_go
-UPDATE word SET docs = word.docs - gone.docs FROM (
-    SELECT substr(w.lexeme, {sign} + 1) AS term, count(*) AS docs FROM memory m, unnest(m.words) w
-    WHERE m.org = @org AND m.seq = ANY (?::bigint[]) GROUP BY 1
-) gone WHERE word.org = @org AND word.term = gone.term
-
--- name: words_gone
-DELETE FROM word USING (
-    SELECT DISTINCT substr(w.lexeme, {sign} + 1) AS term FROM memory m, unnest(m.words) w
+-- name: drop_terms
+DELETE FROM word WHERE org = @org AND docs <= 0 AND term = ANY (ARRAY(
+    SELECT DISTINCT substr(w.lexeme, {sign} + 1) FROM memory m, unnest(m.words) w
     WHERE m.org = @org AND m.seq = ANY (?::bigint[])
-) gone WHERE word.org = @org AND word.term = gone.term AND word.docs <= 0
+))
 
 -- name: word_counts
 SELECT w.term, w.docs FROM word w WHERE w.org = @org AND w.term = ANY (?::text[])
@@ -280,14 +281,23 @@ SELECT memories, words FROM tenant WHERE org = @org
 SELECT term FROM word WHERE org = @org AND term >= ? AND term < ? AND length(term) BETWEEN ? AND ? ORDER BY term
 
 -- name: search
-SELECT m.seq, {score} AS score
-FROM matching(?::tsquery) k(seq) JOIN memory m ON m.org = @org AND m.seq = k.seq
-WHERE {where} ORDER BY score DESC, m.at DESC, m.id LIMIT ?
+SELECT m.seq, {score} AS score FROM memory m
+WHERE m.org = @org AND m.seq = ANY (ARRAY(SELECT matching(?::tsquery))) AND {where}
+ORDER BY score DESC, m.at DESC, m.id LIMIT ?
 
 -- name: nearest
-SELECT v.memory, min(v.code <~> ?::varbit) AS distance
-FROM passage_vector v JOIN memory m ON m.org = v.org AND m.seq = v.memory
-WHERE v.org = @org AND v.generation = {generation} AND {where} GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+SELECT v.memory, min(v.code <~> ?::varbit) AS distance, count(*) FROM passage_vector v
+WHERE v.org = @org AND v.generation = {generation} GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+
+-- name: nearest_among
+SELECT v.memory, min(v.code <~> ?::varbit) AS distance FROM passage_vector v
+WHERE v.org = @org AND v.generation = {generation} AND v.memory = ANY (?::bigint[]) GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+
+-- name: matching_seqs
+SELECT m.seq FROM memory m WHERE {where}
+
+-- name: seqs_among
+SELECT m.seq FROM memory m WHERE m.org = @org AND m.seq = ANY (?::bigint[]) AND {where}
 
 -- name: new_tenant
 INSERT INTO tenant (org) VALUES (@org) ON CONFLICT (org) DO NOTHING

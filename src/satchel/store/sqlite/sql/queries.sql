@@ -66,7 +66,7 @@ WHERE memory_fts MATCH ? AND {where} ORDER BY score, m.at DESC, m.id LIMIT ?
 SELECT {columns} FROM memory m WHERE m.seq = ?
 
 -- name: memories_by_seq
-SELECT {columns}, m.seq FROM {memories}
+SELECT {columns}, m.seq FROM json_each(?) j CROSS JOIN memory m ON m.seq = j.value
 
 -- name: upsert_relation
 INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
