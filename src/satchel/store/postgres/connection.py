@@ -143,7 +143,8 @@ class PostgresConnection:
             sql.Identifier(name) for name in dict.fromkeys((schema, extensions, "pg_catalog"))
         )
         words = sql.SQL(
-            "BEGIN {how}; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off"
+            "BEGIN {how}; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off; "
+            "SET LOCAL enable_seqscan TO off"
         ).format(how=_SNAPSHOT if snapshot else _PLAIN, path=path, lock=max(1, round(1000 * lock_seconds)))
         if role is not None:
             words += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
@@ -188,6 +189,10 @@ class PostgresConnection:
         rows = [[self.org, *row] if with_org else list(row) for row in sequenceofbindings]
         if rows:
             psycopg.RawCursor(self.raw).executemany(text, rows)
+
+    def literal(self, text: str) -> str:
+        """A text as it is written in SQL."""
+        return sql.Literal(text.translate(_SPELLED)).as_string(self.raw)
 
     def changes(self) -> int:
         return 0 if self._cursor is None else self._cursor.rowcount

@@ -1,18 +1,24 @@
 """What ranking reads, a table at a time: what belongs together is put together here."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.store.postgres import hnsw
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.postgres.vectors import bits
+from satchel.store.sql.vectors import Generation
 from satchel.store.sql.where import filter_sql, narrows
 
 __all__ = ["links", "nearest", "traces"]
 
 # How many more memories are looked for than are needed, since a filter may leave some out.
 SPARE = 40
+WIDER = 8
+# About how many passages a memory has at most, where they are many.
+PASSAGES = 10
 
 
 def traces(db: PostgresConnection, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
@@ -64,20 +70,45 @@ def links(db: PostgresConnection, keys: Sequence[int], where: Filter, *, limit: 
 
 
 def nearest(db: PostgresConnection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-    """Exact: by the signs of all passages that a filter leaves."""
+    """Exact, by the signs of all passages that a filter leaves, but for a large tenant that has an index."""
     current = db.vectors.generation()
     # Another process may have changed the embedder since the question was embedded.
     if current is None or not current.dimensions or len(code) != current.code_bytes:
         return []
     condition, values = filter_sql(db.dialect, where)
     if not narrows(where):
-        sql = db.statement("nearest", **current.parts)
-        rows = db.execute(sql, (bits(code), limit + SPARE)).fetchall()
+        # Some of what is near may no longer hold.
+        wide = limit + SPARE
+        found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
         sql = db.statement("seqs_among", where=condition)
-        passing = {row[0] for row in db.execute(sql, ([row[0] for row in rows], *values))}
-        left = [row for row in rows if row[0] in passing]
-        if len(left) >= limit or len(rows) < limit + SPARE:
-            return [Match(row[0], -float(row[1])) for row in left[:limit]]
+        passing = {row[0] for row in db.execute(sql, ([match.key for match in found], *values))}
+        left = [match for match in found if match.key in passing]
+        if len(left) >= limit or len(found) < wide:
+            return left[:limit]
     seqs = [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
-    rows = db.execute(db.statement("nearest_among", **current.parts), (bits(code), seqs, limit)).fetchall()
-    return [Match(key, -float(distance)) for key, distance in rows]
+    sql = db.statement("nearest_among", **current.parts)
+    return _by_memory(lambda most: db.execute(sql, (bits(code), seqs, most)).fetchall(), limit)
+
+
+def _by_memory(ask: Callable[[int], list[Any]], limit: int) -> list[Match]:
+    """The nearest passage of each memory; several may belong to one, and then more are asked for."""
+    wide = limit + SPARE
+    while True:
+        rows = ask(wide)
+        nearest: dict[int, float] = {}
+        for key, distance in rows:
+            nearest.setdefault(key, float(distance))
+        if len(nearest) >= limit or len(rows) < wide:
+            found = sorted(nearest.items(), key=lambda item: (item[1], item[0]))
+            return [Match(key, -distance) for key, distance in found[:limit]]
+        wide *= WIDER
+
+
+def _of_all(db: PostgresConnection, org: str, current: Generation, code: str, limit: int) -> list[Any]:
+    memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+    if memories < hnsw.LARGE // PASSAGES or not hnsw.ready(db, org, current):
+        return db.execute(db.statement("nearest", **current.parts), (code, limit)).fetchall()
+    db.execute(db.statement("search_wider"))
+    size = str(8 * current.code_bytes)
+    sql = db.statement("nearest_by_index", bits=size, tenant=db.literal(org), **current.parts)
+    return db.execute(sql, (code, limit)).fetchall()

@@ -286,12 +286,23 @@ WHERE m.org = @org AND m.seq = ANY (ARRAY(SELECT matching(?::tsquery))) AND {whe
 ORDER BY score DESC, m.at DESC, m.id LIMIT ?
 
 -- name: nearest
-SELECT v.memory, min(v.code <~> ?::varbit) AS distance, count(*) FROM passage_vector v
-WHERE v.org = @org AND v.generation = {generation} GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+SELECT v.memory, v.code <~> ?::varbit AS distance FROM passage_vector v
+WHERE v.org = @org AND v.generation = {generation} ORDER BY 2, 1 LIMIT ?
 
 -- name: nearest_among
-SELECT v.memory, min(v.code <~> ?::varbit) AS distance FROM passage_vector v
-WHERE v.org = @org AND v.generation = {generation} AND v.memory = ANY (?::bigint[]) GROUP BY 1 ORDER BY 2, 1 LIMIT ?
+SELECT v.memory, v.code <~> ?::varbit AS distance FROM passage_vector v
+WHERE v.org = @org AND v.generation = {generation} AND v.memory = ANY (?::bigint[]) ORDER BY 2, 1 LIMIT ?
+
+-- name: index_ready
+SELECT coalesce((SELECT i.indisvalid AND i.indisready FROM pg_index i WHERE i.indexrelid = to_regclass(?)), false)
+
+-- The tenant is spelled out, as its index says it.
+-- name: nearest_by_index
+SELECT v.memory, v.code::bit({bits}) <~> ?1::bit({bits}) AS distance FROM passage_vector v
+WHERE v.org = {tenant} AND v.generation = {generation} ORDER BY v.code::bit({bits}) <~> ?1::bit({bits}) LIMIT ?2
+
+-- name: search_wider
+SELECT set_config('hnsw.ef_search', '400', true), set_config('hnsw.iterative_scan', 'strict_order', true)
 
 -- name: matching_seqs
 SELECT m.seq FROM memory m WHERE {where}
@@ -304,3 +315,95 @@ INSERT INTO tenant (org) VALUES (@org) ON CONFLICT (org) DO NOTHING
 
 -- name: hold_tenant
 SELECT 1 FROM tenant WHERE org = @org FOR UPDATE
+
+-- All that one org has, a page at a time, in an order that is the same in every store.
+-- name: id_page
+SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: uses_of
+SELECT seq, count, last_at FROM usage WHERE org = @org AND seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+
+-- name: passages_held
+SELECT memory, place, start, stop, flags, codes FROM passage
+WHERE org = @org AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) ORDER BY memory, place
+
+-- A varying bit string is sent as its length in four bytes, and then its bits.
+-- name: vectors_held
+SELECT memory, place, vector, substring(varbit_send(code) FROM 5) FROM passage_vector
+WHERE org = @org AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) AND generation = {generation}
+ORDER BY memory, place
+
+-- name: histories_of
+SELECT memory, at, action, changes FROM history
+WHERE org = ? AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json))) ORDER BY memory, seq
+
+-- name: history_page
+SELECT memory, seq, at, action, changes FROM history
+WHERE org = ? AND (memory, seq) > (?, ?) ORDER BY memory, seq LIMIT ?
+
+-- name: purged_page
+SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
+WHERE h.org = ? AND (h.memory, h.seq) > (?, ?)
+    AND (SELECT true FROM memory m WHERE m.org = h.org AND m.id = h.memory) IS NULL
+ORDER BY h.memory, h.seq LIMIT ?
+
+-- name: relation_page
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source, target, kind) > (?, ?, ?) ORDER BY source, target, kind LIMIT ?
+
+-- In the order of `Mark`.
+-- name: marks
+SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.org = m.org AND h.memory = m.id),
+    (SELECT u.count FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
+    (SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
+    (SELECT 1 FROM backlog b WHERE b.org = m.org AND b.memory = m.seq)
+FROM memory m WHERE {where} ORDER BY m.seq LIMIT ?
+
+-- name: raise_usage
+INSERT INTO usage (org, seq, count, last_at)
+SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+ON CONFLICT (org, seq) DO UPDATE
+SET count = greatest(usage.count, excluded.count), last_at = greatest(usage.last_at, excluded.last_at)
+
+-- name: renew_relation
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (org, source, target, kind) DO UPDATE
+SET strength = excluded.strength, created_at = excluded.created_at
+WHERE relation.created_at < excluded.created_at
+
+-- name: amounts
+SELECT (SELECT count(*) FROM memory WHERE org = ?1),
+    (SELECT count(*) FROM usage WHERE org = ?1),
+    (SELECT count(*) FROM history WHERE org = ?1),
+    (SELECT count(*) FROM relation WHERE org = ?1),
+    (SELECT count(*) FROM passage WHERE org = ?1),
+    (SELECT count(*) FROM session WHERE org = ?1),
+    (SELECT count(*) FROM entry WHERE org = ?1),
+    (SELECT count(*) FROM turn WHERE org = ?1),
+    (SELECT count(*) FROM content WHERE org = ?1)
+
+-- name: amount_of_vectors
+SELECT count(*) FROM passage_vector WHERE org = ? AND generation = {generation}
+
+-- As the login itself, and with an error where policies bind that too.
+-- name: see_all_orgs
+SELECT set_config('role', 'none', true), set_config('row_security', 'off', true)
+
+-- name: orgs
+SELECT org FROM tenant ORDER BY org
+
+-- name: org_exists
+SELECT EXISTS (SELECT 1 FROM tenant WHERE org = ?)
+
+-- What tells this database from all others, however it was named.
+-- name: whereabouts
+SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database WHERE datname = current_database()))
+
+-- name: erase_memories
+DELETE FROM memory WHERE org = ?
+
+-- What goes with no memory and no session.
+-- name: erase_rest
+WITH history AS (DELETE FROM history WHERE org = ?1), words AS (DELETE FROM word WHERE org = ?1),
+    embedding AS (DELETE FROM embedding WHERE org = ?1)
+DELETE FROM tenant WHERE org = ?1
