@@ -1,6 +1,7 @@
 """What building and asking cost as a store grows, next to the bare engines in the same run.
 
 python -m bench.scale [--sizes 1k,10k,100k,1M] [--queries 50] [--plot scale.svg] [--keep FOLDER]
+python -m bench.scale --db postgresql://… [--tenants 1000] [--each 1000] [--clients 100] [--seconds 60]
 
 Each store is imported by a process of its own from made-up days of 20 projects: sessions of some forty
 turns, notes with titles and tags, documents of several passages. A question names four words of one
@@ -16,6 +17,8 @@ All are asked one after the other for each question, in turn first, each over a 
 Neither writing the query nor embedding it counts for the bare ones. Where other programs run, go by the
 CPU time: by the clock a long call is held up more often than a short one. A million memories take about 4 GB
 of that folder. `--keep` leaves the stores in a folder, and asks again those that it finds there.
+
+With --db, many tenants on a PostgreSQL server instead: see bench/tenants.py.
 """
 
 import argparse
@@ -112,7 +115,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=50, metavar="N")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write charts of it all as SVG")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the stores are left")
+    server = parser.add_argument_group("many tenants on a server")
+    server.add_argument("--db", metavar="URL", help="of a login that may make databases")
+    server.add_argument("--tenants", type=int, default=1000, metavar="N")
+    server.add_argument("--each", type=int, default=1000, metavar="N", help="memories of each tenant")
+    server.add_argument("--clients", type=int, default=100, metavar="N")
+    server.add_argument("--seconds", type=float, default=60, metavar="N", help="how long they ask")
     options = parser.parse_args(arguments)
+    if options.db is not None:
+        return _on_server(options)
     try:
         sizes = parsed_sizes(options.sizes)
         if options.queries < 1:
@@ -138,6 +149,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plot is not None:
         options.plot.write_text(charts(measured), encoding="utf-8")
     return 0
+
+
+def _on_server(options: argparse.Namespace) -> int:
+    # Imported here: the driver is an extra.
+    from bench.tenants import measure_tenants
+
+    return measure_tenants(
+        options.db,
+        tenants=options.tenants,
+        each=options.each,
+        queries=options.queries,
+        clients=options.clients,
+        seconds=options.seconds,
+        keep=options.keep is not None,
+    )
 
 
 def parsed_sizes(text: str) -> list[int]:
