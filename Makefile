@@ -59,6 +59,7 @@ format: $(VENV)/dev
 docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
+	$(BIN)/python docs/service_reference.py
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         StoreFormatError,
         StoreFullError,
         StoreReadOnlyError,
+        StoreUnreachableError,
         StoreVersionError,
         UnknownIdError,
     )
@@ -73,6 +74,7 @@ __all__ = [
     "StoreFormatError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "StoreUnreachableError",
     "StoreVersionError",
     "Timeline",
     "UnknownIdError",

@@ -1,7 +1,7 @@
 """A text for a model's context window, within its budget, and what went into it."""
 
 from collections import Counter as Tally
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ class ContextBlock:
         facts_wanted: int = 0,
         complete: bool = True,
         smallest_budget: int | None = None,
+        tokens_omitted: int = 0,
         hits: Sequence[Hit] = (),
         receipt: Callable[[], Receipt] | None = None,
     ) -> None:
@@ -48,6 +49,8 @@ class ContextBlock:
         self.facts_included = facts_included
         self.facts_omitted = facts_omitted
         """How many candidates were left out, whatever the reason: the receipt names it."""
+        self.tokens_omitted = tokens_omitted
+        """What the texts of those would cost, as far as that is known."""
         self.facts_wanted = facts_wanted
         """How many there would be if there were room for all that is worth its tokens."""
         self.complete = complete
@@ -134,6 +137,10 @@ class Pricing:
         return self._headings[key]
 
 
+def _tokens(items: Iterable[Item]) -> int:
+    return sum(item.tokens or 0 for item in items)
+
+
 def fitted_block(
     items: Sequence[Item],
     *,
@@ -166,6 +173,7 @@ def fitted_block(
             token_count=tokens,
             facts_included=len(placed),
             facts_omitted=len(items) - len(placed),
+            tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
             facts_wanted=wanted,
             complete=len(placed) >= wanted and all(each.level == "full" for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),

@@ -105,6 +105,11 @@ class ContextPack:
         return self._fitted.facts_omitted
 
     @property
+    def tokens_omitted(self) -> int:
+        """What the texts of those would cost."""
+        return self._fitted.tokens_omitted
+
+    @property
     def wanted(self) -> int:
         """How many there would be if there were room for all that is worth its tokens."""
         return self._fitted.facts_wanted

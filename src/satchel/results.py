@@ -27,6 +27,7 @@ class Hits(Sequence[Hit]):
         counter: Counter,
         omitted: int,
         smallest_budget: int | None,
+        tokens_omitted: int = 0,
     ) -> None:
         self._hits = tuple(hits)
         self._counter = counter
@@ -34,6 +35,8 @@ class Hits(Sequence[Hit]):
         self.entries = tuple(entries)
         """What `text` says of each hit."""
         self.omitted = omitted
+        self.tokens_omitted = tokens_omitted
+        """What the texts of those would cost."""
         self.smallest_budget = smallest_budget
 
     @cached_property
@@ -103,6 +106,7 @@ def fitted_hits(
         entries=[portion.text for portion in fitted.shown],
         counter=counter,
         omitted=len(found) - len(kept),
+        tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),
         smallest_budget=fitted.smallest_budget,
     )
 

@@ -35,6 +35,7 @@ TOKENS = {
     ],
     "slack-token": [f"xox{kind}-" + "1234567890-" + mixed(24) for kind in "abprs"]
     + ["xoxe" + "-1-" + mixed(146), "xapp" + "-1-A012345-678901-" + hexadecimal(40)],
+    "satchel-token": ["satchel_" + "0a1b2c3d4e" + "_" + mixed(43)],
     "stripe-key": ["sk_" + "live_" + mixed(24), "rk_" + "live_" + mixed(24), "sk_" + "test_" + mixed(24)],
     "stripe-webhook-secret": ["whsec" + "_" + mixed(32)],
     "google-key": ["AIza" + mixed(35)],

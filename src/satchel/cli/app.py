@@ -31,6 +31,8 @@ COMMANDS = {
     "tokens": "satchel.cli.count",
     "mcp": "satchel.cli.serve",
     "gateway": "satchel.cli.gateway",
+    "serve": "satchel.cli.service",
+    "token": "satchel.cli.token",
     "budget": "satchel.cli.budget",
     "completion": "satchel.cli.care",
 }

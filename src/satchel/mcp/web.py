@@ -21,7 +21,7 @@ from satchel.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 from satchel.mcp.server import build_server
 from satchel.mcp.tool import Tool
 
-__all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "serve_http"]
+__all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "security_of", "serve_http"]
 
 TOKEN_VARIABLE = "SATCHEL_TOKEN"
 SHORTEST_TOKEN = 16
@@ -41,6 +41,11 @@ class Address(tuple[str, int]):
             return ip_address(self[0]).is_loopback
         except ValueError:
             return False
+
+    @property
+    def shown(self) -> str:
+        """The host as a URL has it."""
+        return f"[{self[0]}]" if ":" in self[0] else self[0]
 
 
 def parse_address(value: str) -> Address:
@@ -106,6 +111,17 @@ class RequireToken:
         return hmac.compare_digest(given, self._expected)
 
 
+def security_of(address: Address, allowed_hosts: Sequence[str] = ()) -> TransportSecuritySettings:
+    """The names that an address may be asked by, and the pages that may ask: no other site's in a browser."""
+    named = [*_HERE, *allowed_hosts, address.shown]
+    return TransportSecuritySettings(
+        allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
+        allowed_origins=[
+            f"{scheme}://{form}" for name in named for form in (name, f"{name}:*") for scheme in ("http", "https")
+        ],
+    )
+
+
 def serve_http(
     desk: Desk,
     tools: Mapping[str, Tool],
@@ -117,23 +133,19 @@ def serve_http(
     """Serve until told to stop."""
     check_reach(address, token)
     host, port = address
-    shown = f"[{host}]" if ":" in host else host
-    named = [*_HERE, *allowed_hosts, shown]
-    security = TransportSecuritySettings(
-        allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
-        allowed_origins=[
-            f"{scheme}://{form}" for name in named for form in (name, f"{name}:*") for scheme in ("http", "https")
-        ],
-    )
     routes = build_server(desk, tools).streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=security, max_request_body_size=MOST_BYTES
+        streamable_http_path=PATH,
+        host=host,
+        transport_security=security_of(address, allowed_hosts),
+        max_request_body_size=MOST_BYTES,
     )
     # A redirect would name whatever host was asked for, before that is looked at.
     routes.router.redirect_slashes = False
     app: ASGIApp = routes if token is None else RequireToken(routes, token)
     log_in_lines()
     with _listening(host, port) as listener:
-        print(f"satchel: serving http://{shown}:{listener.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)
+        reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
+        print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
         # When there are no more descriptors, asyncio complains as many times a second as its backlog is long.
         config = uvicorn.Config(
             app, log_config=None, access_log=False, backlog=64, timeout_graceful_shutdown=2, lifespan="on"
@@ -148,7 +160,11 @@ def serve_http(
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot listen on {host}:{port}: {reason or error}") from error
+    # asyncio does so only where a socket names its protocol: the body of an answer waited for the client's
+    # acknowledgement of its head, which is 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

@@ -40,6 +40,7 @@ SHAPES = (
     Shape("gitlab-token", ("glagent-", "glffct-", "GR1348941"), r"[\w-]{20,}"),
     Shape("slack-token", ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxo-"), r"[\w-]{11,}"),
     Shape("slack-token", ("xoxe-", "xoxe.xoxb-", "xoxe.xoxp-", "xoxc-", "xoxd-"), r"[\w%-]{11,}"),
+    Shape("satchel-token", ("satchel_",), r"[0-9a-f]{10}_[\w-]{43}(?![\w-])"),
     Shape("slack-token", ("xapp-",), r"[0-9]-[\w-]{10,}"),
     Shape("stripe-key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"\w{10,}"),
     Shape("stripe-webhook-secret", ("whsec_",), r"[A-Za-z0-9+/]{20,}={0,2}"),

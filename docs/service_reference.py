@@ -1,0 +1,69 @@
+"""Writes the parts of docs/service.md that come from the service: python docs/service_reference.py [--check]."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from satchel import errors
+from satchel.http.metrics import Metrics
+from satchel.http.problems import NAMESPACE, as_problem
+from satchel.http.routes import ROUTES, Route
+
+PAGE = Path(__file__).with_name("service.md")
+
+
+def routes() -> Iterator[str]:
+    yield "| request | what it does | token | says | answers with |\n|---|---|---|---|---|"
+    for route in ROUTES:
+        answer = f"`{route.answer.__name__}`" if route.answer else "nothing"
+        asked, said = f"`{route.method} {route.path}`", ", ".join(fields(route))
+        yield f"| {asked} | {route.about} | {route.access} | {said} | {int(route.status)} {answer} |"
+
+
+def fields(route: Route) -> Iterator[str]:
+    """The fields of the body, or else the parameters of the query; what is needed in bold."""
+    source = route.body or route.query
+    for field in msgspec.structs.fields(source) if source else ():
+        if field.name not in ("org", "project", "user", "agent", "session"):
+            yield f"**`{field.name}`**" if field.required else f"`{field.name}`"
+
+
+def problems() -> Iterator[str]:
+    yield "| `type` | status | when |\n|---|---|---|"
+    for name in errors.__all__:
+        error = getattr(errors, name)
+        problem = as_problem(error("")).problem
+        kind = problem.type.removeprefix(NAMESPACE)
+        yield f"| `{kind}` | {problem.status} | {problem.title} (`{name}`) |"
+
+
+def metrics() -> Iterator[str]:
+    lines = Metrics().text().splitlines()
+    kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
+    yield "| series | | |\n|---|---|---|"
+    for line in lines:
+        if line.startswith("# HELP"):
+            _, _, name, about = line.split(maxsplit=3)
+            yield f"| `{name}` | {kinds[name]} | {about} |"
+
+
+PARTS = {"routes": routes, "problems": problems, "metrics": metrics}
+
+
+def reference() -> str:
+    """The page with its generated parts made anew."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, lines in PARTS.items():
+        before, opening, rest = text.partition(f"<!-- {name} -->\n")
+        _, closing, after = rest.partition("<!-- end -->")
+        assert closing, f"docs/service.md has no part {name}"
+        text = before + opening + "\n".join(lines()) + "\n" + closing + after
+    return text
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/service.md is stale: make docs")
+    PAGE.write_text(reference(), encoding="utf-8")

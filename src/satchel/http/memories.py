@@ -1,0 +1,145 @@
+"""What `/v1` does with memories."""
+
+import msgspec
+
+from satchel.bag import Satchel
+from satchel.http.answers import Changed, Context, Counted, Memories, Pack, Related, Searched
+from satchel.http.questions import (
+    Changes,
+    ContextAsked,
+    Forgetting,
+    Listing,
+    NewMemories,
+    NewMemory,
+    NewRelation,
+    PackAsked,
+    Placed,
+    Purging,
+    SearchAsked,
+    Span,
+)
+from satchel.memory import Draft, Memory, Relation
+from satchel.results import Timeline
+from satchel.store import Stats
+
+__all__ = [
+    "add",
+    "add_many",
+    "changes",
+    "context",
+    "forget",
+    "forget_one",
+    "get",
+    "pack",
+    "recent",
+    "relate",
+    "relations",
+    "search",
+    "stats",
+    "timeline",
+    "update",
+]
+
+
+def add(view: Satchel, body: NewMemory) -> Memory:
+    return view.add_many([_draft(body)])[0]
+
+
+def add_many(view: Satchel, body: NewMemories) -> Memories:
+    return Memories(memories=tuple(view.add_many([_draft(each) for each in body.memories])))
+
+
+def recent(view: Satchel, query: Listing) -> Memories:
+    return Memories(memories=tuple(view.recent(**query.options())))
+
+
+def get(view: Satchel, query: Placed, *, id: str) -> Memory:
+    return view.get(id)
+
+
+def update(view: Satchel, query: Placed, body: Changes, *, id: str) -> Memory:
+    return view.update(id, **body.given())
+
+
+def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
+    return Counted(count=view.forget(id, purge=query.purge))
+
+
+def forget(view: Satchel, query: Forgetting) -> Counted:
+    count = view.forget(
+        purge=query.purge,
+        everything=query.everything,
+        kind=query.kind or None,
+        tier=query.tier or None,
+        tags=query.tags or None,
+    )
+    return Counted(count=count)
+
+
+def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
+    return view.timeline(id, before=query.before, after=query.after)
+
+
+def changes(view: Satchel, query: Placed, *, id: str) -> Changed:
+    return Changed(changes=tuple(view.history(id)))
+
+
+def relations(view: Satchel, query: Placed, *, id: str) -> Related:
+    return Related(relations=tuple(view.relations(id)))
+
+
+def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:
+    return view.relate(id, body.target, body.kind, strength=body.strength)
+
+
+def stats(view: Satchel, query: Placed) -> Stats:
+    return view.stats()
+
+
+def search(view: Satchel, body: SearchAsked) -> Searched:
+    hits = view.search(**body.options())
+    return Searched(
+        text=hits.text,
+        token_count=hits.token_count,
+        token_budget=body.token_budget,
+        omitted=hits.omitted,
+        tokens_omitted=hits.tokens_omitted,
+        smallest_budget=hits.smallest_budget,
+        hits=tuple(hits),
+    )
+
+
+def context(view: Satchel, body: ContextAsked) -> Context:
+    block = view.context(**body.options())
+    return Context(
+        text=block.text,
+        token_count=block.token_count,
+        token_budget=body.token_budget,
+        facts_included=block.facts_included,
+        facts_omitted=block.facts_omitted,
+        tokens_omitted=block.tokens_omitted,
+        facts_wanted=block.facts_wanted,
+        complete=block.complete,
+        tier_breakdown=block.tier_breakdown,
+        smallest_budget=block.smallest_budget,
+        receipt=block.receipt if body.receipt else None,
+    )
+
+
+def pack(view: Satchel, body: PackAsked) -> Pack:
+    made = view.context_pack(**body.options())
+    return Pack(
+        text=made.text,
+        format=made.format,
+        token_count=made.token_count,
+        token_budget=made.token_budget,
+        memories=tuple(memory.id for memory in made.memories),
+        omitted=made.omitted,
+        tokens_omitted=made.tokens_omitted,
+        wanted=made.wanted,
+        smallest_budget=made.smallest_budget,
+    )
+
+
+def _draft(given: NewMemory) -> Draft:
+    return Draft(**msgspec.structs.asdict(given))
