@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import satchel
+from pg_server import Database, Server, server
 from satchel import Satchel
 from satchel.recall import candidates
 
@@ -42,19 +43,34 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "notes.db"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What tests/contract says is said of every sort of store."""
+    if "location" in metafunc.fixturenames and "contract" in metafunc.definition.path.parts:
+        metafunc.parametrize("location", ["file", "server"], indirect=True)
+
+
 @pytest.fixture
-def bag(path: Path) -> Iterator[satchel.Satchel]:
-    with satchel.open(path) as opened:
+def location(request: pytest.FixtureRequest, path: Path) -> Path | str:
+    """Where a store can be: a file, or a database of a server."""
+    if getattr(request, "param", "file") == "file":
+        return path
+    return str(request.getfixturevalue("pg_rows_url"))
+
+
+@pytest.fixture
+def bag(location: Path | str) -> Iterator[satchel.Satchel]:
+    with satchel.open(location) as opened:
         yield opened
 
 
-@pytest.fixture(params=["whole", "by index"])
-def opening(request, path: Path, monkeypatch) -> Opening:
-    """Opens a store in memory whose scopes are read whole, or one in a file where only the indexes are asked."""
+@pytest.fixture(params=["whole", "by index", "on a server"])
+def opening(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
+    """Opens a store in memory whose scopes are read whole, or one where only the indexes are asked."""
     if request.param == "whole":
         return lambda **options: satchel.open(":memory:", **options)
     monkeypatch.setattr(candidates, "SMALL", 0)
-    return lambda **options: satchel.open(path, **options)
+    chosen = path if request.param == "by index" else request.getfixturevalue("pg_rows_url")
+    return lambda **options: satchel.open(chosen, **options)
 
 
 @pytest.fixture
@@ -68,6 +84,40 @@ def words(opening: Opening) -> Iterator[Satchel]:
     """A store that is searched without vectors."""
     with opening(embedder="none") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def pg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL that all workers of this run share; whoever stops it has one of its own."""
+    own = tmp_path_factory.getbasetemp()
+    found = server(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    yield found
+    found.leave()
+
+
+@pytest.fixture(scope="session")
+def worker_database(pg: Server) -> Iterator[Database]:
+    with pg.database(template=pg.template("satchel_ready", _make_ready)) as found:
+        yield found
+
+
+@pytest.fixture
+def pg_rows_url(worker_database: Database) -> Iterator[str]:
+    """A database with an empty store, for tests that change nothing but its rows."""
+    yield worker_database.url
+    worker_database.empty()
+
+
+@pytest.fixture
+def pg_url(pg: Server) -> Iterator[str]:
+    """A database of the test's own with an empty store, which takes longer."""
+    url = pg.new_database(template=pg.template("satchel_ready", _make_ready))
+    yield url
+    pg.drop(url)
+
+
+def _make_ready(url: str) -> None:
+    satchel.open(url, embedder="none").close()
 
 
 COMMAND = Path(sys.executable).with_name("satchel")

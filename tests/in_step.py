@@ -5,10 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import satchel
+from satchel.embed import Embedder
 from satchel.indexing import packed
+from satchel.memory import Scope
 from satchel.parts import parts_of
+from satchel.store import Filter
 from satchel.store.sql.index import PLACE_BITS, passage_number
 from satchel.store.sql.rows import memory_from_row
+from satchel.store.sqlite import SqliteStore
 
 
 class Letters:
@@ -25,8 +29,40 @@ class Letters:
 
 def differences(bag: satchel.Satchel) -> list[str]:
     """What is out of step, in words; passages by their whole content, vectors where we know the embedder."""
+    if not isinstance(bag._store, SqliteStore):
+        return list(_visible_differences(bag))
     with bag._store._read() as db, db:
         return list(_differences(db))
+
+
+def _visible_differences(bag: satchel.Satchel) -> Iterator[str]:
+    """The same by what every store tells, without a look at its tables."""
+    store = bag._store.within(bag.scope.org)
+    everything = Filter(scope=Scope(org=bag.scope.org), statuses=())
+    traces = store.traces(everything)
+    memories = store.memories([trace.key for trace in traces])
+    waiting = {key for key, _ in store.backlog(limit=1_000_000)}
+    current = store.embedding()
+    if len(traces) != store.count(everything, most=1_000_000) or waiting - memories.keys():
+        yield "passages or the backlog are not of the memories that are here"
+    embedder = None if current is None else _known(current.name)
+    for trace in traces:
+        parts = parts_of(memories[trace.key])
+        if [passage[:4] for passage in trace.passages] != [(*part[:2], part.flags, part.codes) for part in parts]:
+            yield f"the passages of {trace.key} are not those of its text"
+        vectors = [passage.vector for passage in trace.passages]
+        waits = current is None or (bool(current.dimensions) and None in vectors)
+        if waits != (trace.key in waiting) or (any(vectors) and None in vectors):
+            yield f"{trace.key} waits for its vectors: {trace.key in waiting}, and has them: {vectors}"
+        made = packed(embedder.embed([part.text for part in parts])) if embedder is not None else []
+        if any(vectors) and made and [vector for vector, _ in made] != vectors:
+            yield f"the vectors of {trace.key} are not those of its text"
+
+
+def _known(name: str) -> Embedder | None:
+    if name.startswith("static:"):
+        return satchel.embed.resolve_embedder("static")
+    return Letters() if name == Letters.name else None
 
 
 def _differences(db) -> Iterator[str]:
@@ -67,9 +103,7 @@ def _differences(db) -> Iterator[str]:
 
 
 def _wrong_vectors(name: str, texts: dict, vectors: dict, codes: dict) -> Iterator[str]:
-    embedder = Letters() if name == Letters.name else None
-    if name.startswith("static:"):
-        embedder = satchel.embed.resolve_embedder("static")
+    embedder = _known(name)
     numbers = sorted(vectors.keys() & texts.keys())
     if embedder is None or not numbers:
         return

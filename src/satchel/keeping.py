@@ -29,6 +29,7 @@ from satchel.tokens import Counter
 
 # Masking and JSON lines are imported where they are used: a search that starts cold needs neither.
 if TYPE_CHECKING:
+    from satchel.store import Held
     from satchel.transfer import Imported
 
 __all__ = ["Keeper"]
@@ -154,6 +155,15 @@ class Keeper:
             return 0
         where = filter_for(self.scope, kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
         return self._store.purge(where) if purge else self._store.forget(where, utc_now())
+
+    def erase(self) -> "dict[Held, int]":
+        """Remove this view's org with all that it has: memories, history, sessions. How many rows of each kind.
+
+        Only from a view of a whole org, such as `bag.scoped(org="acme")`.
+        """
+        if self.scope != Scope(org=self.scope.org):
+            raise InputError("an org is erased as a whole; this view is narrower: use `forget` with purge=True")
+        return self._store.erase(self.scope.org)
 
     def relate(
         self, source: str, target: str, kind: RelationKind = "related", *, strength: float = 1.0

@@ -282,7 +282,7 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
         (("uninstall", "cursor", "--name", ""), "is no server's name"),
         (("install", "cursor", "--project", " "), "--project is blank"),
         (("install", "cursor", "--db", ":memory:"), "needs a store in a file"),
-        (("config", "--db", "postgresql://ana:hunter2@db/x"), "needs a store in a file"),
+        (("config", "--db", "postgresql://ana:hunter2@db:x/x"), "is no address of a PostgreSQL database"),
         (("config", "--db", " "), "--db is empty"),
         (("install", "cursor", "--tools", "none"), "there is no tool 'none'"),
         (("install", "cursor", "--file", "."), "is a folder"),

@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "satchel.cli.move",
     "backup": "satchel.cli.move",
     "restore": "satchel.cli.move",
+    "migrate": "satchel.cli.migrate",
     "doctor": "satchel.cli.care",
     "reembed": "satchel.cli.care",
     "tokens": "satchel.cli.count",
@@ -34,6 +35,7 @@ COMMANDS = {
     "serve": "satchel.cli.service",
     "token": "satchel.cli.token",
     "budget": "satchel.cli.budget",
+    "db": "satchel.cli.database",
     "completion": "satchel.cli.care",
 }
 
@@ -63,7 +65,7 @@ class LazyCommands(click.Group):
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="satchel %(version)s")
-@click.option("--db", metavar="FILE", help="The store; SATCHEL_DB or the user's data folder else.")
+@click.option("--db", metavar="STORE", help="A file or postgresql://…; SATCHEL_DB or the user's data folder else.")
 @click.option(
     "--embedder",
     metavar="SPEC",

@@ -15,31 +15,39 @@ from satchel.cli.options import (
     json_option,
     location,
     open_store_for,
+    scope_options,
     store_options,
 )
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
 from satchel.embed import resolve_embedder
+from satchel.store import shown_location
 
 __all__ = ["completion_command", "doctor_command", "reembed_command"]
 
 SHELLS = ("bash", "zsh", "fish")
 
+org_option = partial(scope_options, text="On a server, of this {field}; of the default one else.", fields=("org",))
+
 
 @click.command("doctor")
 @click.option("--fix", is_flag=True, help="Mend what can be mended without losing anything.")
+@org_option
 @store_options
 @json_option
 @click.pass_context
-def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool) -> None:
-    """Check the health of the store. Integrity, indexes, vectors, SQLite version, permissions, log."""
-    with open_store_for(db) as bag:
+def doctor_command(
+    ctx: click.Context, fix: bool, scope: dict[str, str | None], db: str | None, as_json: bool
+) -> None:
+    """Check the health of the store. Versions, integrity, indexes, vectors; of a file permissions and log too."""
+    with open_store_for(db, scope) as bag:
         done = bag.repair() if fix else []
         checks = bag.checks()
+    place = shown_location(location(db))
     if as_json:
-        print_json({"store": location(db), "checks": checks, "done": done})
+        print_json({"store": place, "checks": checks, "done": done})
     else:
         marks = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
-        print_text(f"{location(db)}\n")
+        print_text(f"{place}\n")
         print_rows([(marks[check.state], check.name, about_this_store(check.detail, db)) for check in checks])
         for line in done:
             note(line)
@@ -52,15 +60,16 @@ def doctor_command(ctx: click.Context, fix: bool, db: str | None, as_json: bool)
     embedder_option,
     text="The new one: static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
 )
+@org_option
 @store_options
 @json_option
-def reembed_command(embedder: str | None, db: str | None, as_json: bool) -> None:
+def reembed_command(embedder: str | None, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Make all vectors anew. By another embedder, or by the store's own; if memories wait for vectors of
     that one, only theirs. The old ones serve until it is done, and what was stopped goes on where it was.
     """
     started = time.monotonic()
     try:
-        with _opened_to_reembed(db, embedder) as (bag, own), counting_bar("embedding") as show:
+        with _opened_to_reembed(db, scope, embedder) as (bag, own), counting_bar("embedding") as show:
             waited = bag.catch_up(progress=lambda done: show(done, None)) if own else 0
             embedded = waited or bag.reembed(embedder, progress=show)
             name = bag.embedder
@@ -78,17 +87,19 @@ def reembed_command(embedder: str | None, db: str | None, as_json: bool) -> None
 
 
 @contextlib.contextmanager
-def _opened_to_reembed(db: str | None, embedder: str | None) -> Iterator[tuple[Satchel, bool]]:
+def _opened_to_reembed(
+    db: str | None, scope: dict[str, str | None], embedder: str | None
+) -> Iterator[tuple[Satchel, bool]]:
     """The store, and whether its own embedder is meant, which then is at hand.
 
     Opened with another one it would be refused.
     """
-    with open_store_for(db) as bag:
+    with open_store_for(db, scope) as bag:
         own = bag.embedder
         if embedder is None or resolve_embedder(embedder).name != own:
             yield bag, embedder is None
             return
-    with open_store_for(db, embedder=embedder) as bag:
+    with open_store_for(db, scope, embedder=embedder) as bag:
         yield bag, True
 
 

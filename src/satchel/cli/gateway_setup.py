@@ -18,6 +18,7 @@ from satchel.clients import (
     surroundings,
 )
 from satchel.render import clean
+from satchel.store import secrets_in
 
 __all__ = ["put_in_front", "take_away"]
 
@@ -30,7 +31,7 @@ def put_in_front(
     options = ["--db", store] if store is not None else []
     led, change = lead_through(detour, options, only=only, now=None if dry_run else datetime.now())
     if dry_run and change.changes:
-        print_difference(change, led.secrets)
+        print_difference(change, [*led.secrets, *(secrets_in(store) if store is not None else ())])
     else:
         print_text(f"{_done(led, detour)}: {path}\n")
     if led.moved:

@@ -1,7 +1,7 @@
 """Commands that set up MCP clients: mcp install, mcp uninstall, mcp config."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from satchel.clients import (
     surroundings,
 )
 from satchel.errors import InputError
+from satchel.store import is_address, secrets_in, shown_location
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
@@ -86,12 +87,15 @@ def install_command(
 
         _refuse_beside_gateway("project", "tools", "name")
         put_in_front(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
+        _note_password(db)
         return
     if only:
         raise InputError("--only names servers to put behind a gateway; give --gateway too")
     entry = _entry(chosen, name, project, tools, db)
     folder_was_there = path.parent.is_dir()
-    change = _made(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run)
+    secrets = secrets_in(location(db))
+    change = _made(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run, secrets=secrets)
+    _note_password(db)
     if dry_run and change.changes:
         return
     done = {
@@ -143,6 +147,7 @@ def config_command(client: str | None, project: str | None, tools: str | None, d
     """Print what a client's configuration needs, to be pasted. Without a client, in the form most of them take."""
     chosen = CLIENTS[client] if client else GENERIC
     print_text(chosen.snippet(_entry(chosen, name, project, tools, db)))
+    _note_password(db)
 
 
 def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> Entry:
@@ -163,8 +168,12 @@ def _entry(client: Client, name: str, project: str | None, tools: str | None, db
 def _store(db: str | None) -> str | None:
     """The store as the client has to name it; None where the server finds the same by itself."""
     place = location(db)
-    if place == ":memory:" or "://" in place:
-        raise InputError("a client's server needs a store in a file; name one by --db")
+    if place == ":memory:":
+        raise InputError("a client's server needs a store in a file or on a server; name one by --db")
+    if is_address(place):
+        # Refused here, and not by a client that starts a server and shows nothing of what it says.
+        shown_location(place)
+        return place
     # A client that a desktop starts does not know the variables of a shell.
     if place == str(default_location()) and not os.environ.get("XDG_DATA_HOME"):
         return None
@@ -187,9 +196,17 @@ def _refuse_beside_gateway(*names: str) -> None:
             raise InputError(f"--{name} is for the memory server, not for the gateway; leave it or --gateway out")
 
 
-def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool) -> Change:
+def _note_password(db: str | None) -> None:
+    if secrets_in(location(db)):
+        note(
+            "the password of the database stands in it; to keep it out of files, name the store without it and put "
+            "it into ~/.pgpass (PGPASSFILE) or a service file (?service=NAME)"
+        )
+
+
+def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: Iterable[str] = ()) -> Change:
     if not dry_run:
         return carry_out(path, edit, now=datetime.now())
     change = planned(path, edit)
-    print_difference(change)
+    print_difference(change, secrets)
     return change

@@ -18,6 +18,7 @@ from satchel.fields import KINDS, STATUSES, TIERS
 from satchel.limits import check_limit
 from satchel.memory import SCOPE_FIELDS
 from satchel.render import DETAILS
+from satchel.store import shown_location
 from satchel.tokens import DEFAULT_COUNTER
 
 __all__ = [
@@ -78,7 +79,7 @@ def detail_option(default: str) -> Callable[[Command], Command]:
 
 def store_options(command: Command) -> Command:
     """--db, after the command's name too."""
-    return click.option("--db", metavar="FILE", help="The store to use.")(command)
+    return click.option("--db", metavar="STORE", help="The store to use: a file, or postgresql://….")(command)
 
 
 def embedder_option(command: Command, *, text: str = "Who makes vectors; `satchel --help` names them.") -> Command:
@@ -136,7 +137,7 @@ def location(db: str | None) -> str:
     """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
     given = _given("db", db)
     if given is not None and not given.strip():
-        raise InputError("--db is empty; name a file, or leave it out")
+        raise InputError("--db is empty; name a file or a server, or leave it out")
     return given or os.environ.get("SATCHEL_DB") or str(default_location())
 
 
@@ -199,6 +200,8 @@ def refuse_options_of_group(ctx: click.Context) -> None:
 
 
 def about_this_store(advice: str, db: str | None) -> str:
-    """The commands that a text advises, made to work on the store of --db."""
+    """The commands that a text advises, made to work on the store of --db; without a password that it has."""
     given = _given("db", db)
-    return advice if given is None else advice.replace("`satchel ", f"`satchel --db {shlex.quote(given)} ")
+    if given is None or "`satchel " not in advice:
+        return advice
+    return advice.replace("`satchel ", f"`satchel --db {shlex.quote(shown_location(given))} ")

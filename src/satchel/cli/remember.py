@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from satchel.cli.options import embedder_option, json_option, open_store_for, scope_options, store_options
-from satchel.cli.output import note, print_json, print_text
+from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
 from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Memory, Scope, compact
+from satchel.store import Held
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
 
@@ -110,6 +111,7 @@ def update_command(
 @click.option("--yes", is_flag=True, help="Do not ask before all that matches is ended or purged.")
 @scope_options
 @store_options
+@json_option
 def forget_command(
     identifiers: tuple[str, ...],
     purge: bool,
@@ -119,8 +121,12 @@ def forget_command(
     yes: bool,
     scope: dict[str, str | None],
     db: str | None,
+    as_json: bool,
 ) -> None:
-    """End memories, or purge them. What is only ended is no longer found, but stays in the store."""
+    """End memories, or purge them. What is only ended is no longer found, but stays in the store.
+
+    With --purge and nothing but --org the org is erased with all that it has, its sessions too.
+    """
     narrowed = bool(identifiers or kind or tier or tags)
     if not narrowed and not any(scope.values()):
         raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
@@ -129,6 +135,10 @@ def forget_command(
         if sys.stdin is None or not sys.stdin.isatty():
             raise InputError("this is for all that matches, not for one id; add --yes if it is meant")
         click.confirm(f"{'Remove' if purge else 'End'} everything that matches?", abort=True, err=True)
+    if purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]:
+        with open_store_for(db, scope) as bag:
+            _show_erased(bag.erase(), as_json=as_json)
+        return
     with open_store_for(db, scope) as bag:
         count = bag.forget(
             identifiers or None,
@@ -138,6 +148,9 @@ def forget_command(
             tier=tier or None,
             tags=tags or None,
         )
+    if as_json:
+        print_json({"purged" if purge else "forgotten": count})
+        return
     what = "memory" if count == 1 else "memories"
     print_text(f"{'purged' if purge else 'forgot'} {count} {what}\n")
 
@@ -178,6 +191,13 @@ def _content(text: str | None, file: Path | None) -> str:
         return read_stdin().removeprefix(BYTE_ORDER_MARK)
     # What the shell handed over that is not UTF-8 arrives as lone surrogates.
     return decode(os.fsencode(text), "the text")
+
+
+def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"erased": counts})
+        return
+    print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=1)
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:

@@ -41,13 +41,15 @@ def recall(
     question = read_question(query, now=moment, vector=vector)
     if not question.terms and not question.times:
         return []
-    return rank(
-        store,
-        question,
-        where,
-        limit=limit,
-        now=moment,
-        family=family(embedder),
-        surroundings=surroundings,
-        explain=explain,
-    )
+    # The question is embedded before, since that may take a server's time.
+    with store.reading(where.scope.org):
+        return rank(
+            store,
+            question,
+            where,
+            limit=limit,
+            now=moment,
+            family=family(embedder),
+            surroundings=surroundings,
+            explain=explain,
+        )

@@ -1,6 +1,10 @@
 """Where memories are kept: the contract of a store, and the stores that fulfil it."""
 
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
 from satchel.store.contract import (
@@ -17,10 +21,16 @@ from satchel.store.contract import (
     Trace,
     TracedPassage,
 )
+from satchel.store.holdings import KINDS, Held, Holdings, Mark, Packet, Row
 from satchel.store.ledger import CATEGORIES, Books, Category, Content, Ledgers, Level, Posted, Role, TurnRow
+
+if TYPE_CHECKING:
+    from satchel.store.postgres.address import Address
+    from satchel.store.postgres.status import Status
 
 __all__ = [
     "CATEGORIES",
+    "KINDS",
     "Books",
     "Candidate",
     "Category",
@@ -29,32 +39,60 @@ __all__ = [
     "Embedded",
     "Embedding",
     "Filter",
+    "Held",
+    "Holdings",
     "Ledgers",
     "Level",
     "Link",
+    "Mark",
     "Match",
+    "Packet",
     "Posted",
     "Record",
     "Role",
+    "Row",
     "Stats",
     "Store",
     "Trace",
     "TracedPassage",
     "TurnRow",
+    "distribute_server",
+    "index_server",
+    "is_address",
+    "newest_schema",
     "open_store",
+    "prepare_server",
     "restore_store",
+    "secrets_in",
+    "server_status",
+    "shown_location",
 ]
+
+
+# What was meant for an address, though something in it may be wrong: it may have a password, and is no file's name.
+_ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
+
+
+def is_address(location: str) -> bool:
+    """Whether a location is that of a server, and not a file."""
+    return _ADDRESS.search(location) is not None
+
+
+def shown_location(location: str) -> str:
+    """A location as it may be printed: of a server's address without the password."""
+    return _parsed(location).shown if is_address(location) else location
+
+
+def secrets_in(location: str) -> tuple[str, ...]:
+    """What of a location must not be printed."""
+    return _parsed(location).secrets if is_address(location) else ()
 
 
 def open_store(location: str, *, create: bool = True) -> Store:
     """The store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
-    if "://" in location:
-        try:
+    if is_address(location):
+        with _needing_psycopg():
             from satchel.store.postgres import PostgresStore
-        except ModuleNotFoundError as error:
-            if error.name != "psycopg":
-                raise
-            raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None
         return PostgresStore(location, create=create)
     from satchel.store.sqlite import SqliteStore
 
@@ -67,6 +105,62 @@ def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path
 
     if location == ":memory:":
         raise InputError("a backup is restored to a file, not to ':memory:'")
-    if "://" in location:
+    if is_address(location):
         raise InputError("a backup is restored to a file; `satchel migrate` copies that to a server")
     return restore(backup, location, replace=replace)
+
+
+def server_status(url: str) -> "Status":
+    """What there is at the address of a server; nothing is changed."""
+    address = _parsed(url)
+    from satchel.store.postgres.status import status
+
+    return status(address)
+
+
+def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
+    """Make the store on a server, or bring it to the newest version; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.migrations import prepare
+
+    return prepare(address, grant=grant, dry_run=dry_run)
+
+
+def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
+    """Spread the store over the nodes of a Citus cluster; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.distribution import distribute
+
+    return distribute(address, dry_run=dry_run)
+
+
+def index_server(url: str, *, dry_run: bool = False) -> list[str]:
+    """Index the vectors of tenants that have grown large; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.hnsw import index_large_tenants
+
+    return index_large_tenants(address, dry_run=dry_run)
+
+
+def newest_schema() -> int:
+    """The version of a server's schema that this Satchel makes."""
+    with _needing_psycopg():
+        from satchel.store.postgres.migrations import SCHEMA_VERSION
+    return SCHEMA_VERSION
+
+
+def _parsed(url: str) -> "Address":
+    with _needing_psycopg():
+        from satchel.store.postgres.address import parse_address
+    return parse_address(url)
+
+
+@contextlib.contextmanager
+def _needing_psycopg() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        # Without a name where psycopg itself finds no libpq.
+        if (error.name or "psycopg").partition(".")[0] != "psycopg":
+            raise
+        raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None

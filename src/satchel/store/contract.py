@@ -4,13 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from satchel.memory import Change, Memory, Relation, Scope
 from satchel.parts import Part
 from satchel.store.ledger import Ledgers
+
+if TYPE_CHECKING:
+    from satchel.store.holdings import Held, Holdings
 
 __all__ = [
     "Candidate",
@@ -163,6 +166,9 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Make one transaction of all that this thread does inside; an error undoes it all."""
 
+    def reading(self, org: str) -> AbstractContextManager[None]:
+        """Let all that this thread reads of an org inside see the same state; a write inside is not seen."""
+
     def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
         """Store all or none; the same ref or topic in the same scope updates what is there."""
 
@@ -281,6 +287,15 @@ class Store(Protocol):
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
         """Every relation between memories that match."""
+
+    def orgs(self) -> list[str]:
+        """All that have anything here; an error where whoever asks may see only one at a time."""
+
+    def holdings(self, org: str) -> "Holdings":
+        """All that one org has, as it moves between stores; uses that wait to be written are no part of it."""
+
+    def erase(self, org: str) -> "dict[Held, int]":
+        """Remove an org with everything it has, its sessions and its history too; how many rows of each kind."""
 
     def backup(self, target: Path) -> int:
         """Copy the store to a new file while others write; the number of bytes."""

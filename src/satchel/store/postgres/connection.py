@@ -38,6 +38,11 @@ LOCK_SECONDS = 60
 _SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 _SPELT = re.compile("\ufdd0[01]")
 _PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
+# Compiling costs more than it saves here, and no question is about all tenants.
+_PLANNING = (
+    sql.Composed([sql.SQL("SET LOCAL jit TO off")]),
+    sql.Composed([sql.SQL("SET LOCAL enable_seqscan TO off")]),
+)
 _SNAPSHOT = sql.SQL("ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
 _THREAD = (
@@ -67,6 +72,8 @@ class Access(NamedTuple):
     """The role to act as; None where the login itself is bound by the policies."""
     extensions: str
     """The schema in which pgvector is."""
+    distributed: bool = False
+    """Whether Citus has spread the tables, and passes settings on, one statement at a time."""
 
 
 class _Text(Dumper):
@@ -128,6 +135,10 @@ class PostgresConnection:
         return PostgresVectors(self)
 
     @property
+    def distributed(self) -> bool:
+        return self._access.distributed
+
+    @property
     def lost(self) -> bool:
         return self.raw.closed or self.raw.broken
 
@@ -138,19 +149,23 @@ class PostgresConnection:
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
         """Begin a transaction for one tenant, or for none yet. All settings end with it, as a pooler wants it."""
-        schema, role, extensions = self._access
+        schema, role, extensions, distributed = self._access
+        # The server's own functions first, so that nobody's can be taken for them.
         path = sql.SQL(", ").join(
-            sql.Identifier(name) for name in dict.fromkeys((schema, extensions, "pg_catalog"))
+            sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))
         )
-        words = sql.SQL(
-            "BEGIN {how}; SET LOCAL search_path TO {path}; SET LOCAL lock_timeout TO {lock}; SET LOCAL jit TO off; "
-            "SET LOCAL enable_seqscan TO off"
-        ).format(how=_SNAPSHOT if snapshot else _PLAIN, path=path, lock=max(1, round(1000 * lock_seconds)))
+        words = [
+            sql.SQL("BEGIN {}").format(_SNAPSHOT if snapshot else _PLAIN),
+            sql.SQL("SET LOCAL search_path TO {}").format(path),
+            sql.SQL("SET LOCAL lock_timeout TO {}").format(max(1, round(1000 * lock_seconds))),
+            *_PLANNING,
+        ]
         if role is not None:
-            words += sql.SQL("; SET LOCAL ROLE {}").format(sql.Identifier(role))
+            words.append(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
         if org is not None:
-            words += sql.SQL("; ") + _binding(org)
-        self.raw.execute(words)
+            words.append(_binding(org))
+        for statement in words if distributed else [sql.SQL("; ").join(words)]:
+            self.raw.execute(statement)
         self.org = org
         self._held.clear()
 

@@ -47,8 +47,26 @@ class Connections:
                 outer.bind(org)
                 yield outer
             return
+        reader: PostgresConnection | None = getattr(self._current, "reader", None)
+        if reader is not None and reader.org == org:
+            with reading_errors(self._address.shown):
+                yield reader
+            return
         with self._begun(org, snapshot=snapshot) as db:
             yield db
+
+    @contextlib.contextmanager
+    def kept_for_reading(self, org: str) -> Iterator[None]:
+        """One transaction for all that this thread reads inside."""
+        if self.current is not None or getattr(self._current, "reader", None) is not None:
+            yield
+            return
+        with self._begun(org, snapshot=True) as db:
+            self._current.reader = db
+            try:
+                yield
+            finally:
+                self._current.reader = None
 
     @contextlib.contextmanager
     def writing(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:

@@ -4,19 +4,25 @@ A small tenant is compared with whole, which is exact and as fast.
 """
 
 from collections.abc import Iterator
+from hashlib import blake2s
 from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
 
-from satchel.store.postgres.connection import PostgresConnection
-from satchel.store.postgres.terms import sign
+from satchel.errors import StoreError
+from satchel.store.postgres.address import Address
+from satchel.store.postgres.connection import PostgresConnection, reading_errors
+from satchel.store.postgres.status import SCHEMA, look, open_raw
 from satchel.store.sql.vectors import Generation
 
-__all__ = ["LARGE", "Wanted", "build", "index_name", "ready", "wanted"]
+__all__ = ["LARGE", "index_large_tenants", "index_name", "ready"]
 
 # Passages of a tenant from which on an index pays.
 LARGE = 50_000
+
+
+_READY = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid AND indisready"
 
 
 class Wanted(NamedTuple):
@@ -29,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 def index_name(org: str, generation: int) -> str:
-    return f"near_{sign(org)}_{generation}"
+    return f"near_{blake2s(org.encode(), digest_size=12).hexdigest()}_{generation}"
 
 
 def ready(db: PostgresConnection, org: str, current: Generation) -> bool:
@@ -37,24 +43,43 @@ def ready(db: PostgresConnection, org: str, current: Generation) -> bool:
     return bool(db.execute(db.statement("index_ready"), (index_name(org, current.number),)).get)
 
 
-def wanted(raw: "psycopg.Connection[Any]", schema: str, *, least: int = LARGE) -> Iterator[Wanted]:
+def index_large_tenants(address: Address, *, least: int = LARGE, dry_run: bool = False) -> list[str]:
+    """Make the indexes that tenants have grown to need, as a login that sees them all; what was done."""
+    with reading_errors(address.shown), open_raw(address) as raw:
+        found = look(raw, address)
+        if found.tenants is None:
+            raise StoreError(
+                f"{address.shown}: the login {found.login} sees only the tenant it names; use "
+                "that of the tables' owner"
+            )
+        done = []
+        for each in list(_wanted(raw, least)):
+            name = index_name(each.org, each.generation)
+            if not raw.execute(_READY, (f"{SCHEMA}.{name}",)).fetchone():
+                if not dry_run:
+                    _build(raw, each)
+                done.append(f"indexed the {each.passages:,} vectors of {each.org!r}")
+        return done
+
+
+def _wanted(raw: "psycopg.Connection[Any]", least: int) -> Iterator[Wanted]:
     """Which tenants are large, for a login that sees them all."""
     rows = raw.execute(
         sql.SQL(
             "SELECT e.org, e.generation, e.dimensions, count(*) FROM {s}.embedding e JOIN {s}.passage_vector v "
             "ON v.org = e.org AND v.generation = e.generation WHERE e.state = 'current' AND e.dimensions > 0 "
             "GROUP BY 1, 2, 3 HAVING count(*) >= %s ORDER BY 1"
-        ).format(s=sql.Identifier(schema)),
+        ).format(s=sql.Identifier(SCHEMA)),
         (least,),
     )
     yield from map(Wanted._make, rows.fetchall())
 
 
-def build(raw: "psycopg.Connection[Any]", schema: str, each: Wanted) -> None:
+def _build(raw: "psycopg.Connection[Any]", each: Wanted) -> None:
     """Make an index while others go on writing; one that was left unfinished is made anew."""
     name = index_name(each.org, each.generation)
     raw.execute(
-        sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}.{}").format(sql.Identifier(schema), sql.Identifier(name))
+        sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}.{}").format(sql.Identifier(SCHEMA), sql.Identifier(name))
     )
     raw.execute(
         sql.SQL(
@@ -62,7 +87,7 @@ def build(raw: "psycopg.Connection[Any]", schema: str, each: Wanted) -> None:
             "USING hnsw ((code::bit({bits})) bit_hamming_ops) WHERE org = {org} AND generation = {generation}"
         ).format(
             name=sql.Identifier(name),
-            schema=sql.Identifier(schema),
+            schema=sql.Identifier(SCHEMA),
             bits=sql.Literal(8 * -(-each.dimensions // 8)),
             org=sql.Literal(each.org),
             generation=sql.Literal(each.generation),

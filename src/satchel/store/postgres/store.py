@@ -62,6 +62,11 @@ class PostgresStore(SqlStore[PostgresConnection]):
         with self._connections.transaction():
             yield
 
+    @contextlib.contextmanager
+    def reading(self, org: str) -> Iterator[None]:
+        with self._connections.kept_for_reading(org):
+            yield
+
     @property
     def in_transaction(self) -> bool:
         return self._connections.current is not None

@@ -11,8 +11,10 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from satchel.errors import StoreError
 from satchel.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Link, Record, Stats, Trace
-from satchel.store.sql import index, reading, reembedding, tracing, writing
+from satchel.store.holdings import Held
+from satchel.store.sql import erasing, index, reading, reembedding, tracing, writing
 from satchel.store.sql.database import Database, Dialect
+from satchel.store.sql.holdings import SqlHoldings
 from satchel.store.sql.uses import Uses
 
 __all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "SqlStore"]
@@ -190,6 +192,21 @@ class SqlStore(ABC, Generic[D]):
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
         return reading.relation_pages(self.dialect, partial(self._read, where.scope.org), where)
+
+    def orgs(self) -> list[str]:
+        # The transaction would go on with the rights of the login.
+        self._refuse_inside_transaction("list the orgs")
+        with self._read(self.org) as db:
+            db.execute(db.statement("see_all_orgs"))
+            return [row[0] for row in db.execute(db.statement("orgs"))]
+
+    def holdings(self, org: str) -> SqlHoldings:
+        return SqlHoldings(org, self.dialect, partial(self._snapshot, org), partial(self._write, org))
+
+    def erase(self, org: str) -> dict[Held, int]:
+        self._refuse_inside_transaction("erase an org")
+        with self._write(org) as db:
+            return erasing.erase(db, org)
 
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from satchel.store.sql.audit import differing_memories
 from satchel.store.sql.index import Index
 from satchel.store.sql.tracing import memories
 from satchel.store.sql.vectors import Generation
@@ -38,16 +39,8 @@ class Vectors(NamedTuple):
 
 
 def look_at_passages(db: SqliteConnection) -> Passages:
-    """By count and ends: to cut every text again would take as long as to store it."""
     stray: list[Any] = db.execute(db.statement("stray_passages")).fetchall()
-    return Passages(stray, [row[0] for row in db.execute(db.statement("passage_ends")) if not _covers(*row[1:])])
-
-
-def _covers(text: str, places: int, last: int | None, start: int | None, stop: int | None) -> bool:
-    end = len(text.rstrip())
-    if not end or last is None:
-        return not end and not places
-    return (places, start, stop) == (last + 1, len(text) - len(text.lstrip()), end)
+    return Passages(stray, differing_memories(db, db.statement("passage_ends")))
 
 
 def look_at_vectors(db: SqliteConnection) -> Vectors:

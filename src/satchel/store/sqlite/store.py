@@ -11,7 +11,8 @@ import apsw
 
 from satchel.errors import InputError, StoreError
 from satchel.store.contract import Check, Filter, Match
-from satchel.store.sql import writing
+from satchel.store.holdings import Held
+from satchel.store.sql import erasing, writing
 from satchel.store.sql.ledgers import SqlLedgers
 from satchel.store.sql.pool import Pool
 from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
@@ -75,6 +76,18 @@ class SqliteStore(SqlStore[SqliteConnection]):
         with self._write():
             yield
 
+    @contextlib.contextmanager
+    def reading(self, org: str) -> Iterator[None]:
+        if getattr(self._current, "reader", None) is not None:
+            yield
+            return
+        with self._snapshot() as db:
+            self._current.reader = db
+            try:
+                yield
+            finally:
+                self._current.reader = None
+
     def within(self, org: str) -> Self:
         return self
 
@@ -98,6 +111,13 @@ class SqliteStore(SqlStore[SqliteConnection]):
         with self._write() as db:
             self._current.purged = True
             return writing.purge(db, where)
+
+    def erase(self, org: str) -> dict[Held, int]:
+        self._refuse_inside_transaction("erase an org")
+        with self._write() as db:
+            self._current.purged = True
+            db.vectors.before_org_goes(org)
+            return erasing.erase(db, org)
 
     @property
     def in_transaction(self) -> bool:
@@ -134,6 +154,8 @@ class SqliteStore(SqlStore[SqliteConnection]):
     def _read(self, org: str = "") -> Iterator[SqliteConnection]:
         """The connection of the transaction this thread is in, or any idle one."""
         current: SqliteConnection | None = getattr(self._current, "connection", None)
+        if current is None:
+            current = getattr(self._current, "reader", None)
         with reading_errors(self.location):
             if current is not None:
                 yield current

@@ -3,11 +3,11 @@
 import os
 import stat
 from pathlib import Path
-from typing import Literal
 
 import apsw
 
 from satchel.store.contract import Check
+from satchel.store.sql.audit import check, passages_check, vectors_check
 from satchel.store.sqlite.audit import look_at_passages, look_at_vectors, mend
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
@@ -18,8 +18,6 @@ __all__ = ["checks", "repair"]
 SAFE_SQLITE = (3, 51, 3)
 LARGE_WAL = 256 * 1024 * 1024
 OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
-
-State = Literal["ok", "warning", "failed"]
 
 
 def checks(db: SqliteConnection, location: str) -> list[Check]:
@@ -58,26 +56,22 @@ def repair(db: SqliteConnection, location: str) -> list[str]:
     return done
 
 
-def _check(name: str, problem: str | None, good: str, *, bad: State = "failed") -> Check:
-    return Check(name=name, state=bad if problem else "ok", detail=problem or good)
-
-
 def _sqlite_version() -> Check:
     version = apsw.sqlite_lib_version()
     safe = tuple(int(part) for part in version.split(".")) >= SAFE_SQLITE
     problem = f"{version} can lose commits of several writers; upgrade apsw to 3.51.3 or newer"
-    return _check("sqlite version", None if safe else problem, version)
+    return check("sqlite version", None if safe else problem, version)
 
 
 def _schema(db: SqliteConnection, location: str) -> Check:
     version = recognise(db, location)
     problem = None if version == SCHEMA_VERSION else f"{version}, {SCHEMA_VERSION} is needed"
-    return _check("schema version", problem, str(version))
+    return check("schema version", problem, str(version))
 
 
 def _permissions(location: Path) -> Check:
     if os.name != "posix":
-        return _check("file permissions", None, "not checked on this system")
+        return check("file permissions", None, "not checked on this system")
     open_to_others = {
         path.name: stat.filemode(path.stat().st_mode)
         for path in _files(location)
@@ -85,13 +79,13 @@ def _permissions(location: Path) -> Check:
     }
     listed = ", ".join(f"{name} is {mode}" for name, mode in open_to_others.items())
     problem = f"{listed}: others can read it; `chmod 600`, or `satchel doctor --fix`"
-    return _check("file permissions", problem if listed else None, "0600", bad="warning")
+    return check("file permissions", problem if listed else None, "0600", bad="warning")
 
 
 def _journal(db: SqliteConnection) -> Check:
     mode = db.pragma("journal_mode")
     problem = None if mode == "wal" else f"{mode}: readers and writers block each other"
-    return _check("journal mode", problem, "wal", bad="warning")
+    return check("journal mode", problem, "wal", bad="warning")
 
 
 def _wal_size(location: Path) -> Check:
@@ -100,7 +94,7 @@ def _wal_size(location: Path) -> Check:
     problem = None
     if size > LARGE_WAL:
         problem = f"{size:,} bytes: some process keeps a read open; close it, then --fix"
-    return _check("wal size", problem, f"{size:,} bytes", bad="warning")
+    return check("wal size", problem, f"{size:,} bytes", bad="warning")
 
 
 def _integrity(db: SqliteConnection) -> Check:
@@ -111,13 +105,13 @@ def _integrity(db: SqliteConnection) -> Check:
     except apsw.CorruptError as error:
         found = [str(error)]
     problem = None if found == ["ok"] else "; ".join(found) + ": restore a backup"
-    return _check("integrity", problem, "ok")
+    return check("integrity", problem, "ok")
 
 
 def _foreign_keys(db: SqliteConnection) -> Check:
     broken = db.execute("PRAGMA foreign_key_check").fetchall()
     problem = f"{len(broken)} rows point at memories that are gone" if broken else None
-    return _check("references", problem, "ok")
+    return check("references", problem, "ok")
 
 
 def _index(db: SqliteConnection) -> Check:
@@ -130,8 +124,8 @@ def _index(db: SqliteConnection) -> Check:
     except apsw.CorruptError:
         problem = "does not match the memories; `satchel doctor --fix` rebuilds it"
     except apsw.ReadOnlyError:
-        return _check("search index", "not checked: the store can only be read", "", bad="warning")
-    return _check("search index", problem, f"in step with {total:,} memories")
+        return check("search index", "not checked: the store can only be read", "", bad="warning")
+    return check("search index", problem, f"in step with {total:,} memories")
 
 
 def _tags(db: SqliteConnection) -> Check:
@@ -142,46 +136,21 @@ def _tags(db: SqliteConnection) -> Check:
         f"UNION ALL SELECT * FROM ({indexed} EXCEPT {stored}))"
     ).get
     problem = f"{differing} tags differ; `satchel doctor --fix` rebuilds it" if differing else None
-    return _check("tag index", problem, "in step")
+    return check("tag index", problem, "in step")
 
 
 def _passages(db: SqliteConnection) -> Check:
     with db:
         found = look_at_passages(db)
         total = db.execute("SELECT count(*) FROM passage").get
-    wrong = []
-    if found.differing:
-        wrong.append(f"those of {len(found.differing):,} memories differ from the texts")
-    if found.stray:
-        wrong.append(f"{len(found.stray):,} belong to no memory")
-    problem = f"{'; '.join(wrong)}; `satchel doctor --fix` makes them anew" if wrong else None
-    return _check("passages", problem, f"{total:,} in step")
+    return passages_check(total, differing=len(found.differing), stray=len(found.stray))
 
 
 def _vectors(db: SqliteConnection) -> Check:
     with db:
         found = look_at_vectors(db)
         current, building = db.vectors.generation(), db.vectors.generation("building")
-    wrong = []
-    if found.broken:
-        wrong.append(f"those by {' and '.join(each.name for each in found.broken)} cannot be read")
-    if found.overlooked:
-        wrong.append(f"{found.overlooked:,} memories lack theirs")
-    if found.stray:
-        wrong.append(f"{found.stray:,} belong to nothing")
-    if wrong:
-        problem = f"{'; '.join(wrong)}; `satchel doctor --fix` takes out what is wrong"
-        return _check("vectors", problem, "")
-    open_ends = []
-    if found.waiting:
-        command = "satchel reembed"
-        if current is not None and current.name.startswith("openai:"):
-            command += f" --embedder {current.name}"
-        open_ends.append(f"{found.waiting:,} memories wait for theirs; `{command}` makes them")
-    if building is not None:
-        open_ends.append(f"`satchel reembed --embedder {building.name}` was begun and is not finished")
-    good = "none yet" if current is None else f"by {current.name}"
-    return _check("vectors", "; ".join(open_ends) or None, good, bad="warning")
+    return vectors_check(current, building, **found._asdict())
 
 
 def _files(location: Path) -> list[Path]:

@@ -69,6 +69,11 @@ class SqliteVectors(Vectors):
         self.before_passages_go([found], passages)
         self._db.executemany(f"DELETE FROM vector_{found.number} WHERE passage = ?", passages)
 
+    def before_org_goes(self, org: str) -> None:
+        if found := self.generations():
+            passages = self._db.execute(self._db.statement("passages_of_org"), (org,)).fetchall()
+            self.before_passages_go(found, passages)
+
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
         """A virtual table has no foreign key that would take its rows along."""
         for each in found:

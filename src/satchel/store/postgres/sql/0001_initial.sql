@@ -268,5 +268,5 @@ CREATE FUNCTION matching(query tsquery) RETURNS SETOF bigint
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 1000
 AS $$
     SELECT m.seq FROM memory m
-    WHERE m.org = current_setting('satchel.org', true) AND m.words @@ query
+    WHERE m.org = nullif(current_setting('satchel.org', true), '') AND m.words @@ query
 $$;

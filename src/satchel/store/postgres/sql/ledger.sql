@@ -79,3 +79,22 @@ user_message = excluded.user_message, evicted = excluded.evicted
 -- name: turn_list
 SELECT number, at, system, history, tool_results, user_message, evicted FROM turn
 WHERE org = ? AND session = ? ORDER BY number
+
+-- name: session_page
+SELECT {columns_of} FROM session WHERE org = ? AND id > ? ORDER BY id LIMIT ?
+
+-- name: entry_page
+SELECT {columns_of} FROM entry WHERE org = ? AND session = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: content_page
+SELECT hash, used_at, bytes, codec, data FROM content WHERE org = ? AND hash > ? ORDER BY hash LIMIT ?
+
+-- name: content_bring
+INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (org, hash) DO UPDATE SET used_at = greatest(content.used_at, excluded.used_at)
+
+-- name: erase_sessions
+DELETE FROM session WHERE org = ?
+
+-- name: erase_contents
+DELETE FROM content WHERE org = ?

@@ -282,7 +282,7 @@ SELECT term FROM word WHERE org = @org AND term >= ? AND term < ? AND length(ter
 
 -- name: search
 SELECT m.seq, {score} AS score FROM memory m
-WHERE m.org = @org AND m.seq = ANY (ARRAY(SELECT matching(?::tsquery))) AND {where}
+WHERE m.org = @org AND {matching} AND {where}
 ORDER BY score DESC, m.at DESC, m.id LIMIT ?
 
 -- name: nearest

@@ -266,3 +266,95 @@ SELECT DISTINCT p.seq >> 12 FROM passage p
 WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
     AND NOT EXISTS (SELECT 1 FROM backlog b WHERE b.memory = p.seq >> 12)
     AND EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)
+
+-- All that one org has, a page at a time, in an order that is the same in every store.
+-- name: id_page
+SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: uses_of
+SELECT u.seq, u.count, u.last_at FROM json_each(?) j CROSS JOIN usage u ON u.seq = j.value
+
+-- name: passages_held
+SELECT p.seq >> 12, p.seq & 4095, p.start, p.stop, p.flags, p.codes
+FROM json_each(?) j CROSS JOIN passage p ON p.seq BETWEEN j.value << 12 AND (j.value << 12) + 4095 ORDER BY p.seq
+
+-- name: vectors_held
+SELECT v.passage >> 12, v.passage & 4095, v.vector, (SELECT c.code FROM {codes} c WHERE c.rowid = v.passage)
+FROM json_each(?) j CROSS JOIN {vectors} v ON v.passage BETWEEN j.value << 12 AND (j.value << 12) + 4095
+ORDER BY v.passage
+
+-- name: histories_of
+SELECT memory, at, action, changes FROM history
+WHERE org = ? AND memory IN (SELECT value FROM json_each(?)) ORDER BY memory, seq
+
+-- name: history_page
+SELECT memory, seq, at, action, changes FROM history
+WHERE org = ? AND (memory, seq) > (?, ?) ORDER BY memory, seq LIMIT ?
+
+-- name: purged_page
+SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
+WHERE h.org = ? AND (h.memory, h.seq) > (?, ?) AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.id = h.memory)
+ORDER BY h.memory, h.seq LIMIT ?
+
+-- name: relation_page
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source, target, kind) > (?, ?, ?) ORDER BY source, target, kind LIMIT ?
+
+-- In the order of `Mark`.
+-- name: marks
+SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.memory = m.id),
+    (SELECT u.count FROM usage u WHERE u.seq = m.seq), (SELECT u.last_at FROM usage u WHERE u.seq = m.seq),
+    (SELECT 1 FROM backlog b WHERE b.memory = m.seq)
+FROM memory m WHERE {where} ORDER BY m.seq LIMIT ?
+
+-- name: raise_usage
+INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+ON CONFLICT (seq) DO UPDATE SET count = max(count, excluded.count), last_at = max(last_at, excluded.last_at)
+
+-- name: renew_relation
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, target, kind) DO UPDATE SET strength = excluded.strength, created_at = excluded.created_at
+WHERE relation.created_at < excluded.created_at
+
+-- name: amounts
+SELECT (SELECT count(*) FROM memory WHERE org = ?1),
+    (SELECT count(*) FROM memory m CROSS JOIN usage u ON u.seq = m.seq WHERE m.org = ?1),
+    (SELECT count(*) FROM history WHERE org = ?1),
+    (SELECT count(*) FROM relation WHERE org = ?1),
+    (SELECT count(*) FROM memory m
+        CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?1),
+    (SELECT count(*) FROM session WHERE org = ?1),
+    (SELECT count(*) FROM entry WHERE org = ?1),
+    (SELECT count(*) FROM turn WHERE org = ?1),
+    (SELECT count(*) FROM content WHERE org = ?1)
+
+-- name: amount_of_vectors
+SELECT count(*) FROM memory m
+CROSS JOIN {vectors} v ON v.passage BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?
+
+-- A file keeps no org from another.
+-- name: see_all_orgs
+SELECT 1
+
+-- name: orgs
+SELECT org FROM memory UNION SELECT org FROM session UNION SELECT org FROM content UNION SELECT org FROM history
+ORDER BY org
+
+-- name: org_exists
+SELECT EXISTS (SELECT 1 FROM memory WHERE org = ?1) OR EXISTS (SELECT 1 FROM session WHERE org = ?1)
+    OR EXISTS (SELECT 1 FROM content WHERE org = ?1) OR EXISTS (SELECT 1 FROM history WHERE org = ?1)
+
+-- What tells this database from all others, however it was named; nothing for one in memory.
+-- name: whereabouts
+SELECT file FROM pragma_database_list WHERE name = 'main'
+
+-- name: passages_of_org
+SELECT p.seq FROM memory m
+CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?
+
+-- name: erase_memories
+DELETE FROM memory WHERE org = ?
+
+-- What goes with no memory and no session.
+-- name: erase_rest
+DELETE FROM history WHERE org = ?

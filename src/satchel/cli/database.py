@@ -1,0 +1,128 @@
+"""Commands for a store on a server: db init, db upgrade, db status, db index, db distribute."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from satchel.cli.options import json_option, location, store_options
+from satchel.cli.output import print_json, print_rows, print_text
+from satchel.errors import InputError
+from satchel.store import (
+    distribute_server,
+    index_server,
+    is_address,
+    newest_schema,
+    prepare_server,
+    server_status,
+    shown_location,
+)
+
+if TYPE_CHECKING:
+    from satchel.store.postgres.status import Status
+
+__all__ = ["db_command"]
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+
+
+@click.group("db")
+def db_command() -> None:
+    """Set up and look after the database of a store on a server, which --db postgresql://… names."""
+
+
+@db_command.command("init")
+@click.option(
+    "--grant", metavar="LOGIN", multiple=True, help="Let this login, which is there already, use the store."
+)
+@dry_run_option
+@store_options
+def init_command(grant: tuple[str, ...], dry_run: bool, db: str | None) -> None:
+    """Make the store: pgvector, the schema, the role satchel_app and its policies. What is there already stays."""
+    url = _server(db)
+    _print_done(prepare_server(url, grant=grant, dry_run=dry_run), url, dry_run=dry_run)
+
+
+@db_command.command("upgrade")
+@dry_run_option
+@store_options
+def upgrade_command(dry_run: bool, db: str | None) -> None:
+    """Bring the schema of a store to the version that this Satchel knows. Run it as the owner of the tables."""
+    url = _server(db)
+    if not server_status(url).version:
+        raise InputError(f"there is no store at {shown_location(url)}; `satchel db init` makes one")
+    _print_done(prepare_server(url, dry_run=dry_run), url, dry_run=dry_run)
+
+
+@db_command.command("status")
+@store_options
+@json_option
+def status_command(db: str | None, as_json: bool) -> None:
+    """Say what there is: the server, pgvector, the schema, who is kept apart by what. Nothing is changed."""
+    found = server_status(_server(db))
+    newest = newest_schema()
+    if as_json:
+        print_json({"status": found, "newest": newest, "upgrade_due": found.version < newest})
+    else:
+        print_text(f"{found.place}\n")
+        print_rows(_told(found, newest))
+
+
+@db_command.command("distribute")
+@dry_run_option
+@store_options
+def distribute_command(dry_run: bool, db: str | None) -> None:
+    """Spread the tables over the nodes of a Citus cluster, by org, each tenant's rows together on one of them."""
+    url = _server(db)
+    _print_done(distribute_server(url, dry_run=dry_run), url, dry_run=dry_run)
+
+
+@db_command.command("index")
+@dry_run_option
+@store_options
+def index_command(dry_run: bool, db: str | None) -> None:
+    """Index the vectors of tenants that have grown large, while they are used. Run it again as they grow."""
+    url = _server(db)
+    _print_done(index_server(url, dry_run=dry_run), url, dry_run=dry_run)
+
+
+def _server(db: str | None) -> str:
+    place = location(db)
+    if not is_address(place):
+        raise InputError("`satchel db` is for a store on a server, --db postgresql://…; a file needs none of it")
+    return place
+
+
+def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
+    if not done:
+        print_text(f"nothing to do: {shown_location(url)}\n")
+        return
+    print_text(f"{'would be done' if dry_run else 'done'}: {shown_location(url)}\n")
+    print_text("".join(f"  {line}\n" for line in done))
+
+
+def _told(found: "Status", newest: int) -> list[tuple[str, str]]:
+    schema = str(found.version) if found.version else "none; `satchel db init` makes it"
+    if 0 < found.version < newest:
+        schema += f", {newest} is due: `satchel db upgrade`"
+    elif found.version > newest:
+        schema += ", made by a newer Satchel"
+    acting = f"{found.login}, acting as {found.role}" if found.role else found.login
+    if found.version:
+        acting += (
+            ": bound by row-level security" if found.bound else ": NOT bound by row-level security, and refused"
+        )
+    tenants = "this login sees only the one it names" if found.tenants is None else f"{found.tenants:,}"
+    citus = (
+        f"{found.citus}, {'distributed by org' if found.distributed else 'not distributed'}"
+        if found.citus
+        else "no"
+    )
+    return [
+        ("server", f"PostgreSQL {found.server}{', a replica that can only be read' if found.read_only else ''}"),
+        ("pgvector", found.vector or "none"),
+        ("schema", schema),
+        ("login", acting),
+        *([("tenants", tenants)] if found.version else []),
+        ("citus", citus),
+    ]

@@ -1,0 +1,155 @@
+"""Whether what derives from a tenant's memories is in step with them, and how it is brought back.
+
+Foreign keys see to it that nothing outlives its memory; all else is made from the memories, and can be made again.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from satchel.memory import Memory
+from satchel.store.postgres.connection import PostgresConnection
+from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
+from satchel.store.sql.audit import differing_memories
+from satchel.store.sql.index import Index
+from satchel.store.sql.rows import memory_from_row
+from satchel.store.sql.tracing import memories
+
+__all__ = ["Terms", "Vectors", "look_at_passages", "look_at_terms", "look_at_vectors", "mend"]
+
+PAGE = 1000
+
+_ENTRIES = """
+SELECT m.seq, m.tag_keys, m.words = e.words::tsvector AND m.length = e.length
+FROM unnest(?::bigint[], ?::text[], ?::bigint[]) e(seq, words, length)
+    JOIN memory m ON m.org = @org AND m.seq = e.seq
+"""
+_TERMS = f"""
+SELECT substr(w.lexeme, {SIGN} + 1) COLLATE "C" AS term, count(*) AS docs FROM memory m, unnest(m.words) w
+WHERE m.org = @org GROUP BY 1
+"""
+_MISCOUNTED = f"""
+SELECT count(*) FROM ({_TERMS}) held FULL JOIN (SELECT term, docs FROM word WHERE org = @org) counted USING (term)
+WHERE held.docs IS DISTINCT FROM counted.docs
+"""
+_TOTALS = "SELECT count(*), coalesce(sum(length), 0)::bigint FROM memory WHERE org = @org"
+_ENDS = """
+SELECT m.seq, m.text, ends.places, ends.last,
+    (SELECT p.start FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = 0),
+    (SELECT p.stop FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = ends.last)
+FROM memory m CROSS JOIN LATERAL (
+    SELECT count(*) AS places, max(p.place) AS last FROM passage p WHERE p.org = m.org AND p.memory = m.seq
+) ends WHERE m.org = @org
+"""
+# Vectors of no embedder, or of a wrong size.
+_STRAY = """
+passage_vector v WHERE v.org = @org AND NOT coalesce((
+    SELECT length(v.vector) = e.dimensions AND bit_length(v.code) = 8 * ((e.dimensions + 7) / 8)
+    FROM embedding e WHERE e.org = v.org AND e.generation = v.generation
+), false)
+"""
+_STRAY_BACKLOG = """
+backlog b WHERE b.org = @org AND (
+    SELECT true FROM embedding e WHERE e.org = @org AND e.state = 'current' AND e.dimensions = 0
+)
+"""
+_OVERLOOKED = """
+SELECT DISTINCT p.memory FROM passage p WHERE p.org = @org
+    AND (SELECT true FROM backlog b WHERE b.org = p.org AND b.memory = p.memory) IS NULL
+    AND (SELECT true FROM passage_vector v
+        WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}) IS NULL
+"""
+_OVERLOOKED_BY_ALL = """
+SELECT m.seq FROM memory m
+WHERE m.org = @org AND (SELECT true FROM backlog b WHERE b.org = m.org AND b.memory = m.seq) IS NULL
+"""
+
+
+class Terms(NamedTuple):
+    """What is wrong with the search index."""
+
+    differing: list[int]
+    """Memories whose entry is not what their words and tags give."""
+    miscounted: int
+    """Terms that stand in another number of memories than is counted, and sums of all that are wrong."""
+
+
+class Vectors(NamedTuple):
+    """What is wrong with the vectors."""
+
+    stray: int
+    overlooked: int
+    waiting: int
+    """Memories that wait for their vectors, as they may."""
+
+
+def look_at_terms(db: PostgresConnection) -> Terms:
+    differing = [seq for seq, _ in _differing_entries(db)]
+    miscounted = int(db.execute(_MISCOUNTED).get)
+    held, counted = db.execute(_TOTALS).fetchone(), db.execute(db.statement("tenant_counts")).fetchone()
+    return Terms(differing, miscounted + (tuple(held) != tuple(counted or (0, 0))))
+
+
+def look_at_passages(db: PostgresConnection) -> list[int]:
+    return differing_memories(db, _ENDS)
+
+
+def look_at_vectors(db: PostgresConnection) -> Vectors:
+    stray = int(db.execute(f"SELECT count(*) FROM {_STRAY}").get)
+    stray += int(db.execute(f"SELECT count(*) FROM {_STRAY_BACKLOG}").get)
+    return Vectors(stray, len(_overlooked(db)), int(db.execute(db.statement("count_backlog")).get))
+
+
+def mend(db: PostgresConnection) -> list[str]:
+    """Make anew what differs from the memories, and take out what belongs to none; what was done."""
+    done = []
+    terms = look_at_terms(db)
+    if terms.differing or terms.miscounted:
+        _mend_terms(db)
+        done.append(f"made the search index anew, with the entries of {len(terms.differing):,} memories")
+    differing = look_at_passages(db)
+    if differing:
+        index = Index(db)
+        for seq, memory in memories(db, differing).items():
+            index.remake(seq, memory)
+        done.append(f"made the passages of {len(differing):,} memories anew")
+    vectors = look_at_vectors(db)
+    if vectors.stray or vectors.overlooked:
+        db.execute(f"DELETE FROM {_STRAY}")
+        db.execute(f"DELETE FROM {_STRAY_BACKLOG}")
+        db.executemany(db.statement("insert_backlog"), _overlooked(db))
+        waiting = int(db.execute(db.statement("count_backlog")).get)
+        done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
+    return done
+
+
+def _mend_terms(db: PostgresConnection) -> None:
+    for seq, memory in _differing_entries(db):
+        db.execute(
+            "UPDATE memory SET words = ?::tsvector, length = ?, tag_keys = ? WHERE org = @org AND seq = ?",
+            (*index_entry(memory), tag_keys(memory), seq),
+        )
+    db.execute("DELETE FROM word WHERE org = @org")
+    db.execute(f"INSERT INTO word (org, term, docs) SELECT @org, t.term, t.docs FROM ({_TERMS}) t")
+    totals = db.execute(_TOTALS).fetchone()
+    db.execute("UPDATE tenant SET memories = ?, words = ? WHERE org = @org", totals)
+
+
+def _differing_entries(db: PostgresConnection) -> Iterator[tuple[int, Memory]]:
+    last = -1
+    while page := db.execute(db.statement("memories_after"), (last, PAGE)).fetchall():
+        found = {row[-1]: memory_from_row(row) for row in page}
+        last = page[-1][-1]
+        entries = [index_entry(memory) for memory in found.values()]
+        texts, lengths = ([entry[place] for entry in entries] for place in (0, 1))
+        for seq, keys, same in db.execute(_ENTRIES, (list(found), texts, lengths)).fetchall():
+            if not same or keys != tag_keys(found[seq]):
+                yield seq, found[seq]
+
+
+def _overlooked(db: PostgresConnection) -> list[Any]:
+    current = db.vectors.generation()
+    if current is None:
+        return db.execute(_OVERLOOKED_BY_ALL).fetchall()
+    if not current.dimensions:
+        return []
+    return db.execute(_OVERLOOKED.format(**current.parts)).fetchall()

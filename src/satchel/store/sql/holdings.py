@@ -1,0 +1,230 @@
+"""What one org has in a SQL database, read a page at a time."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import msgspec
+
+from satchel.memory import Change
+from satchel.store.contract import Embedding, Record
+from satchel.store.holdings import KINDS, Held, Mark, Outcome, Packet, Passage, Row
+from satchel.store.sql import taking
+from satchel.store.sql.database import Database, Dialect
+from satchel.store.sql.index import embedding
+from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
+from satchel.store.sql.rows import COLUMNS, memory_from_row, read_change
+
+__all__ = ["SqlHoldings", "amounts"]
+
+PAGE = 200
+# Each may be as large as what a tool said.
+CONTENTS = 8
+
+Connected = Callable[[], AbstractContextManager[Database]]
+_ID_OF_SESSION = SESSION_COLUMNS.split(", ").index("id")
+
+
+class SqlHoldings:
+    """Fulfils the `Holdings` contract with the connections of a store for one org."""
+
+    def __init__(self, org: str, dialect: Dialect, read: Connected, write: Connected) -> None:
+        self.org = org
+        self._read = read
+        self._write = write
+        # Only tested: the way in is the id or the number.
+        self._of_org = f"{dialect.unindexed}m.org = ?"
+
+    def exists(self) -> bool:
+        with self._read() as db:
+            return bool(db.execute(db.statement("org_exists"), (self.org,)).get)
+
+    def whereabouts(self) -> str:
+        with self._read() as db:
+            return str(db.execute(db.statement("whereabouts")).get or "")
+
+    def amounts(self) -> dict[Held, int]:
+        with self._read() as db:
+            return amounts(db, self.org)
+
+    def embedding(self) -> Embedding | None:
+        with self._read() as db:
+            return embedding(db)
+
+    def rows(self, kind: Held) -> Iterator[Row]:
+        match kind:
+            case "memories":
+                for row in self._pages("page_by_id", ("",), where=self._of_org):
+                    # The uses, which come last, are rows of their own.
+                    yield Row(row[:1], row[1 : len(COLUMNS)])
+            case "uses" | "passages" | "vectors":
+                yield from self._beside_memories(kind)
+            case "history":
+                yield from self._changes("history_page")
+            case "relations":
+                for row in self._pages("relation_page", ("", "", "")):
+                    yield Row(row[:3], row[3:])
+            case "sessions":
+                for row in self._pages("session_page", ("",), at=_ID_OF_SESSION, columns_of=SESSION_COLUMNS):
+                    yield Row((row[_ID_OF_SESSION],), row)
+            case "entries" | "turns":
+                for session in self.rows("sessions"):
+                    yield from self.rows_of_session(kind, session.key[0])
+            case "contents":
+                for row in self._pages("content_page", (b"",), limit=CONTENTS):
+                    yield Row(row[:1], row[1:])
+
+    def rows_of_session(self, kind: Literal["entries", "turns"], session: str) -> Iterator[Row]:
+        if kind == "entries":
+            for row in self._pages("entry_page", (-1,), session, columns_of=ENTRY_COLUMNS):
+                yield Row((session, row[0]), row)
+            return
+        with self._read() as db:
+            found = db.execute(db.statement("turn_list"), (self.org, session)).fetchall()
+        yield from (Row((session, row[0]), tuple(row)) for row in found)
+
+    def purged(self) -> Iterator[Row]:
+        return self._changes("purged_page")
+
+    def marks(self, *, after: int, limit: int) -> list[Mark]:
+        with self._read() as db:
+            return _marks(db, f"{self._of_org} AND m.seq > ?", (self.org, after, limit))
+
+    def marks_of(self, ids: Sequence[str]) -> dict[str, Mark]:
+        with self._read() as db:
+            return marks_of(db, self.org, ids)
+
+    def packets(self, marks: Sequence[Mark]) -> list[Packet]:
+        with self._read() as db:
+            numbers = _json([mark.number for mark in marks])
+            rows = db.execute(db.statement("memories_by_seq"), (numbers,)).fetchall()
+            memories = {row[-1]: memory_from_row(row) for row in rows}
+            changes: dict[str, list[Change]] = defaultdict(list)
+            for row in db.execute(db.statement("histories_of"), (self.org, _json([mark.id for mark in marks]))):
+                changes[row[0]].append(read_change(row))
+            passages = _passages(db, numbers)
+        return [
+            Packet(
+                Record(memory=memory, history=tuple(changes[memory.id])),
+                tuple(passages[mark.number]),
+            )
+            for mark in marks
+            if (memory := memories.get(mark.number)) is not None
+        ]
+
+    def take(self, packets: Sequence[Packet], embedding: Embedding | None) -> list[Outcome]:
+        with self._write() as db:
+            before = marks_of(db, self.org, [packet.memory.id for packet in packets])
+            return taking.take(db, self.org, packets, embedding, before)
+
+    def take_purged(self, rows: Sequence[Row]) -> None:
+        with self._write() as db:
+            taking.take_purged(db, self.org, rows, marks_of(db, self.org, [row.key[0] for row in rows]))
+
+    def take_relations(self, rows: Sequence[Row]) -> None:
+        with self._write() as db:
+            ids = {identifier for row in rows for identifier in row.key[:2]}
+            taking.take_relations(db, self.org, rows, marks_of(db, self.org, sorted(ids)))
+
+    def take_contents(self, rows: Sequence[Row]) -> None:
+        with self._write() as db:
+            taking.take_contents(db, self.org, rows)
+
+    def take_session(self, session: Row, entries: Iterator[Row], turns: Iterator[Row]) -> Outcome:
+        with self._write() as db:
+            return taking.take_session(db, self.org, session, entries, turns)
+
+    def session(self, id: str) -> Row | None:
+        with self._read() as db:
+            sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
+            row = db.execute(sql, (self.org, id)).fetchone()
+        return None if row is None else Row((id,), tuple(row))
+
+    def _beside_memories(self, kind: Literal["uses", "passages", "vectors"]) -> Iterator[Row]:
+        last = ""
+        while True:
+            with self._read() as db:
+                sql = db.statement("id_page", where=self._of_org)
+                page = db.execute(sql, (self.org, last, PAGE)).fetchall()
+                numbers = _json([number for number, _ in page])
+                found: dict[int, list[Row]] = defaultdict(list)
+                for number, *values in _of_memories(db, kind, numbers):
+                    key, rest = ((), values) if kind == "uses" else ((values[0],), values[1:])
+                    found[number].append(Row(key, tuple(rest)))
+            for number, identifier in page:
+                for row in found[number]:
+                    yield Row((identifier, *row.key), row.values)
+            if len(page) < PAGE:
+                return
+            last = page[-1][1]
+
+    def _changes(self, name: str) -> Iterator[Row]:
+        """Changes by their memory and their place in its history: the numbers of a store are its own."""
+        rows = self._pages(name, ("", -1))
+        for memory, group in itertools.groupby(rows, key=lambda row: row[0]):
+            for place, row in enumerate(group):
+                yield Row((memory, place), row[2:])
+
+    def _pages(
+        self, name: str, after: tuple[Any, ...], *inside: str, at: int = 0, limit: int = PAGE, **parts: str
+    ) -> Iterator[tuple[Any, ...]]:
+        """Rows of a statement that begins after a key, whose columns begin at a place of its rows."""
+        while True:
+            with self._read() as db:
+                page = db.execute(db.statement(name, **parts), (self.org, *inside, *after, limit)).fetchall()
+            yield from map(tuple, page)
+            if len(page) < limit:
+                return
+            after = tuple(page[-1][at : at + len(after)])
+
+
+def amounts(db: Database, org: str, *, every_vector: bool = False) -> dict[Held, int]:
+    """The vectors of the current generation, or of all."""
+    others = [kind for kind in KINDS if kind != "vectors"]
+    counts: dict[Held, int] = dict(zip(others, db.execute(db.statement("amounts"), (org,)).get, strict=True))
+    found = db.vectors.generations()
+    current = db.vectors.generation()
+    chosen = found if every_vector else [each for each in found if each == current]
+    counts["vectors"] = sum(
+        db.execute(db.statement("amount_of_vectors", **each.parts), (org,)).get for each in chosen
+    )
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def marks_of(db: Database, org: str, ids: Sequence[str]) -> dict[str, Mark]:
+    where = f"{db.dialect.unindexed}m.org = ? AND {db.dialect.listed.format(alias='m')}"
+    return {mark.id: mark for mark in _marks(db, where, (org, _json(ids), len(ids)))}
+
+
+def _marks(db: Database, where: str, values: tuple[Any, ...]) -> list[Mark]:
+    return [Mark(*row) for row in db.execute(db.statement("marks", where=where), values)]
+
+
+def _of_memories(db: Database, kind: Literal["uses", "passages", "vectors"], numbers: str) -> Iterator[Any]:
+    if kind == "uses":
+        return iter(db.execute(db.statement("uses_of"), (numbers,)))
+    if kind == "passages":
+        return iter(db.execute(db.statement("passages_held"), (numbers,)))
+    return iter(_vectors(db, numbers))
+
+
+def _vectors(db: Database, numbers: str) -> list[Any]:
+    current = db.vectors.generation()
+    # Asked for all of them, since that makes their tables readable.
+    if current is None or current not in db.vectors.generations():
+        return []
+    return db.execute(db.statement("vectors_held", **current.parts), (numbers,)).fetchall()
+
+
+def _passages(db: Database, numbers: str) -> dict[int, list[Passage]]:
+    vectors = {(memory, place): (vector, code) for memory, place, vector, code in _vectors(db, numbers)}
+    found: dict[int, list[Passage]] = defaultdict(list)
+    for memory, place, start, end, flags, codes in db.execute(db.statement("passages_held"), (numbers,)):
+        found[memory].append(Passage(start, end, flags, codes, vectors.get((memory, place))))
+    return found
+
+
+def _json(values: Sequence[Any]) -> str:
+    return msgspec.json.encode(values).decode()

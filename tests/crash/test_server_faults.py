@@ -1,0 +1,183 @@
+"""Writers of one service while its PostgreSQL loses connections and restarts: what was acknowledged is there.
+
+Few writes by default; 8 × 252: `SATCHEL_FUZZ=21 pytest tests/crash/test_server_faults.py`.
+"""
+
+import itertools
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import satchel
+from pg_server import Server, server
+from satchel.errors import StoreError, StoreUnreachableError
+from service_client import Served
+
+WRITERS = 8
+WRITES = 12 * int(os.environ.get("SATCHEL_FUZZ", "1"))
+# For a pool to recover: the most that is promised.
+RECOVERY_SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A server that may be stopped, which writes to its disk before it acknowledges."""
+    return server(tmp_path_factory.mktemp("own"), {"fsync": "on", "full_page_writes": "on"})
+
+
+@pytest.fixture
+def url(own_server: Server) -> str:
+    made = own_server.new_database()
+    satchel.open(made).close()
+    return made
+
+
+def asked(url: str, sql: str) -> list[tuple]:
+    with psycopg.connect(url, autocommit=True) as raw:
+        return raw.execute(sql).fetchall()
+
+
+class Writers:
+    """Threads that write through the service, each until all of its own are acknowledged."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.acknowledged: list[str] = []
+        self.refused: list[int] = []
+        self.last: dict[int, float] = {}
+        self.crew = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
+
+    def _write(self, writer: int) -> None:
+        for number in range(WRITES):
+            ref = f"{writer}-{number}"
+            while True:
+                reply = self.served.ask(
+                    "POST", "/v1/memories", {"text": f"writer {writer} said {number}", "ref": ref}
+                )
+                if reply.status == 201:
+                    break
+                self.refused.append(reply.status)
+                assert reply.status == 503, reply.content
+                time.sleep(0.05)
+            self.acknowledged.append(ref)
+            self.last[writer] = time.monotonic()
+
+    def run(self, *faults: threading.Thread) -> None:
+        for each in (*self.crew, *faults):
+            each.start()
+        for each in (*self.crew, *faults):
+            each.join()
+
+    @property
+    def alive(self) -> bool:
+        return any(each.is_alive() for each in self.crew)
+
+
+def assert_all_there(url: str, writers: Writers) -> None:
+    stored = [row[0] for row in asked(url, "SELECT ref FROM satchel.memory WHERE org = 'acme'")]
+    assert sorted(stored) == sorted(writers.acknowledged)
+    assert len(stored) == WRITERS * WRITES
+    with satchel.open(url) as bag:
+        assert [check for check in bag.scoped(org="acme").checks() if check.state == "failed"] == []
+
+
+def test_eight_writers_at_once_lose_nothing_and_never_deadlock(url: str, tmp_path: Path):
+    with Served(tmp_path, "--db", url) as served:
+        writers = Writers(served)
+        writers.run()
+    assert writers.refused == []
+    assert_all_there(url, writers)
+    assert asked(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
+
+
+def test_connections_that_are_ended_lose_no_acknowledged_write(url: str, tmp_path: Path):
+    ended = 0
+
+    def terminate() -> None:
+        nonlocal ended
+        chance = random.Random(7)
+        while writers.alive:
+            pids = [
+                row[0] for row in asked(url, "SELECT pid FROM pg_stat_activity WHERE application_name = 'satchel'")
+            ]
+            for pid in chance.sample(pids, min(2, len(pids))):
+                ended += bool(asked(url, f"SELECT pg_terminate_backend({pid})")[0][0])
+            time.sleep(0.05)
+
+    with Served(tmp_path, "--db", url) as served:
+        writers = Writers(served)
+        writers.run(threading.Thread(target=terminate))
+    assert ended > 10
+    assert_all_there(url, writers)
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_in_the_middle_loses_no_acknowledged_write(
+    own_server: Server, url: str, tmp_path: Path, mode: str
+):
+    back = 0.0
+
+    def restart() -> None:
+        nonlocal back
+        while len(writers.acknowledged) < WRITERS * WRITES // 4:
+            time.sleep(0.01)
+        own_server.restart(mode=mode)
+        back = time.monotonic()
+
+    with Served(tmp_path, "--db", url) as served:
+        writers = Writers(served)
+        moments: list[float] = []
+        watcher = threading.Thread(target=lambda: _watch(writers, moments))
+        writers.run(threading.Thread(target=restart), watcher)
+    assert_all_there(url, writers)
+    # Acknowledged again soon after it was back, by a pool that nobody told.
+    assert min(moment for moment in moments if moment > back) - back < RECOVERY_SECONDS
+
+
+def _watch(writers: Writers, moments: list[float]) -> None:
+    known = 0
+    while writers.alive:
+        if len(writers.acknowledged) > known:
+            known = len(writers.acknowledged)
+            moments.append(time.monotonic())
+        time.sleep(0.01)
+
+
+def test_a_call_on_a_server_that_is_gone_fails_cleanly_and_works_when_it_is_back(
+    own_server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("satchel.store.postgres.connections.PATIENCE", 0.3)
+    with satchel.open(url) as bag:
+        kept = bag.add("before")
+        own_server.stop()
+        try:
+            with pytest.raises(StoreUnreachableError, match="does not answer"):
+                bag.add("meanwhile")
+        finally:
+            own_server.start()
+        assert bag.get(kept.id).text == "before"
+        bag.add("after")
+        assert sorted(memory.text for memory in bag.recent()) == ["after", "before"]
+
+
+def _add_while_connections_end(bag: satchel.Satchel, url: str) -> None:
+    with bag.transaction():
+        bag.add("first")
+        for (pid,) in asked(url, "SELECT pid FROM pg_stat_activity WHERE application_name = 'satchel'"):
+            asked(url, f"SELECT pg_terminate_backend({pid})")
+        for number in itertools.count():
+            bag.add(f"later {number}")
+
+
+def test_a_transaction_whose_connection_is_ended_stores_nothing(url: str):
+    with satchel.open(url) as bag:
+        with pytest.raises(StoreError):
+            _add_while_connections_end(bag, url)
+        assert bag.recent() == []
+        bag.add("again")
+        assert [memory.text for memory in bag.recent()] == ["again"]

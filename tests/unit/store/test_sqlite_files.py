@@ -1,0 +1,192 @@
+"""What holds for a store in a file and no other: its log, its backups, what is left in its pages, older files."""
+
+import os
+import threading
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+
+import satchel
+from in_step import Letters, differences
+from old_store import make_old
+from satchel import Draft, Satchel
+from satchel.store import Filter
+from satchel.store.sqlite import connection, store
+
+
+def test_backing_up_inside_a_transaction_is_refused(bag: Satchel, tmp_path: Path):
+    with pytest.raises(satchel.StoreError, match="inside a transaction; leave it first"), bag.transaction():
+        bag.backup(tmp_path / "copy.db")
+    assert bag.add("works on").revision == 1
+
+
+def test_purged_words_leave_the_log_even_inside_a_transaction(bag: Satchel, path: Path):
+    log = Path(f"{path}-wal")
+    for outer in (False, True):
+        memory = bag.add("the merger with Blorptech")
+        if outer:
+            with bag.transaction():
+                bag.forget(memory.id, purge=True)
+        else:
+            bag.forget(memory.id, purge=True)
+        assert b"lorptech" not in path.read_bytes() + log.read_bytes()
+
+
+def test_a_reader_elsewhere_does_not_hold_up_a_purge(bag: Satchel, path: Path, monkeypatch):
+    monkeypatch.setattr(store, "CLOSING_SECONDS", 0.05)
+    memory = bag.add("the merger with Blorptech")
+    reader = connection.connect(str(path))
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM memory").fetchall()
+    try:
+        assert bag.forget(memory.id, purge=True) == 1
+    finally:
+        reader.close()
+
+
+def test_any_number_of_ids_can_be_forgotten(path: Path, monkeypatch):
+    """More than SQLite takes variables in a statement, which are 32,766 where nobody says less."""
+
+    def take_few(db: apsw.Connection) -> None:
+        db.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 100)
+
+    with satchel.open(path, embedder="none") as bag:
+        ids = [memory.id for memory in bag.add_many(Draft(f"note {number}") for number in range(1_000))]
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, take_few])
+    with satchel.open(path) as bag:
+        assert bag.forget(ids[:500]) == 500
+        assert bag.forget(ids, purge=True) == 1_000
+
+
+def test_a_damaged_backup_is_not_restored(bag: Satchel, tmp_path: Path):
+    bag.add_many(Draft(f"note {number} " * 200) for number in range(200))
+    bag.backup(tmp_path / "copy.db")
+    content = bytearray((tmp_path / "copy.db").read_bytes())
+    content[40 * 4096 : 80 * 4096] = os.urandom(40 * 4096)
+    (tmp_path / "copy.db").write_bytes(content)
+    with pytest.raises(satchel.StoreError, match="damaged"):
+        satchel.restore(tmp_path / "copy.db", tmp_path / "new.db")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_an_export_never_replaces_a_database_or_a_pipe(bag: Satchel, path: Path, tmp_path: Path):
+    bag.add("apple")
+    for name in (path, tmp_path / "link.jsonl"):
+        if name != path:
+            name.symlink_to(path)
+        with pytest.raises(satchel.InputError, match="is a database"):
+            bag.export(name)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    assert bag.export(pipe) == 1
+    reader.join(30)
+    assert pipe.is_fifo()
+    assert b"apple" in read[0]
+
+
+def test_a_store_that_was_upgraded_meanwhile_is_not_written(bag: Satchel, path: Path):
+    newer = connection.connect(str(path))
+    newer.pragma("user_version", 99)
+    newer.close()
+    with pytest.raises(satchel.StoreVersionError, match="upgrade Satchel"):
+        bag.add("with an old program")
+
+
+def test_purged_words_are_gone_from_the_file(path: Path):
+    with satchel.open(path) as bag:
+        memory = bag.add("the merger with Blorptech")
+        bag.add("unrelated")
+        assert b"Blorptech" in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+        bag.forget(memory.id, purge=True)
+    assert b"lorptech" not in path.read_bytes()
+
+
+def test_an_old_store_is_found_by_words_at_once_and_embedded_with_the_next_writes(path: Path):
+    newer = path.with_name("newer.db")
+    with satchel.open(newer) as bag:
+        long = "\n\n".join(f"{number} " + "word " * 150 for number in range(5))
+        bag.add_many([Draft("apple pie", title="Fruit", tags=["t"]), Draft(long), Draft("記憶")])
+        gone = bag.add("gone")
+        bag.forget(gone.id)
+        exported = list(bag.export())
+    make_old(newer, path)
+    with satchel.open(path) as bag:
+        assert list(bag.export()) == exported
+        assert bag._store.embedding() is None
+        assert len(bag._store.backlog(limit=9)) == 4
+        assert differences(bag) == []
+        assert [hit.memory.title for hit in bag.search("apple")] == ["Fruit"]
+        (vectors_check,) = [check for check in bag.checks() if check.name == "vectors"]
+        assert (vectors_check.state, "4 memories wait" in vectors_check.detail) == ("warning", True)
+        bag.add("the next")
+        assert bag._store.backlog(limit=9) == []
+        assert differences(bag) == []
+        assert [check for check in bag.checks() if check.state != "ok"] == []
+    assert path.with_name("notes.db.schema-1.backup").exists()
+
+
+def test_an_old_store_whose_owner_wants_no_vectors_does_not_wait_for_any(path: Path):
+    newer = path.with_name("newer.db")
+    with satchel.open(newer) as bag:
+        bag.add("one")
+    make_old(newer, path)
+    with satchel.open(path, embedder="none") as bag:
+        bag.add("two")
+        assert bag._store.backlog(limit=9) == []
+        assert differences(bag) == []
+
+
+def test_neither_words_nor_vectors_of_a_purged_memory_stay_in_the_file(path: Path):
+    log = Path(f"{path}-wal")
+    with satchel.open(path) as bag:
+        bag.add_many(Draft(f"kept {number}") for number in range(40))
+        secret = bag.add("the merger with Blorptech in spring")
+        (trace,) = bag._store.traces(Filter(ids=(secret.id,)))
+        (passage,) = trace.passages
+        assert passage.vector is not None
+        sign = np.packbits(np.frombuffer(passage.vector, np.int8) > 0).tobytes()
+        kept = path.read_bytes() + log.read_bytes()
+        for trace_of_it in (b"Blorptech", passage.vector, sign, passage.codes):
+            assert trace_of_it in kept
+        bag.forget(secret.id, purge=True)
+        left = path.read_bytes() + log.read_bytes()
+        for trace_of_it in (b"lorptech", passage.vector, sign, passage.codes):
+            assert trace_of_it not in left
+
+
+def test_vectors_that_were_replaced_do_not_stay_in_the_file(path: Path):
+    with satchel.open(path) as bag:
+        memory = bag.add("the merger with Blorptech in spring")
+        (trace,) = bag._store.traces(Filter())
+        vector = trace.passages[0].vector
+        assert vector is not None
+        bag.reembed(Letters())
+        bag.forget(memory.id, purge=True)
+    assert vector not in path.read_bytes()
+
+
+def test_a_store_that_can_only_be_read_is_searched_by_meaning_too(path: Path, monkeypatch):
+    with satchel.open(path) as bag:
+        bag.add_many(Draft(f"apple {number}") for number in range(1200))
+    monkeypatch.setattr("satchel.store.sqlite.place.os.access", lambda *_: False)
+    with satchel.open(path) as bag:
+        assert bag._store._readonly
+        assert len(bag.search("apple")) == 10
+        code = np.packbits(bag._indexer.query_vector("apple") > 0).tobytes()
+        assert len(bag._store.nearest(satchel.store.Filter(), code, limit=5)) == 5
+        assert [check.name for check in bag.checks() if check.state == "failed"] == []
+
+
+def test_the_tables_of_replaced_vectors_are_gone(bag: Satchel):
+    bag.add("one")
+    for embedder in ("none", "static"):
+        bag.reembed(embedder)
+    with bag._store._read() as db:
+        current = db.vectors.generation()
+        names = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    assert {name for name in names if name.startswith("vector_")} == {f"vector_{current.number}"}
