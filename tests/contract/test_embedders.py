@@ -51,9 +51,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def open_with(path: Path, embedder: object, clock: Clock) -> Satchel:
+def open_with(location: Path | str, embedder: object, clock: Clock) -> Satchel:
     """As `satchel.open` does, with a clock that stands still."""
-    store = open_store(str(path))
+    store = open_store(str(location))
     return Satchel(store, counter=counter(DEFAULT_COUNTER), indexer=Indexer(store, embedder, clock=clock))
 
 
@@ -65,69 +65,71 @@ def found(bag: Satchel, query: str) -> list[str]:
     return [hit.memory.text for hit in bag.search(query)]
 
 
-def test_a_store_records_the_default_embedder_with_its_first_memory(path: Path):
-    with satchel.open(path) as bag:
+def test_a_store_records_the_default_embedder_with_its_first_memory(location: Path | str):
+    with satchel.open(location) as bag:
         assert bag._store.embedding() is None
         bag.add("one")
         assert bag._store.embedding() == STATIC
         assert differences(bag) == []
     for spec in (None, "static", STATIC.name):
-        with satchel.open(path, embedder=spec) as bag:
+        with satchel.open(location, embedder=spec) as bag:
             assert bag.add("two")
             assert waiting(bag) == []
 
 
-def test_a_store_without_an_embedder_is_searched_by_its_words(path: Path):
-    with satchel.open(path, embedder="none") as bag:
+def test_a_store_without_an_embedder_is_searched_by_its_words(location: Path | str):
+    with satchel.open(location, embedder="none") as bag:
         bag.add("apple")
         assert bag._store.embedding() == Embedding("none", 0)
         assert (found(bag, "apple"), waiting(bag)) == (["apple"], [])
-    with satchel.open(path) as bag:
+    with satchel.open(location) as bag:
         bag.add("apple pie")
         assert bag._store.embedding() == Embedding("none", 0)
         assert differences(bag) == []
 
 
 @pytest.mark.parametrize("other", ["none", "openai:tiny@http://127.0.0.1:9/v1"])
-def test_another_embedder_than_the_stores_own_is_refused_in_one_line(path: Path, other, plain_environment):
-    with satchel.open(path) as bag:
+def test_another_embedder_than_the_stores_own_is_refused_in_one_line(
+    location: Path | str, other, plain_environment
+):
+    with satchel.open(location) as bag:
         bag.add("one")
     with pytest.raises(satchel.InputError, match=f"`satchel reembed --embedder {other}`") as refusal:
-        satchel.open(path, embedder=other)
+        satchel.open(location, embedder=other)
     assert "\n" not in str(refusal.value)
     assert STATIC.name in str(refusal.value)
 
 
-def test_an_embedder_of_ones_own_that_is_refused_is_not_said_to_be_a_name_for_the_command(path: Path):
-    with satchel.open(path) as bag:
+def test_an_embedder_of_ones_own_that_is_refused_is_not_said_to_be_a_name_for_the_command(location: Path | str):
+    with satchel.open(location) as bag:
         bag.add("one")
     with pytest.raises(satchel.InputError, match="give this one to its `reembed`") as refusal:
-        satchel.open(path, embedder=Letters())
+        satchel.open(location, embedder=Letters())
     assert "satchel reembed" not in str(refusal.value)
 
 
-def test_an_embedder_of_ones_own_is_used_and_needed_only_to_embed(path: Path):
-    with satchel.open(path, embedder=Letters()) as bag:
+def test_an_embedder_of_ones_own_is_used_and_needed_only_to_embed(location: Path | str):
+    with satchel.open(location, embedder=Letters()) as bag:
         bag.add("apple")
         assert bag._store.embedding() == Embedding("letters", 20)
         assert bag._indexer.query_vector("apple") is not None
         assert found(bag, "apple") == ["apple"]
-    with satchel.open(path) as bag:
+    with satchel.open(location) as bag:
         assert found(bag, "apple") == ["apple"]
         bag.add("pear")
         assert waiting(bag) == ["pear"]
         with pytest.raises(satchel.InputError, match="embedder letters; name it"):
             bag.reembed()
-    with satchel.open(path, embedder=Letters()) as bag:
+    with satchel.open(location, embedder=Letters()) as bag:
         bag.add("plum")
         assert waiting(bag) == []
         assert bag.reembed() == 3
         assert differences(bag) == []
 
 
-def test_an_embedder_that_fails_costs_no_memory(path: Path, clock: Clock):
+def test_an_embedder_that_fails_costs_no_memory(location: Path | str, clock: Clock):
     moody = Moody()
-    with open_with(path, moody, clock) as bag:
+    with open_with(location, moody, clock) as bag:
         bag.add("apple")
         moody.failing = True
         memory = bag.add("pear tree")
@@ -140,9 +142,9 @@ def test_an_embedder_that_fails_costs_no_memory(path: Path, clock: Clock):
         assert differences(bag) == []
 
 
-def test_after_a_failure_the_embedder_is_left_alone_for_a_while(path: Path, clock: Clock):
+def test_after_a_failure_the_embedder_is_left_alone_for_a_while(location: Path | str, clock: Clock):
     moody = Moody()
-    with open_with(path, moody, clock) as bag:
+    with open_with(location, moody, clock) as bag:
         bag.add("apple")
         moody.failing = True
         asked = moody.asked
@@ -159,9 +161,9 @@ def test_after_a_failure_the_embedder_is_left_alone_for_a_while(path: Path, cloc
         assert differences(bag) == []
 
 
-def test_a_query_that_cannot_be_embedded_is_answered_by_its_words(path: Path, clock: Clock):
+def test_a_query_that_cannot_be_embedded_is_answered_by_its_words(location: Path | str, clock: Clock):
     moody = Moody()
-    with open_with(path, moody, clock) as bag:
+    with open_with(location, moody, clock) as bag:
         bag.add("apple pie")
         moody.failing = True
         assert found(bag, "apple") == ["apple pie"]
@@ -179,14 +181,14 @@ def test_a_query_that_cannot_be_embedded_is_answered_by_its_words(path: Path, cl
         lambda rows: rows[0],
     ],
 )
-def test_vectors_that_cannot_be_kept_cost_no_memory(path: Path, bad):
+def test_vectors_that_cannot_be_kept_cost_no_memory(location: Path | str, bad):
     class Bad(Letters):
         def embed(self, texts: Sequence[str]) -> np.ndarray:
             return bad(super().embed(texts))
 
-    with satchel.open(path, embedder=Letters()) as bag:
+    with satchel.open(location, embedder=Letters()) as bag:
         bag.add("apple")
-    with satchel.open(path, embedder=Bad()) as bag:
+    with satchel.open(location, embedder=Bad()) as bag:
         bag.add_many([Draft("pear"), Draft("plum")])
         assert waiting(bag) == ["pear", "plum"]
         assert found(bag, "pear") == ["pear"]
@@ -195,9 +197,11 @@ def test_vectors_that_cannot_be_kept_cost_no_memory(path: Path, bad):
         assert differences(bag) == []
 
 
-def test_a_failure_to_catch_up_does_not_look_like_a_failure_to_store(path: Path, clock: Clock, monkeypatch):
+def test_a_failure_to_catch_up_does_not_look_like_a_failure_to_store(
+    location: Path | str, clock: Clock, monkeypatch
+):
     moody = Moody()
-    with open_with(path, moody, clock) as bag:
+    with open_with(location, moody, clock) as bag:
         moody.failing = True
         bag.add("apple")
         moody.failing = False
@@ -211,8 +215,8 @@ def test_a_failure_to_catch_up_does_not_look_like_a_failure_to_store(path: Path,
         assert waiting(bag) == ["apple"]
 
 
-def test_a_process_follows_when_another_changes_the_embedder(path: Path):
-    with satchel.open(path) as bag, satchel.open(path) as other:
+def test_a_process_follows_when_another_changes_the_embedder(location: Path | str):
+    with satchel.open(location) as bag, satchel.open(location) as other:
         bag.add("apple")
         other.reembed("none")
         bag.add("pear")
@@ -229,9 +233,9 @@ def test_a_process_follows_when_another_changes_the_embedder(path: Path):
         assert differences(bag) == []
 
 
-def test_an_endpoint_embeds_what_is_stored_and_asked(path: Path, server: Server):
+def test_an_endpoint_embeds_what_is_stored_and_asked(location: Path | str, server: Server):
     name = f"openai:tiny@{server.base}"
-    with satchel.open(path, embedder=name) as bag:
+    with satchel.open(location, embedder=name) as bag:
         bag.add("apple pie")
         assert bag._store.embedding() == Embedding(name, DIMENSIONS)
         assert found(bag, "apple") == ["apple pie"]
@@ -239,8 +243,8 @@ def test_an_endpoint_embeds_what_is_stored_and_asked(path: Path, server: Server)
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
-def test_a_server_that_goes_down_and_comes_back_costs_nothing(path: Path, server: Server, clock: Clock):
-    with open_with(path, f"openai:tiny@{server.base}", clock) as bag:
+def test_a_server_that_goes_down_and_comes_back_costs_nothing(location: Path | str, server: Server, clock: Clock):
+    with open_with(location, f"openai:tiny@{server.base}", clock) as bag:
         bag.add("apple")
         server.for_ever = status(503)
         bag.add_many(Draft(f"pear {number}") for number in range(3))
@@ -255,10 +259,10 @@ def test_a_server_that_goes_down_and_comes_back_costs_nothing(path: Path, server
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
-def test_a_reembedding_goes_on_after_its_server_was_down(path: Path, server: Server, monkeypatch):
+def test_a_reembedding_goes_on_after_its_server_was_down(location: Path | str, server: Server, monkeypatch):
     monkeypatch.setattr("satchel.indexing.BATCH", 4)
     name = f"openai:tiny@{server.base}"
-    with satchel.open(path) as bag:
+    with satchel.open(location) as bag:
         bag.add_many(Draft(f"note {number}") for number in range(10))
         # The first is asked for the size of its vectors; then come two batches of three.
         server.misbehave = [well] * 3 + [status(500)] * 9
@@ -276,12 +280,12 @@ def test_a_reembedding_goes_on_after_its_server_was_down(path: Path, server: Ser
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
-def test_a_server_that_only_the_store_names_is_never_asked(path: Path, server: Server):
+def test_a_server_that_only_the_store_names_is_never_asked(location: Path | str, server: Server):
     """A store may come from anyone, and its texts are its owner's."""
-    with satchel.open(path, embedder=f"openai:tiny@{server.base}") as bag:
+    with satchel.open(location, embedder=f"openai:tiny@{server.base}") as bag:
         memory = bag.add("apple pie")
     seen = len(server.seen)
-    with satchel.open(path) as bag:
+    with satchel.open(location) as bag:
         assert found(bag, "apple") == ["apple pie"]
         bag.add("pear")
         bag.update(memory.id, text="apple tart")
@@ -293,13 +297,13 @@ def test_a_server_that_only_the_store_names_is_never_asked(path: Path, server: S
         assert f"satchel reembed --embedder openai:tiny@{server.base}" in check.detail
         assert differences(bag) == []
     assert len(server.seen) == seen
-    with satchel.open(path, embedder=f"openai:tiny@{server.base}") as bag:
+    with satchel.open(location, embedder=f"openai:tiny@{server.base}") as bag:
         bag.add("fig")
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
-def test_no_lock_is_held_while_a_server_is_asked(path: Path, server: Server):
-    with satchel.open(path, embedder=f"openai:tiny@{server.base}") as bag:
+def test_no_lock_is_held_while_a_server_is_asked(location: Path | str, server: Server):
+    with satchel.open(location, embedder=f"openai:tiny@{server.base}") as bag:
         bag.add("apple")
         seen = len(server.seen)
         with bag.transaction():
@@ -312,15 +316,15 @@ def test_no_lock_is_held_while_a_server_is_asked(path: Path, server: Server):
         assert (waiting(bag), differences(bag)) == ([], [])
 
 
-def test_8_threads_add_and_search_at_once(path: Path):
-    with satchel.open(path) as bag:
+def test_8_threads_add_and_search_at_once(location: Path | str):
+    with satchel.open(location) as bag:
         failures: list[Exception] = []
         start = threading.Barrier(8)
 
         def work(who: int) -> None:
             try:
                 start.wait(30)
-                for number in range(25):
+                for number in range(12):
                     memory = bag.add(f"thread {who} apple {number}")
                     assert memory.id in {hit.memory.id for hit in bag.search(memory.text, limit=20)}
             except Exception as error:  # noqa: BLE001
@@ -332,17 +336,5 @@ def test_8_threads_add_and_search_at_once(path: Path):
         for thread in crew:
             thread.join(60)
         assert failures == []
-        assert bag.stats().memories == 200
+        assert bag.stats().memories == 96
         assert (waiting(bag), differences(bag)) == ([], [])
-
-
-def test_a_store_that_can_only_be_read_is_searched_by_meaning_too(path: Path, monkeypatch):
-    with satchel.open(path) as bag:
-        bag.add_many(Draft(f"apple {number}") for number in range(1200))
-    monkeypatch.setattr("satchel.store.sqlite.place.os.access", lambda *_: False)
-    with satchel.open(path) as bag:
-        assert bag._store._readonly
-        assert len(found(bag, "apple")) == 10
-        code = np.packbits(bag._indexer.query_vector("apple") > 0).tobytes()
-        assert len(bag._store.nearest(satchel.store.Filter(), code, limit=5)) == 5
-        assert [check.name for check in bag.checks() if check.state == "failed"] == []

@@ -142,8 +142,8 @@ def test_a_removed_session_leaves_nothing_but_what_others_have(ledgers):
     assert len(ledgers.held(ORG, "2")) == 2
 
 
-def test_what_is_written_in_a_transaction_that_fails_is_undone(path: Path):
-    with satchel.open(path) as bag, satchel.open(path) as other:
+def test_what_is_written_in_a_transaction_that_fails_is_undone(location: Path | str):
+    with satchel.open(location) as bag, satchel.open(location) as other:
         ledgers = bag._store.ledgers
         session = ledgers.open(books())
 

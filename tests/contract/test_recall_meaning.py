@@ -115,9 +115,9 @@ def test_a_meaning_found_in_one_passage_of_many_is_enough(opening, senses):
         assert "kitten" in hit.memory.text[start:end]
 
 
-def test_a_store_is_searched_only_by_the_vectors_of_its_own_embedder(path, senses):
-    with satchel.open(path, embedder=senses) as bag:
+def test_a_store_is_searched_only_by_the_vectors_of_its_own_embedder(location, senses):
+    with satchel.open(location, embedder=senses) as bag:
         bag.add("Her kitten sleeps")
-    with satchel.open(path) as bag:
+    with satchel.open(location) as bag:
         assert list(bag.search("feline")) == []
         assert texts(bag.search("kitten")) == ["Her kitten sleeps"]

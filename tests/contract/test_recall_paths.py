@@ -1,10 +1,12 @@
 """A scope read whole and one found by the indexes give the same answers."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 import satchel
+from pg_server import Server
 from satchel import Draft
 from satchel.recall import candidates
 
@@ -41,9 +43,14 @@ def memories() -> list[Draft]:
     ]
 
 
-@pytest.fixture(scope="module", params=["static", "none"])
-def bag(request):
-    with satchel.open(":memory:", embedder=request.param) as opened:
+@pytest.fixture(scope="module", params=["static", "none", "on a server"])
+def bag(request, pg: Server):
+    with contextlib.ExitStack() as stack:
+        location, embedder = ":memory:", request.param
+        if embedder == "on a server":
+            location, embedder = pg.new_database(), None
+            stack.callback(pg.drop, location)
+        opened = stack.enter_context(satchel.open(location, embedder=embedder))
         opened.add_many(memories())
         yield opened
 

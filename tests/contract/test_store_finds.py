@@ -1,18 +1,10 @@
 """What every store finds: by any word, inside its scope, the same each time."""
 
-from pathlib import Path
-
 import pytest
 
 import satchel
 from satchel import Draft, Satchel, Scope
 from satchel.store import Filter
-
-
-@pytest.fixture(params=["file", "memory"])
-def bag(request, path: Path):
-    with satchel.open(path if request.param == "file" else ":memory:") as opened:
-        yield opened
 
 
 def texts(hits) -> list[str]:

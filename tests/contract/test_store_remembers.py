@@ -12,12 +12,6 @@ from satchel import Draft, Satchel
 LONG_AGO = datetime(2020, 5, 17, 12, 30, 15, 123456, tzinfo=UTC)
 
 
-@pytest.fixture(params=["file", "memory"])
-def bag(request, path: Path):
-    with satchel.open(path if request.param == "file" else ":memory:") as opened:
-        yield opened
-
-
 def test_a_memory_comes_back_as_it_was_put_in(bag: Satchel):
     stored = bag.scoped(project="thesis", user="ana", agent="coder", session="s1").add(
         "We rotate JWTs\nevery hour. 記憶 🎒 \x00 end",
@@ -179,15 +173,6 @@ def test_purging_removes_every_trace_but_the_fact(bag: Satchel):
     assert b"Blorptech" not in b"".join(bag.export())
 
 
-def test_purged_words_are_gone_from_the_file(path: Path):
-    with satchel.open(path) as bag:
-        memory = bag.add("the merger with Blorptech")
-        bag.add("unrelated")
-        assert b"Blorptech" in path.read_bytes() + Path(f"{path}-wal").read_bytes()
-        bag.forget(memory.id, purge=True)
-    assert b"lorptech" not in path.read_bytes()
-
-
 def test_forgetting_by_kind_or_scope_counts_what_it_ended(bag: Satchel):
     thesis = bag.scoped(project="thesis")
     thesis.add_many([Draft("a", kind="todo"), Draft("b", kind="todo"), Draft("c")])
@@ -330,20 +315,20 @@ def test_an_empty_store_has_empty_stats(bag: Satchel):
     assert (stats.memories, stats.tokens, stats.by_kind, stats.oldest) == (0, 0, {}, None)
 
 
-def test_uses_are_seen_by_others_once_the_store_is_closed(path: Path):
-    with satchel.open(path) as bag:
+def test_uses_are_seen_by_others_once_the_store_is_closed(location: Path | str):
+    with satchel.open(location) as bag:
         memory = bag.add("apple")
         bag.search("apple")
         bag.search("apple")
-    with satchel.open(path) as other:
+    with satchel.open(location) as other:
         assert other.recent()[0].access_count == 2
         assert other.get(memory.id).access_count == 3
 
 
-def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(path: Path, monkeypatch):
+def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(location: Path | str, monkeypatch):
     from satchel.store.sql import store
 
-    with satchel.open(path) as bag, satchel.open(path) as other:
+    with satchel.open(location) as bag, satchel.open(location) as other:
         bag.add("apple")
         bag.search("apple")
         assert other.recent()[0].access_count == 0
@@ -352,8 +337,8 @@ def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(path: Path,
         assert other.recent()[0].access_count == 2
 
 
-def test_reading_does_not_wait_for_a_writer(path: Path):
-    with satchel.open(path) as bag, satchel.open(path) as writer:
+def test_reading_does_not_wait_for_a_writer(location: Path | str):
+    with satchel.open(location) as bag, satchel.open(location) as writer:
         memory = bag.add("apple")
         with writer.transaction():
             writer.add("pear")

@@ -16,8 +16,8 @@ class UndoError(Exception):
     pass
 
 
-def seeded(path: Path) -> Satchel:
-    bag = satchel.open(path)
+def seeded(location: Path | str) -> Satchel:
+    bag = satchel.open(location)
     bag.add("apple", ref="a")
     bag.add("pear", ref="p")
     return bag
@@ -53,8 +53,8 @@ def state(bag: Satchel) -> bytes:
 
 
 @pytest.mark.parametrize("name", MUTATORS)
-def test_alone_it_is_seen_by_others_at_once(path: Path, name):
-    with seeded(path) as bag, satchel.open(path) as other:
+def test_alone_it_is_seen_by_others_at_once(location: Path | str, name):
+    with seeded(location) as bag, satchel.open(location) as other:
         before = state(other)
         MUTATORS[name](bag)
         assert state(other) != before
@@ -63,8 +63,8 @@ def test_alone_it_is_seen_by_others_at_once(path: Path, name):
 
 
 @pytest.mark.parametrize("name", MUTATORS)
-def test_inside_a_transaction_others_see_it_only_when_that_ends(path: Path, name):
-    with seeded(path) as bag, satchel.open(path) as other:
+def test_inside_a_transaction_others_see_it_only_when_that_ends(location: Path | str, name):
+    with seeded(location) as bag, satchel.open(location) as other:
         before = state(other)
         with bag.transaction():
             bag.add("cherry")
@@ -75,8 +75,8 @@ def test_inside_a_transaction_others_see_it_only_when_that_ends(path: Path, name
 
 
 @pytest.mark.parametrize("name", MUTATORS)
-def test_rolled_back_it_leaves_nothing(path: Path, name):
-    with seeded(path) as bag, satchel.open(path) as other:
+def test_rolled_back_it_leaves_nothing(location: Path | str, name):
+    with seeded(location) as bag, satchel.open(location) as other:
         before = state(other)
         with pytest.raises(UndoError):
             undone(bag, name)
@@ -86,8 +86,8 @@ def test_rolled_back_it_leaves_nothing(path: Path, name):
 
 
 @pytest.mark.parametrize("name", MUTATORS)
-def test_an_inner_transaction_that_fails_takes_only_itself_back(path: Path, name):
-    with seeded(path) as bag:
+def test_an_inner_transaction_that_fails_takes_only_itself_back(location: Path | str, name):
+    with seeded(location) as bag:
         with bag.transaction():
             bag.add("cherry")
             with pytest.raises(UndoError):
@@ -98,8 +98,8 @@ def test_an_inner_transaction_that_fails_takes_only_itself_back(path: Path, name
         assert all(check.state == "ok" for check in bag.checks())
 
 
-def test_one_bad_draft_of_many_stores_none(path: Path):
-    with seeded(path) as bag:
+def test_one_bad_draft_of_many_stores_none(location: Path | str):
+    with seeded(location) as bag:
         bag.add("rhubarb", topic_key="t")
         before = state(bag)
         with pytest.raises(satchel.InputError, match="two different memories"):
@@ -107,20 +107,20 @@ def test_one_bad_draft_of_many_stores_none(path: Path):
         assert state(bag) == before
 
 
-def test_a_transaction_in_one_thread_does_not_hold_up_readers_in_another(path: Path):
+def test_a_transaction_in_one_thread_does_not_hold_up_readers_in_another(location: Path | str):
     from concurrent.futures import ThreadPoolExecutor
 
-    with seeded(path) as bag, bag.transaction(), ThreadPoolExecutor(4) as threads:
+    with seeded(location) as bag, bag.transaction(), ThreadPoolExecutor(4) as threads:
         bag.add("unseen")
         found = list(threads.map(lambda _: bag.stats().memories, range(8)))
         assert found == [2] * 8
         assert bag.stats().memories == 3
 
 
-def test_threads_share_one_satchel_without_losing_a_write(path: Path):
+def test_threads_share_one_satchel_without_losing_a_write(location: Path | str):
     from concurrent.futures import ThreadPoolExecutor
 
-    with satchel.open(path) as bag, ThreadPoolExecutor(12) as threads:
+    with satchel.open(location) as bag, ThreadPoolExecutor(12) as threads:
         ids = list(threads.map(lambda number: bag.add(f"note {number}").id, range(240)))
         assert len(set(ids)) == 240
         assert bag.stats().memories == 240
@@ -134,8 +134,8 @@ def test_threads_share_a_store_in_memory_too():
         assert bag.stats().memories == 100
 
 
-def test_a_closed_store_says_so(path: Path):
-    bag = satchel.open(path)
+def test_a_closed_store_says_so(location: Path | str):
+    bag = satchel.open(location)
     bag.close()
     with pytest.raises(satchel.StoreError, match="closed"):
         bag.add("too late")

@@ -127,4 +127,4 @@ def test_requirement_files_pin_versions_and_name_no_index():
     for path in sorted((ROOT / "requirements").glob("*.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line and not line.startswith(("#", "-r ")):
-                assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][\w.]*", line), line
+                assert re.fullmatch(r"[A-Za-z0-9_.-]+(\[[a-z,]+\])?==[0-9][\w.]*", line), line

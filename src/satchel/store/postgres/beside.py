@@ -21,22 +21,22 @@ _SAME = {
 def beside(db: PostgresConnection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
     """All in two questions, however many there are: each would take a way to the server and back."""
     threads = {trace.key: msgspec.json.decode(trace.thread) for trace in near if trace.thread is not None}
-    runs: dict[int, list[int]] = {trace.key: [] for trace in near}
+    earlier: dict[int, list[int]] = {trace.key: [] for trace in near}
+    later: dict[int, list[int]] = {trace.key: [] for trace in near}
     for kind, same in _SAME.items():
-        asked = [trace for trace in near if trace.thread is not None and threads[trace.key][0] == kind]
-        if asked:
-            _ask(db, [(trace, threads[trace.key][1:]) for trace in asked], where, same, reach, runs)
-    return [runs[trace.key] or [trace.key] for trace in near]
+        asked = [(trace, threads[trace.key][1:]) for trace in near if threads.get(trace.key, [None])[0] == kind]
+        for origin, seq, comes_later in _asked(db, asked, where, same, reach) if asked else ():
+            (later if comes_later else earlier)[origin].append(seq)
+    return [[*earlier[trace.key], trace.key, *later[trace.key]] for trace in near]
 
 
-def _ask(
+def _asked(
     db: PostgresConnection,
     asked: Sequence[tuple[Trace, Sequence[str]]],
     where: Filter,
     same: str,
     reach: int,
-    runs: dict[int, list[int]],
-) -> None:
+) -> list[tuple[int, int, bool]]:
     # Numbered, since the condition stands there twice.
     condition, values = filter_sql(db.dialect, where)
     numbers = itertools.count(8)
@@ -44,5 +44,4 @@ def _ask(
     sql = db.statement("beside", same=same, where=condition, reach=str(reach))
     places = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
     keys, ats, ids = ([getattr(trace, name) for trace, _ in asked] for name in ("key", "at", "id"))
-    for origin, seq in db.execute(sql, (keys, *places, ats, ids, *values)):
-        runs[origin].append(seq)
+    return db.execute(sql, (keys, *places, ats, ids, *values)).fetchall()

@@ -1,10 +1,12 @@
 """The connections of a store: transactions that threads are in, and new connections where the old are gone."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from weakref import WeakValueDictionary
 
 import psycopg
 
@@ -16,9 +18,18 @@ from satchel.store.sql.pool import Pool
 __all__ = ["Connections"]
 
 CONNECTIONS = 16
+# So many of them at most are given to writers.
+WRITERS = 12
 # How long a call waits for a server that restarts.
 PATIENCE = 5.0
 NAP = 0.1
+
+
+class _Turn:
+    """Kept for as long as somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 class Connections:
@@ -29,6 +40,18 @@ class Connections:
         self._access = access
         self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS)
         self._current = threading.local()
+        self._queue()
+
+    def _queue(self) -> None:
+        self._writers = threading.BoundedSemaphore(WRITERS)
+        self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: no thread of the parent's has a turn here."""
+        if self._pid != os.getpid():
+            self._queue()
 
     def _connect(self) -> PostgresConnection:
         return connect(self._address, self._access)
@@ -73,7 +96,14 @@ class Connections:
         """Committed whole or rolled back; inside another one it is a part that can fail alone."""
         outer = self.current
         if outer is None:
-            with self._begun(org, lock_seconds=patience) as db, self._entered(db):
+            self._leave_to_parent()
+            # Those that wait for their turn leave the connections to readers.
+            with (
+                self._turn(org),
+                self._writers,
+                self._begun(org, lock_seconds=patience) as db,
+                self._entered(db),
+            ):
                 db.hold()
                 yield db
             return
@@ -109,11 +139,20 @@ class Connections:
                     raise
                 outer.raw.execute("RELEASE part")
             return
-        with self._begun() as db, self._entered(db):
+        self._leave_to_parent()
+        with self._writers, self._begun() as db, self._entered(db):
             yield
 
     def close(self) -> None:
         self._pool.close()
+
+    @contextlib.contextmanager
+    def _turn(self, org: str) -> Iterator[None]:
+        """One thread writes for a tenant at a time: the others would wait for its row, each with a connection."""
+        with self._lock:
+            turn = self._turns.setdefault(org, _Turn())
+        with turn.lock:
+            yield
 
     @contextlib.contextmanager
     def _entered(self, db: PostgresConnection) -> Iterator[None]:

@@ -210,6 +210,10 @@ class SqlStore(ABC, Generic[D]):
 
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
+        """For a write that is not part of another: what a part takes would be lost when the whole is undone."""
+        if self.in_transaction:
+            yield {}
+            return
         uses = self._uses.take()
         try:
             yield uses

@@ -220,16 +220,16 @@ WHERE org = @org AND memory = ANY (?::bigint[]) AND generation = {generation}
 
 -- For each of many places, those before and after it in its session or document: one question for all.
 -- name: beside
-SELECT t.origin, b.seq FROM unnest(
+SELECT t.origin, b.seq, b.later FROM unnest(
     ?1::bigint[], ?2::text[], ?3::text[], ?4::text[], ?5::text[], ?6::bigint[], ?7::text[]
 ) t(origin, project, "user", agent, thread, at, id) CROSS JOIN LATERAL (
-    (SELECT m.seq, m.at, m.id FROM memory m
+    (SELECT m.seq, m.at, m.id, false AS later FROM memory m
         WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
             AND (m.at, m.id) < (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at DESC, m.id DESC LIMIT {reach})
     UNION ALL
-    (SELECT m.seq, m.at, m.id FROM memory m
+    (SELECT m.seq, m.at, m.id, true FROM memory m
         WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
-            AND (m.at, m.id) >= (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at, m.id LIMIT {reach} + 1)
+            AND (m.at, m.id) > (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at, m.id LIMIT {reach})
 ) b ORDER BY t.origin, b.at, b.id
 
 -- name: seqs_between
