@@ -9,6 +9,8 @@ from typing import Any
 import apsw
 import pytest
 
+from satchel.store.sqlite.connection import SqliteConnection
+
 
 class Weather:
     """When the disk fails: at its Nth change, once or from then on."""
@@ -102,17 +104,15 @@ class UnsyncedDisk(apsw.VFS):
         return UnsyncedFile(self.base, self.weather, name, flags)
 
 
-class ClosingConnection(apsw.Connection):
+def close_anyway(connection: SqliteConnection, force: bool = False) -> None:
     """SQLite closes whatever the disk says; only APSW raises what a disk written in Python raised."""
-
-    def close(self, force: bool = False) -> None:
-        with contextlib.suppress(apsw.IOError):
-            super().close(force)
+    with contextlib.suppress(apsw.IOError):
+        apsw.Connection.close(connection, force)
 
 
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Weather]:
-    monkeypatch.setattr(apsw, "Connection", ClosingConnection)
+    monkeypatch.setattr(SqliteConnection, "close", close_anyway)
     weather = Weather()
     disk = UnsyncedDisk(weather)
     yield weather
