@@ -1,9 +1,10 @@
 """Writes the parts of docs/mcp.md that come from the tools themselves: python docs/mcp_reference.py [--check]."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from generated import write
 
 from satchel.clients import CLIENTS, Surroundings
 from satchel.mcp.catalog import CORE, TOOLS
@@ -74,19 +75,5 @@ def resources() -> Iterator[str]:
 
 PARTS = {"clients": clients, "tools": tools, "instructions": instructions, "resources": resources}
 
-
-def reference() -> str:
-    """The page with its generated parts made anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in PARTS.items():
-        before, opening, rest = text.partition(f"<!-- {name} -->\n")
-        _, closing, after = rest.partition("<!-- end -->")
-        assert closing, f"docs/mcp.md has no part {name}"
-        text = before + opening + "\n".join(lines()) + "\n" + closing + after
-    return text
-
-
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/mcp.md is stale: make docs")
-    PAGE.write_text(reference(), encoding="utf-8")
+    write(PAGE, PARTS)

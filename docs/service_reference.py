@@ -1,10 +1,10 @@
 """Writes the parts of docs/service.md that come from the service: python docs/service_reference.py [--check]."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from generated import write
 
 from satchel import errors
 from satchel.http.metrics import Metrics
@@ -51,19 +51,5 @@ def metrics() -> Iterator[str]:
 
 PARTS = {"routes": routes, "problems": problems, "metrics": metrics}
 
-
-def reference() -> str:
-    """The page with its generated parts made anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in PARTS.items():
-        before, opening, rest = text.partition(f"<!-- {name} -->\n")
-        _, closing, after = rest.partition("<!-- end -->")
-        assert closing, f"docs/service.md has no part {name}"
-        text = before + opening + "\n".join(lines()) + "\n" + closing + after
-    return text
-
-
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/service.md is stale: make docs")
-    PAGE.write_text(reference(), encoding="utf-8")
+    write(PAGE, PARTS)

@@ -3,9 +3,7 @@
 import contextlib
 import os
 import stat
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import chain, count
@@ -14,15 +12,12 @@ from typing import NamedTuple
 
 from satchel.clients.entry import Edited, What
 from satchel.errors import InputError, SatchelError
-
-if sys.platform != "win32":
-    import fcntl
+from satchel.folders import locked
 
 __all__ = ["Change", "carry_out", "content_of", "new_backup", "planned", "replaced"]
 
 _BOM = b"\xef\xbb\xbf"
 _ATTEMPTS = 5
-_PATIENCE = 5.0
 
 Edit = Callable[[str], Edited]
 Step = Callable[[], object]
@@ -126,25 +121,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
     Where a folder cannot be locked, or someone keeps it locked, there is still the comparison.
     """
     with contextlib.ExitStack() as stack:
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):
-                descriptor = os.open(folder, os.O_RDONLY)
-                stack.callback(os.close, descriptor)
-                _lock(descriptor)
+        with contextlib.suppress(OSError):
+            stack.enter_context(locked(folder))
         yield
-
-
-def _lock(descriptor: int) -> None:
-    if sys.platform != "win32":
-        give_up = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise
-                time.sleep(0.01)
 
 
 def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | None:

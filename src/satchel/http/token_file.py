@@ -2,23 +2,18 @@
 
 import contextlib
 import os
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from satchel.errors import InputError, SatchelError
+from satchel.folders import PATIENCE, locked
 from satchel.http.access import Token
 from satchel.transfer import write_atomically
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = ["add_token", "read_tokens", "revoke_token"]
 
-_PATIENCE = 10.0
 _OTHERS_WRITE = 0o022
 _decoder = msgspec.json.Decoder(Token)
 
@@ -73,25 +68,10 @@ def _alone_at(path: Path) -> Iterator[None]:
     """Whoever else changes a file of this folder waits, so that none undoes what another did."""
     folder = Path(os.path.realpath(path)).parent
     with contextlib.ExitStack() as stack:
-        # Windows has no lock on a folder; there a person makes one token after the other.
-        if sys.platform != "win32":
-            try:
-                descriptor = os.open(folder, os.O_RDONLY)
-            except OSError as error:
-                raise InputError(f"cannot open the folder {folder}: {error.strerror}") from error
-            stack.callback(os.close, descriptor)
-            _lock(descriptor, folder)
+        try:
+            stack.enter_context(locked(folder))
+        except BlockingIOError:
+            raise SatchelError(f"another process has kept {folder} locked for {PATIENCE:.0f} s") from None
+        except OSError as error:
+            raise InputError(f"cannot open the folder {folder}: {error.strerror}") from error
         yield
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    if sys.platform != "win32":
-        give_up = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    raise SatchelError(f"another process has kept {folder} locked for {_PATIENCE:.0f} s") from None
-                time.sleep(0.01)

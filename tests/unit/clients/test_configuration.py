@@ -163,7 +163,7 @@ def test_the_root_folder_is_refused():
 
 
 def test_a_folder_that_someone_keeps_locked_does_not_stop_an_install(file: Path, monkeypatch):
-    monkeypatch.setattr(configuration, "_PATIENCE", 0.05)
+    monkeypatch.setattr("satchel.folders.PATIENCE", 0.05)
     held = os.open(file.parent, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -183,6 +183,21 @@ class PostgresConnection:
             self.execute(self.statement("new_tenant"))
         self._held.add(self.org)
 
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """A part of the transaction that can fail alone."""
+        held = set(self._held)
+        self.raw.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            if not self.lost:
+                self.raw.execute("ROLLBACK TO part; RELEASE part")
+                # What was set and locked inside is undone as well.
+                self.org, self._held = None, held
+            raise
+        self.raw.execute("RELEASE part")
+
     def end(self, how: str) -> None:
         self.raw.execute(how)
         self.org = None

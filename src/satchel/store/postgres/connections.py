@@ -112,32 +112,16 @@ class Connections:
                 raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
             outer.bind(org)
             outer.hold()
-            outer.raw.execute("SAVEPOINT part")
-            try:
+            with outer.part():
                 yield outer
-            except BaseException:
-                if not outer.lost:
-                    outer.raw.execute("ROLLBACK TO part; RELEASE part")
-                    # What was set inside is undone as well.
-                    outer.org = None
-                raise
-            outer.raw.execute("RELEASE part")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction of all that this thread does inside."""
         if (outer := self.current) is not None:
             # Bound to no tenant yet, or to the last one: what is done inside binds it.
-            with reading_errors(self._address.shown):
-                outer.raw.execute("SAVEPOINT part")
-                try:
-                    yield
-                except BaseException:
-                    if not outer.lost:
-                        outer.raw.execute("ROLLBACK TO part; RELEASE part")
-                        outer.org = None
-                    raise
-                outer.raw.execute("RELEASE part")
+            with reading_errors(self._address.shown), outer.part():
+                yield
             return
         self._leave_to_parent()
         with self._writers, self._begun() as db, self._entered(db):

@@ -1,4 +1,4 @@
-"""The named statements of a folder."""
+"""The named statements of a database: those that all take alike, and those of its own folder."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 __all__ = ["Statements"]
+
+SHARED = Path(__file__).with_name("statements.sql")
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
@@ -24,6 +26,6 @@ class Statements:
 
     @cached_property
     def named(self) -> dict[str, str]:
-        text = "".join((self._folder / name).read_text(encoding="utf-8") for name in ("queries.sql", "ledger.sql"))
-        blocks = _NAME.split(text)[1:]
+        files = (SHARED, self._folder / "queries.sql", self._folder / "ledger.sql")
+        blocks = _NAME.split("\n".join(file.read_text(encoding="utf-8") for file in files))[1:]
         return {name: _COMMENT.sub("", body).strip() for name, body in zip(blocks[::2], blocks[1::2], strict=True)}

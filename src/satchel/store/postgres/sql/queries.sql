@@ -4,14 +4,8 @@
 -- tenant for a row or two, and compares each of its rows with each. Keys go along in arrays instead, and what a
 -- filter asks of another table is asked by a subquery for one value, which is not made a join.
 
--- name: insert_memories
-INSERT INTO memory (seq, {names}) VALUES {values}
-
 -- name: update_memory
 UPDATE memory SET {assignments} WHERE org = @org AND id = ?
-
--- name: insert_history
-INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
 
 -- name: memory_by_ref
 SELECT {columns} FROM memory m
@@ -27,31 +21,12 @@ SELECT 1 FROM memory WHERE org = @org AND id = ?
 -- name: memory_in_scope
 SELECT {columns} FROM memory m WHERE m.org = @org AND m.id = ? AND {where}
 
--- name: newest
-SELECT {columns} FROM memory m
-WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
-
--- name: before
-SELECT {columns} FROM memory m
-WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
-
--- name: after
-SELECT {columns} FROM memory m
-WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
-
--- name: page_by_id
-SELECT {columns} FROM memory m
-WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
-
 -- name: ids_with_prefix
 SELECT m.id FROM memory m WHERE m.org = @org AND m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
 
 -- name: id_neighbours
 SELECT (SELECT max(b.id) FROM memory b WHERE b.org = @org AND b.id < ?1),
     (SELECT min(a.id) FROM memory a WHERE a.org = @org AND a.id > ?1)
-
--- name: matching_ids
-SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 
 -- name: memory_by_seq
 SELECT {columns} FROM memory m WHERE m.org = @org AND m.seq = ?
@@ -65,10 +40,6 @@ INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?
 ON CONFLICT (org, source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
 
--- name: relations_of
-SELECT source, target, kind, strength, created_at FROM relation
-WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
-
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
 FROM relation r
@@ -76,12 +47,6 @@ WHERE r.org = @org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id =
     AND (r.source, r.target, r.kind) > (?, ?, ?)
     AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
 ORDER BY r.source, r.target, r.kind LIMIT ?
-
--- name: history_of
-SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
-
--- name: clear_history
-DELETE FROM history WHERE org = ? AND memory = ?
 
 -- name: delete_memory
 DELETE FROM memory WHERE org = @org AND id = ?
@@ -102,9 +67,6 @@ SELECT count(*), coalesce(sum(m.tokens), 0)::bigint, min(m.at), max(m.at),
     count(*) FILTER (WHERE m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
         AND (m.invalid_at IS NULL OR m.invalid_at > ?))
 FROM memory m WHERE {where}
-
--- name: count_by
-SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
 
 -- name: count_relations
 SELECT count(*) FROM relation r
@@ -232,10 +194,6 @@ SELECT t.origin, b.seq, b.later FROM unnest(
             AND (m.at, m.id) > (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at, m.id LIMIT {reach})
 ) b ORDER BY t.origin, b.at, b.id
 
--- name: seqs_between
-SELECT m.seq FROM memory m
-WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
-
 -- name: newest_seq
 SELECT coalesce(max(seq), 0) FROM memory WHERE org = @org
 
@@ -316,10 +274,6 @@ INSERT INTO tenant (org) VALUES (@org) ON CONFLICT (org) DO NOTHING
 -- name: hold_tenant
 SELECT 1 FROM tenant WHERE org = @org FOR UPDATE
 
--- All that one org has, a page at a time, in an order that is the same in every store.
--- name: id_page
-SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
-
 -- name: uses_of
 SELECT seq, count, last_at FROM usage WHERE org = @org AND seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
 
@@ -337,19 +291,11 @@ ORDER BY memory, place
 SELECT memory, at, action, changes FROM history
 WHERE org = ? AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json))) ORDER BY memory, seq
 
--- name: history_page
-SELECT memory, seq, at, action, changes FROM history
-WHERE org = ? AND (memory, seq) > (?, ?) ORDER BY memory, seq LIMIT ?
-
 -- name: purged_page
 SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
 WHERE h.org = ? AND (h.memory, h.seq) > (?, ?)
     AND (SELECT true FROM memory m WHERE m.org = h.org AND m.id = h.memory) IS NULL
 ORDER BY h.memory, h.seq LIMIT ?
-
--- name: relation_page
-SELECT source, target, kind, strength, created_at FROM relation
-WHERE org = ? AND (source, target, kind) > (?, ?, ?) ORDER BY source, target, kind LIMIT ?
 
 -- In the order of `Mark`.
 -- name: marks
@@ -398,9 +344,6 @@ SELECT EXISTS (SELECT 1 FROM tenant WHERE org = ?)
 -- What tells this database from all others, however it was named.
 -- name: whereabouts
 SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database WHERE datname = current_database()))
-
--- name: erase_memories
-DELETE FROM memory WHERE org = ?
 
 -- What goes with no memory and no session.
 -- name: erase_rest

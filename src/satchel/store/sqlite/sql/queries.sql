@@ -1,14 +1,8 @@
 -- Named statements. {columns} are the columns a memory is read from, {where} is a filter on m.
 -- CROSS JOIN keeps the order of a join: SQLite must not start from the filter and scan a project.
 
--- name: insert_memories
-INSERT INTO memory (seq, {names}) VALUES {values}
-
 -- name: update_memory
 UPDATE memory SET {assignments} WHERE id = ?
-
--- name: insert_history
-INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
 
 -- name: memory_by_ref
 SELECT {columns} FROM memory m
@@ -24,30 +18,11 @@ SELECT 1 FROM memory WHERE id = ?
 -- name: memory_in_scope
 SELECT {columns} FROM memory m WHERE m.id = ? AND {where}
 
--- name: newest
-SELECT {columns} FROM memory m
-WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
-
--- name: before
-SELECT {columns} FROM memory m
-WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
-
--- name: after
-SELECT {columns} FROM memory m
-WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
-
--- name: page_by_id
-SELECT {columns} FROM memory m
-WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
-
 -- name: ids_with_prefix
 SELECT m.id FROM memory m WHERE m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
 
 -- name: id_neighbours
 SELECT (SELECT max(b.id) FROM memory b WHERE b.id < ?1), (SELECT min(a.id) FROM memory a WHERE a.id > ?1)
-
--- name: matching_ids
-SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 
 -- The best of all matches, and only then the filter: exact as long as enough of them pass it.
 -- name: search_best
@@ -73,22 +48,12 @@ INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?
 ON CONFLICT (source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
 
--- name: relations_of
-SELECT source, target, kind, strength, created_at FROM relation
-WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
-
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
 FROM relation r JOIN memory m ON m.id = r.source
 WHERE {where} AND (r.source, r.target, r.kind) > (?, ?, ?)
     AND EXISTS (SELECT 1 FROM memory o WHERE o.id = r.target AND {where_target})
 ORDER BY r.source, r.target, r.kind LIMIT ?
-
--- name: history_of
-SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
-
--- name: clear_history
-DELETE FROM history WHERE org = ? AND memory = ?
 
 -- name: delete_memory
 DELETE FROM memory WHERE id = ?
@@ -107,9 +72,6 @@ SELECT count(*), coalesce(sum(m.tokens), 0), min(m.at), max(m.at),
     coalesce(sum(m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
         AND (m.invalid_at IS NULL OR m.invalid_at > ?)), 0)
 FROM memory m WHERE {where}
-
--- name: count_by
-SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
 
 -- name: count_relations
 SELECT count(*) FROM relation r JOIN memory m ON m.id = r.source WHERE {where}
@@ -204,10 +166,6 @@ WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
 SELECT m.seq FROM memory m
 WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
 
--- name: seqs_between
-SELECT m.seq FROM memory m
-WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
-
 -- name: nearest
 SELECT m.seq, min(f.distance) AS distance, count(*) FROM (
     SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(?) AND k = ?
@@ -267,10 +225,6 @@ WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
     AND NOT EXISTS (SELECT 1 FROM backlog b WHERE b.memory = p.seq >> 12)
     AND EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)
 
--- All that one org has, a page at a time, in an order that is the same in every store.
--- name: id_page
-SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
-
 -- name: uses_of
 SELECT u.seq, u.count, u.last_at FROM json_each(?) j CROSS JOIN usage u ON u.seq = j.value
 
@@ -287,18 +241,10 @@ ORDER BY v.passage
 SELECT memory, at, action, changes FROM history
 WHERE org = ? AND memory IN (SELECT value FROM json_each(?)) ORDER BY memory, seq
 
--- name: history_page
-SELECT memory, seq, at, action, changes FROM history
-WHERE org = ? AND (memory, seq) > (?, ?) ORDER BY memory, seq LIMIT ?
-
 -- name: purged_page
 SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
 WHERE h.org = ? AND (h.memory, h.seq) > (?, ?) AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.id = h.memory)
 ORDER BY h.memory, h.seq LIMIT ?
-
--- name: relation_page
-SELECT source, target, kind, strength, created_at FROM relation
-WHERE org = ? AND (source, target, kind) > (?, ?, ?) ORDER BY source, target, kind LIMIT ?
 
 -- In the order of `Mark`.
 -- name: marks
@@ -351,9 +297,6 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 -- name: passages_of_org
 SELECT p.seq FROM memory m
 CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?
-
--- name: erase_memories
-DELETE FROM memory WHERE org = ?
 
 -- What goes with no memory and no session.
 -- name: erase_rest

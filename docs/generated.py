@@ -1,0 +1,20 @@
+"""Pages with parts that a program writes, between `<!-- name -->` and `<!-- end -->`."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+__all__ = ["write"]
+
+
+def write(page: Path, parts: Mapping[str, Callable[[], Iterable[str]]]) -> None:
+    """Make the parts of a page anew, or with --check only say whether they are."""
+    held = text = page.read_text(encoding="utf-8")
+    for name, lines in parts.items():
+        before, opening, rest = text.partition(f"<!-- {name} -->\n")
+        _, closing, after = rest.partition("<!-- end -->")
+        assert closing, f"docs/{page.name} has no part {name}"
+        text = before + opening + "\n".join(lines()) + "\n" + closing + after
+    if "--check" in sys.argv:
+        sys.exit(0 if held == text else f"docs/{page.name} is stale: make docs")
+    page.write_text(text, encoding="utf-8")

@@ -1,0 +1,40 @@
+"""Folders that one process at a time works in."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["PATIENCE", "locked"]
+
+PATIENCE = 5.0
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder; an OSError where it cannot be opened, a BlockingIOError where another process keeps it.
+
+    Windows has no lock on a folder: there nobody waits for anybody.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)

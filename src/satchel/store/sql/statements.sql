@@ -1,0 +1,131 @@
+-- Named statements that every database takes as they are. {columns} are the columns a memory is read from, {where} is a
+-- filter on m.
+
+-- name: insert_memories
+INSERT INTO memory (seq, {names}) VALUES {values}
+
+-- name: insert_history
+INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
+
+-- name: newest
+SELECT {columns} FROM memory m
+WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: before
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- name: after
+SELECT {columns} FROM memory m
+WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
+
+-- name: page_by_id
+SELECT {columns} FROM memory m
+WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: matching_ids
+SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
+
+-- name: relations_of
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
+
+-- name: history_of
+SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
+
+-- name: clear_history
+DELETE FROM history WHERE org = ? AND memory = ?
+
+-- name: count_by
+SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1
+
+-- name: seqs_between
+SELECT m.seq FROM memory m
+WHERE {where} AND m.at >= ? AND m.at < ? ORDER BY m.at DESC, m.id DESC LIMIT ?
+
+-- All that one org has, a page at a time, in an order that is the same in every store.
+-- name: id_page
+SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
+
+-- name: history_page
+SELECT memory, seq, at, action, changes FROM history
+WHERE org = ? AND (memory, seq) > (?, ?) ORDER BY memory, seq LIMIT ?
+
+-- name: relation_page
+SELECT source, target, kind, strength, created_at FROM relation
+WHERE org = ? AND (source, target, kind) > (?, ?, ?) ORDER BY source, target, kind LIMIT ?
+
+-- name: erase_memories
+DELETE FROM memory WHERE org = ?
+
+-- name: session_by_name
+SELECT {columns_of} FROM session m WHERE {where} AND m.name = ? ORDER BY m.updated_at DESC, m.id DESC
+
+-- name: session_list
+SELECT {columns_of} FROM session m WHERE {where} ORDER BY m.updated_at DESC, m.id DESC LIMIT ?
+
+-- name: session_by_id
+SELECT {columns_of} FROM session WHERE org = ? AND id = ?
+
+-- name: session_update
+UPDATE session SET {assignments} WHERE org = ? AND id = ?
+
+-- name: session_delete
+DELETE FROM session WHERE org = ? AND id = ?
+
+-- name: entry_insert
+INSERT INTO entry (org, session, {columns_of}) VALUES ({marks})
+
+-- name: entries_results
+SELECT {columns_of} FROM entry WHERE org = ? AND session = ? AND role = 'result' ORDER BY seq DESC LIMIT ?
+
+-- name: entry_by_handle
+SELECT session, {columns_of} FROM entry WHERE org = ? AND handle = ?
+
+-- name: content_touch
+UPDATE content SET used_at = ? WHERE org = ? AND hash = ?
+
+-- name: content_insert
+INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: content_get
+SELECT hash, codec, data FROM content WHERE org = ? AND hash = ?
+
+-- What a context holds beside results has nowhere else to be, and what is pinned is meant to stay.
+-- name: content_expire
+DELETE FROM content WHERE org = ? AND used_at < ? AND NOT {needed}
+
+-- name: content_oldest
+SELECT hash, bytes FROM content WHERE org = ? AND NOT {needed} ORDER BY used_at
+
+-- name: content_delete
+DELETE FROM content WHERE org = ? AND hash = ?
+
+-- name: content_unshared
+DELETE FROM content WHERE org = ?1 AND hash IN (SELECT content FROM entry WHERE org = ?1 AND session = ?2)
+AND hash NOT IN (SELECT content FROM entry WHERE org = ?1 AND session <> ?2)
+
+-- name: turn_end
+INSERT INTO turn (org, session, number, at, system, history, tool_results, user_message, evicted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (org, session, number) DO UPDATE SET
+at = excluded.at, system = excluded.system, history = excluded.history, tool_results = excluded.tool_results,
+user_message = excluded.user_message, evicted = excluded.evicted
+
+-- name: turn_list
+SELECT number, at, system, history, tool_results, user_message, evicted FROM turn
+WHERE org = ? AND session = ? ORDER BY number
+
+-- name: session_page
+SELECT {columns_of} FROM session WHERE org = ? AND id > ? ORDER BY id LIMIT ?
+
+-- name: entry_page
+SELECT {columns_of} FROM entry WHERE org = ? AND session = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: content_page
+SELECT hash, used_at, bytes, codec, data FROM content WHERE org = ? AND hash > ? ORDER BY hash LIMIT ?
+
+-- name: erase_sessions
+DELETE FROM session WHERE org = ?
+
+-- name: erase_contents
+DELETE FROM content WHERE org = ?
