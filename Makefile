@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test fuzz check format docs bench clean
+.PHONY: help demo test fuzz soak check format docs bench clean
 
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
 	@echo "make test    the whole test suite"
-	@echo "make fuzz    a hundred thousand random sets of items, forty thousand results, two hundred thousand calls of nonsense"
+	@echo "make fuzz    a hundred thousand random sets of items, forty thousand results, two hundred thousand calls of nonsense,"
+	@echo "             the service by its description, two stores and an oracle"
+	@echo "make soak    writers of a service whose PostgreSQL loses connections and restarts"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make docs    write the references from the commands and the MCP tools"
@@ -44,7 +46,10 @@ test: $(VENV)/dev bytecode
 # The properties of packing and of results, and the nonsense for the MCP server with twenty times the examples of `make test`.
 fuzz: $(VENV)/dev bytecode
 	$(IN_MEMORY) SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/property/test_session_results.py \
-		tests/interface/test_mcp_fuzz.py
+		tests/interface/test_mcp_fuzz.py tests/interface/test_service_schema.py tests/property/test_store_machine.py
+
+soak: $(VENV)/dev bytecode
+	SATCHEL_FUZZ=21 $(BIN)/python -m pytest tests/crash/test_server_faults.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import clean_environment
-from satchel.clients import CLIENTS, Change, Edited, Entry, carry_out, configuration, planned
+from satchel.clients import CLIENTS, Change, Edited, Entry, carry_out, planned
 from satchel.errors import InputError, SatchelError
 
 NOW = datetime(2026, 3, 9, 14, 5, 7)
