@@ -27,7 +27,7 @@ _MOST_BODY = 1024**3
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name that it is reached by; repeatable.")
 @click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Requests of one token.")
 @click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="The largest request.")
-@click.option("--threads", default=32, show_default=True, metavar="N", help="Calls that run at once.")
+@click.option("--threads", default=8, show_default=True, metavar="N", help="Calls that run at once.")
 @click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for one.")
 @click.option(
     "--grace",

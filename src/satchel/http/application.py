@@ -48,7 +48,7 @@ class Limits(NamedTuple):
     """Requests of one token in a second."""
     most_bytes: int = 4 * 1024 * 1024
     body_seconds: float = 20.0
-    threads: int = 32
+    threads: int = 8
     waiting: int = 256
 
 

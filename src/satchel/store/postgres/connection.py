@@ -111,7 +111,8 @@ class Rows:
         return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._cursor)
+        # All at once, which is several times as fast as one by one.
+        return iter(self._cursor.fetchall())
 
 
 class PostgresConnection:
@@ -211,7 +212,8 @@ class PostgresConnection:
     def execute(self, statements: str, bindings: Any = ()) -> Rows:
         text, with_org = _numbered(statements)
         cursor = self._cursor = psycopg.RawCursor(self.raw)
-        cursor.execute(text, [self.org, *bindings] if with_org else list(bindings), binary=True)
+        values = [_numbers(value) if type(value) is list else value for value in bindings]
+        cursor.execute(text, [self.org, *values] if with_org else values, binary=True)
         return Rows(cursor)
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> None:
@@ -246,6 +248,13 @@ class PostgresConnection:
         self.execute(self.statement("count_terms"), (list(seqs), -1))
         self.execute(self.statement("drop_terms"), (list(seqs),))
         self.execute(self.statement("count_words"), (list(seqs), -1))
+
+
+def _numbers(values: list[Any]) -> Any:
+    """Whole numbers as the text of an array, which takes a tenth of the driver's time; others are its business."""
+    if values and type(values[0]) is int:
+        return f"{{{','.join(map(str, values))}}}"
+    return values
 
 
 def _binding(org: str) -> sql.Composed:

@@ -1,0 +1,63 @@
+"""What can be told of one memory alone: which filters it passes, where it stands, and which words it has."""
+
+from datetime import datetime
+
+import msgspec
+
+from satchel.memory import Memory, Scope
+from satchel.store.contract import Filter
+from satchel.terms import terms
+
+__all__ = ["contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]
+
+
+def passes(memory: Memory, where: Filter) -> bool:
+    """Whether a memory is one that a filter means."""
+    tags = {_folded(tag) for tag in memory.tags}
+    moment = where.valid_at
+    return (
+        in_scope(memory, where.scope)
+        and memory.kind in (where.kinds or (memory.kind,))
+        and memory.tier in (where.tiers or (memory.tier,))
+        and memory.status in (where.statuses or (memory.status,))
+        and memory.id in (where.ids or (memory.id,))
+        and all(_folded(tag) in tags for tag in where.tags)
+        and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
+        and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
+        and (where.until is None or memory.at <= where.until)
+        and (memory.pinned or not where.pinned)
+        and (memory.importance > 0.7 or not where.important)
+    )
+
+
+def in_scope(memory: Memory, scope: Scope) -> bool:
+    wanted = {name: value for name, value in msgspec.structs.asdict(scope).items() if value is not None}
+    return all(getattr(memory.scope, name) == value for name, value in wanted.items())
+
+
+def _folded(tag: str) -> str:
+    """In ASCII alone: other letters have cases too, but not in every database the same."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in tag)
+
+
+def place_of(memory: Memory) -> tuple[datetime, str]:
+    return memory.at, memory.id
+
+
+def thread_of(memory: Memory) -> tuple[object, ...] | None:
+    """Its session, or the document it is from."""
+    whole = memory.scope if memory.scope.session else (memory.scope, memory.source)
+    return None if memory.scope.session is None and memory.source is None else (whole,)
+
+
+def fields_of(memory: Memory) -> list[list[str]]:
+    return [terms(memory.title or ""), terms(memory.text), terms(" ".join(memory.tags))]
+
+
+def words_of(memory: Memory) -> set[str]:
+    return {word for field in fields_of(memory) for word in field}
+
+
+def contains(words: list[str], phrase: list[str]) -> bool:
+    places = range(len(words) - len(phrase) + 1)
+    return bool(phrase) and any(words[place : place + len(phrase)] == phrase for place in places)
