@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from oracle_memory import contains, fields_of, passes, place_of, thread_of, words_of
+from oracle_memory import contains, fields_of, in_scope, passes, place_of, thread_of, words_of
 from satchel.errors import AmbiguousIdError, UnknownIdError
 from satchel.ids import normalise_prefix, unique_prefix
 from satchel.memory import Change, Memory, Relation, Scope
@@ -142,7 +142,7 @@ class Answers:
             key
             for identifier in ids
             for key in sorted(self._state.relations)
-            if identifier in key[:2] and self._state.memories[key[0]].scope.org == scope.org
+            if identifier in key[:2] and all(in_scope(self._state.memories[end], scope) for end in key[:2])
         ]
         return [self._state.relations[key] for key in dict.fromkeys(found)]
 
@@ -157,7 +157,7 @@ class Answers:
             memories=len(found),
             current=sum(memory.current(moment) for memory in found),
             tokens=sum(memory.tokens for memory in found),
-            relations=sum(source in ids for source, _, _ in self._state.relations),
+            relations=sum({*key[:2]} <= ids for key in self._state.relations),
             by_kind=Counter(memory.kind for memory in found),
             by_tier=Counter(memory.tier for memory in found),
             by_status=Counter(memory.status for memory in found),

@@ -56,7 +56,7 @@ def as_name(field: str, value: object) -> str:
     """A name that is not blank: a blank one must not be taken for none, which means any."""
     name = check_name(field, value)
     if name is None:
-        raise InputError(f"{field} is blank; name it, or leave it out for any")
+        raise InputError(f"{field} is blank; name it, or leave it out")
     return name
 
 

@@ -83,6 +83,8 @@ class Satchel(Keeper):
     ) -> None:
         super().__init__(store, counter=counter, indexer=indexer, scope=scope)
         self._finder = Finder(store, self._indexer)
+        # The store itself is in no scope yet, though it reads and writes in that of the default org.
+        self._is_view = scope is not None
 
     def scoped(
         self,
@@ -98,13 +100,15 @@ class Satchel(Keeper):
         chosen = {name: as_name(name, value) for name, value in given.items() if value is not None}
         for name, value in chosen.items():
             held = getattr(self.scope, name)
-            # Only the store itself, which is in no scope yet, may choose an org.
-            if held is not None and held != value and (name != "org" or self.scope != Scope()):
+            # Only the store itself may choose an org.
+            if held is not None and held != value and (name != "org" or self._is_view):
                 raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
         scope = msgspec.structs.replace(self.scope, **chosen)
         store = self._store.within(scope.org)
         indexer = self._indexer if store is self._store else self._indexer.within(store)
-        return Satchel(store, counter=self.counter, indexer=indexer, scope=scope)
+        return Satchel(
+            store, counter=self.counter, indexer=indexer, scope=scope if chosen or self._is_view else None
+        )
 
     def get(self, identifier: str) -> Memory:
         """One memory by its id or a unique prefix of it; this counts as a use."""
@@ -239,7 +243,7 @@ class Satchel(Keeper):
         return pack
 
     def relations(self, identifier: str) -> list[Relation]:
-        """The relations that start or end at a memory."""
+        """The relations that start or end at a memory, to others inside this view."""
         return self._store.relations(self.scope, [self._store.resolve(self.scope, identifier)])
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5) -> Timeline:
@@ -256,10 +260,16 @@ class Satchel(Keeper):
         )
 
     def history(self, identifier: str) -> list[Change]:
-        """Every change of a memory, oldest first; by its full id even after it was purged."""
+        """Every change of a memory, oldest first.
+
+        In a view of a whole org also that it was purged, by its full id.
+        """
         try:
             known = self._store.resolve(self.scope, identifier)
         except UnknownIdError:
+            # What is left of a memory does not say in which project it was.
+            if self.scope != Scope(org=self.scope.org):
+                raise
             # Whatever else is there by this id belongs to another scope.
             found = self._store.history(self.scope, normalise_prefix(identifier))
             if not found or found[-1].action != "purge":

@@ -64,6 +64,8 @@ DEFAULT_ORG = "default"
 MAX_TEXT_BYTES = 1_000_000
 MAX_TITLE = 1_000
 MAX_NAME = 500
+# Two names and more fit into one entry of an index of PostgreSQL.
+MAX_NAME_BYTES = 1_000
 MAX_TAGS = 100
 
 
@@ -140,6 +142,8 @@ def check_name(field: str, value: object) -> str | None:
     name = unicodedata.normalize("NFC", repair_surrogates(value)).strip()
     if len(name) > MAX_NAME:
         raise InputError(f"{field} has {len(name):,} characters; the most is {MAX_NAME}")
+    if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
+        raise InputError(f"{field} has {size:,} bytes of UTF-8; the most is {MAX_NAME_BYTES:,}")
     return name or None
 
 

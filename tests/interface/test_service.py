@@ -260,6 +260,7 @@ def test_a_token_for_a_project_stays_in_it(service: Served, narrow: str):
         ("DELETE", "/v1/memories", None, {}, 422, "input"),
         ("PUT", "/v1/sessions/s", {"budget": {"total": 10, "system": 20}}, {}, 422, "budget"),
         ("GET", "/v1/stats", None, {"Host": "evil.example"}, 421, "other-host"),
+        ("GET", "/v1/stats", None, {"Host": "evil\x1b[31m"}, 421, "other-host"),
         ("GET", "/v1/stats", None, {"Origin": "http://evil.example"}, 403, "other-origin"),
     ],
 )  # fmt: skip

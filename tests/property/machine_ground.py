@@ -42,6 +42,10 @@ class Driven:
     def keys(self, org: str) -> dict[str, int]:
         return {trace.id: trace.key for trace in self.within(org).traces(Filter(scope=Scope(org=org), statuses=()))}
 
+    def texts(self, org: str, identifier: str) -> list[str]:
+        where = Filter(scope=Scope(org=org), statuses=(), ids=(identifier,))
+        return [memory.text for memory in self.within(org).select(where, limit=2)]
+
 
 class Ground(RuleBasedStateMachine):
     def __init__(self, stores: Sequence[Driven], orgs: Sequence[str], clock: list[datetime]) -> None:

@@ -20,7 +20,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
 from satchel.embed import resolve_embedder
-from satchel.store import shown_location
+from satchel.store import is_address, shown_location
 
 __all__ = ["completion_command", "doctor_command", "reembed_command"]
 
@@ -47,7 +47,7 @@ def doctor_command(
         print_json({"store": place, "checks": checks, "done": done})
     else:
         marks = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
-        print_text(f"{place}\n")
+        print_text(f"{place}, org {bag.scope.org}\n" if is_address(location(db)) else f"{place}\n")
         print_rows([(marks[check.state], check.name, about_this_store(check.detail, db)) for check in checks])
         for line in done:
             note(line)

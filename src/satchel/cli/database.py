@@ -49,16 +49,19 @@ def init_command(grant: tuple[str, ...], dry_run: bool, db: str | None) -> None:
 def upgrade_command(dry_run: bool, db: str | None) -> None:
     """Bring the schema of a store to the version that this Satchel knows. Run it as the owner of the tables."""
     url = _server(db)
-    if not server_status(url).version:
-        raise InputError(f"there is no store at {shown_location(url)}; `satchel db init` makes one")
-    _print_done(prepare_server(url, dry_run=dry_run), url, dry_run=dry_run)
+    due = _store_at(url).version < newest_schema()
+    _print_done(prepare_server(url, dry_run=dry_run) if due else [], url, dry_run=dry_run)
 
 
 @db_command.command("status")
 @store_options
 @json_option
-def status_command(db: str | None, as_json: bool) -> None:
-    """Say what there is: the server, pgvector, the schema, who is kept apart by what. Nothing is changed."""
+@click.pass_context
+def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
+    """Say what there is: the server, pgvector, the schema, who is kept apart by what. Nothing is changed.
+
+    The exit code is 1 where a store could not be used.
+    """
     found = server_status(_server(db))
     newest = newest_schema()
     if as_json:
@@ -66,6 +69,8 @@ def status_command(db: str | None, as_json: bool) -> None:
     else:
         print_text(f"{found.place}\n")
         print_rows(_told(found, newest))
+    if found.version != newest or not found.bound:
+        ctx.exit(1)
 
 
 @db_command.command("distribute")
@@ -74,6 +79,7 @@ def status_command(db: str | None, as_json: bool) -> None:
 def distribute_command(dry_run: bool, db: str | None) -> None:
     """Spread the tables over the nodes of a Citus cluster, by org, each tenant's rows together on one of them."""
     url = _server(db)
+    _store_at(url)
     _print_done(distribute_server(url, dry_run=dry_run), url, dry_run=dry_run)
 
 
@@ -81,9 +87,20 @@ def distribute_command(dry_run: bool, db: str | None) -> None:
 @dry_run_option
 @store_options
 def index_command(dry_run: bool, db: str | None) -> None:
-    """Index the vectors of tenants that have grown large, while they are used. Run it again as they grow."""
+    """Index the vectors of tenants that have grown large, while they are used. Drop indexes of what is gone.
+
+    Run it again as tenants grow, after a reembed, and after a large one was erased.
+    """
     url = _server(db)
+    _store_at(url)
     _print_done(index_server(url, dry_run=dry_run), url, dry_run=dry_run)
+
+
+def _store_at(url: str) -> "Status":
+    found = server_status(url)
+    if not found.version:
+        raise InputError(f"there is no store at {found.place}; `satchel db init` makes one")
+    return found
 
 
 def _server(db: str | None) -> str:

@@ -31,10 +31,16 @@ def migrate_command(
     except KeyboardInterrupt:
         raise click.Abort("stopped; the same command goes on where it was") from None
     if as_json:
-        print_json({"same": done.same, **{name: getattr(done, name) for name in done.__struct_fields__}})
+        print_json(
+            {
+                "same": done.same,
+                "arrived": done.arrived,
+                **{name: getattr(done, name) for name in done.__struct_fields__},
+            }
+        )
     else:
         _show(done, verify_only=verify_only)
-    if not done.same:
+    if not (done.same if verify_only else done.arrived):
         ctx.exit(1)
 
 
@@ -56,7 +62,9 @@ def _show(done: Migrated, *, verify_only: bool) -> None:
         note(f"org {trouble.org}: {trouble.id}: {trouble.message}")
     if (more := done.newer + done.refused - SHOWN_TROUBLES) > 0:
         note(f"… and {more:,} more")
-    if not done.same:
+    if done.arrived and not done.same and not verify_only:
+        note(f"all of it is there; {done.target} has more, which it had before")
+    elif not done.same:
         note(f"{done.target} is not the same as {done.source}; what differs is listed above")
 
 

@@ -14,7 +14,7 @@ from satchel.bag import Satchel
 from satchel.bag import open as open_bag
 from satchel.embed import resolve_embedder
 from satchel.errors import InputError
-from satchel.fields import KINDS, STATUSES, TIERS
+from satchel.fields import DEFAULT_ORG, KINDS, STATUSES, TIERS
 from satchel.limits import check_limit
 from satchel.memory import SCOPE_FIELDS
 from satchel.render import DETAILS
@@ -102,7 +102,8 @@ def scope_options(
         scope = {name: options.pop(name) for name in fields}
         for name, value in scope.items():
             if value is not None and not value.strip():
-                raise InputError(f"--{name} is blank; name it, or leave it out for any")
+                left_out = f"{DEFAULT_ORG!r}" if name == "org" else "any"
+                raise InputError(f"--{name} is blank; name it, or leave it out for {left_out}")
         return command(*args, scope=scope, **options)
 
     for name in reversed(fields):

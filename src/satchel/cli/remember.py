@@ -9,14 +9,21 @@ from typing import Any
 
 import click
 
-from satchel.cli.options import embedder_option, json_option, open_store_for, scope_options, store_options
+from satchel.cli.options import (
+    embedder_option,
+    json_option,
+    location,
+    open_store_for,
+    scope_options,
+    store_options,
+)
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
 from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Memory, Scope, compact
-from satchel.store import Held
+from satchel.store import Held, index_left
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
 
@@ -130,14 +137,23 @@ def forget_command(
     narrowed = bool(identifiers or kind or tier or tags)
     if not narrowed and not any(scope.values()):
         raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
+    whole_org = purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]
+    what = (
+        f"the org {scope['org']!r} with all its memories and sessions" if whole_org else "everything that matches"
+    )
     if not identifiers and (purge or not narrowed) and not yes:
         # An empty shell variable where an id was meant must not empty a project.
         if sys.stdin is None or not sys.stdin.isatty():
-            raise InputError("this is for all that matches, not for one id; add --yes if it is meant")
-        click.confirm(f"{'Remove' if purge else 'End'} everything that matches?", abort=True, err=True)
-    if purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]:
+            raise InputError(f"this is for {what}, not for one id; add --yes if it is meant")
+        click.confirm(f"{'Remove' if purge else 'End'} {what}?", abort=True, err=True)
+    if whole_org:
         with open_store_for(db, scope) as bag:
-            _show_erased(bag.erase(), as_json=as_json)
+            erased = bag.erase()
+            if not any(erased.values()):
+                raise InputError(f"there is nothing of the org {bag.scope.org!r} here")
+            _show_erased(erased, as_json=as_json)
+            if index_left(location(db), bag.scope.org):
+                note("an index that names this org is left: ask the owner to run `satchel db index`")
         return
     with open_store_for(db, scope) as bag:
         count = bag.forget(

@@ -13,7 +13,7 @@ __all__ = ["serve_command"]
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
-_MOST_BODY = 1024**3
+_MOST_BYTES = 1024**3
 
 
 @click.command("serve")
@@ -27,7 +27,17 @@ _MOST_BODY = 1024**3
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name that it is reached by; repeatable.")
 @click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Requests of one token.")
 @click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="The largest request.")
-@click.option("--threads", default=8, show_default=True, metavar="N", help="Calls that run at once.")
+@click.option(
+    "--max-answer", default="16M", show_default=True, metavar="SIZE", help="The largest answer to what reads."
+)
+@click.option(
+    "--threads",
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Calls that run at once, half of them of one org. Python computes in one at a time: more than about 8 "
+    "make contexts slower; several processes behind a proxy use several cores.",
+)
 @click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for one.")
 @click.option(
     "--grace",
@@ -46,6 +56,7 @@ def serve_command(
     allow_host: tuple[str, ...],
     rate: str,
     max_body: str,
+    max_answer: str,
     threads: int,
     waiting: int,
     grace: int,
@@ -66,7 +77,13 @@ def serve_command(
     for name, value, least in (("--threads", threads, 1), ("--waiting", waiting, 0), ("--grace", grace, 1)):
         if not least <= value <= 100_000:
             raise InputError(f"{name} {value} is out of range; give {least} to 100,000")
-    limits = Limits(rate=_rate(rate), most_bytes=_size(max_body), threads=threads, waiting=waiting)
+    limits = Limits(
+        rate=_rate(rate),
+        most_bytes=_size("--max-body", max_body),
+        most_answer=_size("--max-answer", max_answer),
+        threads=threads,
+        waiting=waiting,
+    )
     gate = Gate(tokens, org=org, rate=limits.rate)
     with open_store_for(db, create=True, counter=counter, embedder=embedder) as bag:
         bag.warm_up()
@@ -80,9 +97,9 @@ def _rate(given: str) -> float:
     return float(found[1])
 
 
-def _size(given: str) -> int:
+def _size(option: str, given: str) -> int:
     found = _SIZE.fullmatch(given.strip())
     size = int(found[1]) * _UNITS[found[2][:1].lower()] if found else 0
-    if not 0 < size <= _MOST_BODY:
-        raise InputError(f"--max-body {given!r} is not a size up to 1G, such as 4M")
+    if not 0 < size <= _MOST_BYTES:
+        raise InputError(f"{option} {given!r} is not a size up to 1G, such as 4M")
     return size

@@ -5,7 +5,7 @@ import re
 import secrets
 from datetime import datetime
 from hashlib import sha256
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -21,6 +21,8 @@ PREFIX = "satchel_"
 ID_BYTES = 5
 SECRET_BYTES = 32
 _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([A-Za-z0-9_-]{{43}})")
+# Without a zone nobody can say when it is.
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 # What a token of an unknown id is held against, so that its answer takes as long as any.
 _NOBODY = bytes(32)
 
@@ -34,8 +36,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     org: str | None = None
     project: str | None = None
     name: str | None = None
-    created_at: datetime
-    expires_at: datetime | None = None
+    created_at: _Moment
+    expires_at: _Moment | None = None
 
     def __post_init__(self) -> None:
         if (self.org is None) != (self.access == "metrics"):

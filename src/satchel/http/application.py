@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from satchel.bag import Satchel
 from satchel.errors import SatchelError
 from satchel.http.access import Caller
 from satchel.http.answers import spent
-from satchel.http.bodies import Gone, asked, read_body
+from satchel.http.bodies import Gone, asked, check_framing, read_body
 from satchel.http.crew import Crew
 from satchel.http.endpoints import Endpoints
 from satchel.http.gate import Gate
@@ -34,7 +34,8 @@ from satchel.http.metrics import MEDIA_TYPE as METRICS_TYPE
 from satchel.http.openapi import openapi
 from satchel.http.places import Places
 from satchel.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
-from satchel.http.routes import Matched, route_for
+from satchel.http.routes import Matched, Route, route_for
+from satchel.http.sizes import check_size, collected
 
 __all__ = ["Application", "Limits"]
 
@@ -47,6 +48,8 @@ class Limits(NamedTuple):
     rate: float = 1_000.0
     """Requests of one token in a second."""
     most_bytes: int = 4 * 1024 * 1024
+    most_answer: int = 16 * 1024 * 1024
+    """Bytes of an answer to what only reads; what writes answers with about as much as it was sent."""
     body_seconds: float = 20.0
     threads: int = 8
     waiting: int = 256
@@ -69,7 +72,7 @@ class Application:
         self._security = TransportSecurityMiddleware(security)
         self._places = Places(bag)
         self._health = Health(bag)
-        self._crew = Crew(gate.metrics, threads=limits.threads, waiting=limits.waiting)
+        self._crew = Crew(gate.metrics, threads=limits.threads, waiting=limits.waiting, shared=not gate.one_org)
         self._endpoints = Endpoints(self._places, self.metrics, security=security, most_bytes=limits.most_bytes)
         gate.on_change(self._endpoints.keep_only)
         self._lifespan = Starlette(lifespan=self._running)
@@ -116,6 +119,7 @@ class Application:
         method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
         if self._stopping:
             raise _stopping()
+        check_framing(headers)
         if path == "/healthz":
             _only_get(method)
             return await self._healthy()
@@ -143,7 +147,7 @@ class Application:
         try:
             body = await self._body(receive, headers)
             work = partial(self._work, matched, caller, scope["query_string"], headers, body)
-            content = await self._crew.do(work)
+            content = await self._crew.do(caller.org, work)
             status = matched.route.status
         except SatchelError as error:
             status = HTTPStatus(as_problem(error).problem.status)
@@ -156,9 +160,14 @@ class Application:
         route, names = matched
         query, body = asked(route, query_string, headers, sent)
         view = self._places.within(caller, query, body)
-        value = route.work(view, *(each for each in (query, body) if each is not None), **names)
+        read = partial(_worked, route, view, body, names)
+        most = self._limits.most_answer if route.access == "read" else None
+        value = read(query) if most is None else collected(read, query, most)
         self.metrics.spent(route.operation, spent(value))
-        return b"" if value is None else _encoded(value)
+        content = b"" if value is None else _encoded(value)
+        if most is not None:
+            check_size(len(content), most)
+        return content
 
     async def _talk(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a message to the MCP server; a stream that a client listens to is not counted as a call."""
@@ -168,7 +177,7 @@ class Application:
                 await self._endpoints.handle(self._tasks, caller, scope, receive, noted)
             return
         body = await self._body(receive, Headers(scope=scope))
-        with self._crew:
+        async with self._crew.turn(caller.org):
             replay = _replayed(body, receive)
             await self._endpoints.handle(self._tasks, caller, scope, replay, send)
 
@@ -240,6 +249,10 @@ def _unfinished() -> RefusedError:
         "the service stops before this has ended; it may be done all the same",
         Connection="close",
     )
+
+
+def _worked(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
+    return route.work(view, *(each for each in (query, body) if each is not None), **names)
 
 
 def _only_get(method: str) -> None:

@@ -15,7 +15,7 @@ from starlette.types import Receive
 from satchel.http.problems import RefusedError
 from satchel.http.routes import ROUTES, Route
 
-__all__ = ["Gone", "asked", "read_body"]
+__all__ = ["Gone", "asked", "check_framing", "read_body"]
 
 MOST_PARAMETERS = 200
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -55,6 +55,17 @@ _QUERIES = {query: msgspec.json.Decoder(query) for query in _READERS}
 
 class Gone(Exception):  # noqa: N818  # not an error: whoever asked has hung up, and nobody waits for an answer
     """The client left before it had said everything."""
+
+
+def check_framing(headers: Headers) -> None:
+    """A length that is said in two ways may end elsewhere for a proxy than here, with another request behind it."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST,
+            "malformed-body",
+            "the request has a Content-Length and a Transfer-Encoding; send one of them",
+            Connection="close",
+        )
 
 
 async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seconds: float) -> bytes:

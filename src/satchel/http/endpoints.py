@@ -5,18 +5,22 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
 
 from satchel.errors import SatchelError
 from satchel.http.access import Caller
 from satchel.http.answers import Spent
+from satchel.http.conversations import Conversations
 from satchel.http.metrics import Metrics
 from satchel.http.places import Places
 from satchel.http.problems import as_problem
@@ -31,6 +35,7 @@ from satchel.specs import Specs
 __all__ = ["Endpoints", "tools_for"]
 
 MOST_SESSIONS = 1_000
+IDLE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +69,7 @@ class Endpoints:
                 await tasks.start(running.run)
         # A stream that a client listens to would never end by itself.
         with running.call() if scope["method"] == "POST" else nullcontext():
-            await running.manager.handle_request(scope, receive, send)
+            await running.handle(scope, receive, send)
 
     def keep_only(self, known: frozenset[str]) -> None:
         """End the sessions of tokens that are no longer known, once their calls in flight are answered."""
@@ -81,21 +86,49 @@ class Endpoints:
             security_settings=self._security,
             max_request_body_size=self._most_bytes,
             max_sessions=MOST_SESSIONS,
+            session_idle_timeout=IDLE_SECONDS,
         )
 
 
 class _Running:
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
-        self.manager = manager
+        self._manager = manager
+        self._conversations = Conversations()
         self._ending = anyio.CancelScope()
         self._calls = 0
         self._revoked = False
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         with self._ending:
-            async with self.manager.run():
+            async with self._manager.run():
                 task_status.started()
                 await anyio.sleep_forever()
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if session is not None:
+            with self._conversations.used(session):
+                await self._manager.handle_request(scope, receive, send)
+            return
+        if (oldest := self._conversations.beyond(MOST_SESSIONS)) is not None:
+            await self._end(oldest, scope)
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
+                begun = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                if begun is not None:
+                    self._conversations.begun(begun)
+            await send(message)
+
+        await self._manager.handle_request(scope, receive, noted)
+
+    async def _end(self, session: str, scope: Scope) -> None:
+        """What its client would have done, had it thought of it."""
+        named = [pair for pair in scope["headers"] if pair[0] == b"host"]
+        carried = (MCP_SESSION_ID_HEADER.encode(), session.encode())
+        await self._manager.handle_request(
+            {**scope, "method": "DELETE", "headers": [*named, carried]}, _nothing, _nowhere
+        )
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -113,6 +146,14 @@ class _Running:
     def _stop_if_idle(self) -> None:
         if self._revoked and not self._calls:
             self._ending.cancel()
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _nowhere(message: Message) -> None:
+    pass
 
 
 def _counted(tool: Tool, metrics: Metrics) -> Tool:

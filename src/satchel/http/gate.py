@@ -36,6 +36,11 @@ class Gate:
         # A guess costs as much as a call; who carries a token is let in whatever others of its address do.
         self._failed = Buckets(FAILURES_A_SECOND, FAILURES_AT_ONCE)
 
+    @property
+    def one_org(self) -> bool:
+        """Whether whoever is let in belongs to the same org."""
+        return self._keyring is None
+
     def on_change(self, told: Callable[[frozenset[str]], None]) -> None:
         """Have the ids of the tokens told whenever they change."""
         self._told.append(told)

@@ -45,7 +45,8 @@ class Health:
 
     def _read(self) -> bool:
         try:
-            self._bag.recent(limit=1)
+            # One row, whatever the store holds.
+            _ = self._bag.embedder
         except SatchelError as error:
             _log.warning("the store cannot be read: %s", error)
             return False

@@ -14,10 +14,14 @@ __all__ = ["Keyring"]
 
 _log = logging.getLogger(__name__)
 _Stamp = tuple[int, int, int]
+_UNREADABLE = (0, 0, 0)
 
 
 class Keyring:
-    """Reads the file again whenever it has changed; one that cannot be read leaves what was known."""
+    """Reads the file again whenever it has changed.
+
+    One that cannot be read leaves what was known; one that is gone holds no token.
+    """
 
     def __init__(self, path: Path, *, changed: Callable[[frozenset[str]], None] = lambda ids: None) -> None:
         self._path = path
@@ -42,10 +46,12 @@ class Keyring:
             return
         self._stamp = stamp
         try:
-            tokens = read_tokens(self._path)
+            tokens = read_tokens(self._path) if stamp else []
         except InputError as error:
             _log.warning("the tokens stay as they were: %s", error)
             return
+        if stamp is None:
+            _log.warning("there is no file %s any more: no token is known until there is one", self._path)
         self._tokens = {token.id: token for token in tokens}
         self._changed(frozenset(self._tokens))
 
@@ -53,6 +59,8 @@ class Keyring:
 def _stamp(path: Path) -> _Stamp | None:
     try:
         found = os.stat(path)  # noqa: PTH116  # once a request; Path.stat takes twice as long
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return _UNREADABLE
     return found.st_mtime_ns, found.st_ino, found.st_size

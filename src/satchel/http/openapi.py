@@ -22,7 +22,7 @@ _REFUSALS = {
     "410": "What a handle stands for is no longer kept.",
     "413": "The body is too large.",
     "415": "The body is not announced as JSON.",
-    "422": "A field is wrong; nothing was changed.",
+    "422": "A field is wrong, or the answer would be too large; nothing was changed.",
     "429": "Too many requests; Retry-After says when.",
     "503": "Busy or stopping; Retry-After says when.",
 }

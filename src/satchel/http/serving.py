@@ -1,6 +1,5 @@
 """The process of the service: it listens, answers, and ends when all that was begun is done."""
 
-import asyncio
 import contextlib
 import signal
 import socket
@@ -9,18 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from satchel.bag import Satchel
 from satchel.errors import InputError
 from satchel.http.application import Application, Limits
+from satchel.http.connection import Connection
 from satchel.http.gate import Gate
 from satchel.mcp.process import leave_within, log_in_lines
 from satchel.mcp.web import Address, _listening, security_of
 
 __all__ = ["check_reach", "serve"]
 
-HEAD_SECONDS = 10.0
 LAST_SECONDS = 2.0
 BACKLOG = 128
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -50,7 +48,7 @@ def serve(
     with _listening(*address) as listener:
         config = uvicorn.Config(
             application,
-            http=TimedHeads,
+            http=Connection,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -86,34 +84,3 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class TimedHeads(H11Protocol):
-    """Hangs up on a client whose request does not begin in time, or never ends its headers."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._expect_head()
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        if self._late is not None and self.cycle is not None and not self.cycle.response_complete:
-            self._late.cancel()
-            self._late = None
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle is None or self.cycle.response_complete:
-            self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        super().connection_lost(exc)
-
-    def _expect_head(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-        self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)

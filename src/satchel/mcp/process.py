@@ -15,15 +15,27 @@ LONGEST_LINE = 600
 
 def short_line(message: str) -> str:
     """A complaint of one line, of which no more is said than a reader needs."""
-    line = masked_line(message)
+    return _cut(masked_line(message))
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE].rstrip() + " …"
+
+
+def _printable(line: str) -> str:
+    """What would move a terminal's cursor, colour it or turn the line around is spelled out."""
+    return line if line.isprintable() else "".join(map(_spelled, line))
+
+
+def _spelled(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
         said = record.getMessage() if error is None else f"{record.getMessage()}: {type(error).__name__}: {error}"
-        return f"satchel: {short_line(said)}"
+        return f"satchel: {_cut(_printable(masked_line(said)))}"
 
 
 def log_in_lines() -> None:

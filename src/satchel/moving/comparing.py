@@ -41,6 +41,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     def same(self) -> bool:
         return self.source == self.target
 
+    @property
+    def arrived(self) -> bool:
+        """Whether the target has all of the source's, whatever else it has."""
+        return not self.missing and not self.differing
+
 
 class _Summed:
     """Goes through rows in the order of their keys, and sums them up on the way."""

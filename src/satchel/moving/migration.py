@@ -42,6 +42,11 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
         """Whether all that the orgs have is the same in both stores."""
         return all(each.same for each in self.compared)
 
+    @property
+    def arrived(self) -> bool:
+        """Whether the target has all that the source has; it may have had more before."""
+        return all(each.arrived for each in self.compared)
+
 
 def migrate(
     source: str | os.PathLike[str],

@@ -57,6 +57,7 @@ __all__ = [
     "TracedPassage",
     "TurnRow",
     "distribute_server",
+    "index_left",
     "index_server",
     "is_address",
     "newest_schema",
@@ -135,11 +136,21 @@ def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
 
 
 def index_server(url: str, *, dry_run: bool = False) -> list[str]:
-    """Index the vectors of tenants that have grown large; what was done, or would be."""
+    """Index tenants that have grown large, and drop indexes of what is gone; what was done, or would be."""
     address = _parsed(url)
     from satchel.store.postgres.hnsw import index_large_tenants
 
     return index_large_tenants(address, dry_run=dry_run)
+
+
+def index_left(location: str, org: str) -> bool:
+    """Whether a server still has an index, with the org's name in its definition, of an org that was erased."""
+    if not is_address(location):
+        return False
+    address = _parsed(location)
+    from satchel.store.postgres.hnsw import is_left
+
+    return is_left(address, org)
 
 
 def newest_schema() -> int:

@@ -167,7 +167,7 @@ class Store(Protocol):
         """Make one transaction of all that this thread does inside; an error undoes it all."""
 
     def reading(self, org: str) -> AbstractContextManager[None]:
-        """Let all that this thread reads of an org inside see the same state; a write inside is not seen."""
+        """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
 
     def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
         """Store all or none; the same ref or topic in the same scope updates what is there."""

@@ -106,6 +106,8 @@ def test_a_change_of_the_file_is_noticed_and_told(file: Path):
         b'{"id":"a","hash":"%b","access":"read","created_at":"2026-01-01T00:00:00Z"}' % (b"00" * 32),
         b'{"id":"a","hash":"%b","access":"metrics","org":"x","created_at":"2026-01-01T00:00:00Z"}' % (b"00" * 32),
         b'{"id":"a","hash":"%b","access":"root","org":"x","created_at":"2026-01-01T00:00:00Z"}' % (b"00" * 32),
+        b'{"id":"a","hash":"%b","access":"read","org":"x","created_at":"2026-01-01T00:00:00Z",'
+        b'"expires_at":"2027-01-01T00:00:00"}' % (b"00" * 32),
     ],
 )
 def test_a_line_that_is_no_token_is_named(file: Path, line: bytes):
@@ -114,6 +116,30 @@ def test_a_line_that_is_no_token_is_named(file: Path, line: bytes):
         more.write(line + b"\n")
     with pytest.raises(InputError, match=r"line 2 of .* is no token"):
         read_tokens(file)
+
+
+def test_a_time_without_a_zone_is_said_to_lack_it(file: Path):
+    add_token(file, new_token(access="read", org="acme", expires_at=utc_now())[1])
+    file.write_bytes(file.read_bytes().replace(b'Z"}', b'"}'))
+    with pytest.raises(InputError, match=r"with a timezone component - at `\$\.expires_at`"):
+        read_tokens(file)
+
+
+def test_a_file_that_is_gone_holds_no_token(file: Path, caplog: pytest.LogCaptureFixture):
+    token, kept = new_token(access="read", org="acme")
+    add_token(file, kept)
+    told: list[frozenset[str]] = []
+    keyring = Keyring(file, changed=told.append)
+    line = file.read_bytes()
+    file.unlink()
+    assert [keyring.caller(bearer(token)) for _ in range(3)] == [None] * 3
+    assert told == [frozenset()]
+    assert caplog.text.count("no token is known") == 1
+    add_token(file, kept)
+    assert keyring.caller(bearer(token)) is not None
+    file.write_bytes(line[:-9])
+    assert keyring.caller(bearer(token)) is not None
+    assert caplog.text.count("the tokens stay as they were") == 1
 
 
 def test_two_of_the_same_id_are_refused(file: Path):

@@ -1,6 +1,6 @@
-"""The application without a socket: errors as they are told, a full line, slow bodies, headers that never end."""
+"""The application without a socket: errors as they are told, a full line, slow bodies, large answers."""
 
-import asyncio
+import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,13 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 import satchel
+from mcp_pipe import HELLO, request
 from satchel import errors
 from satchel.errors import SatchelError
-from satchel.http import health, serving
+from satchel.http import endpoints, health
 from satchel.http.application import Application, Limits
 from satchel.http.gate import Gate
 from satchel.http.problems import NAMESPACE, RefusedError, as_problem
@@ -24,6 +24,7 @@ from satchel.mcp import web
 
 SECURITY = TransportSecuritySettings(allowed_hosts=["here"])
 Message = dict[str, Any]
+BEGINNING = request(1, "initialize", HELLO)
 
 
 def made(bag: satchel.Satchel, **limits: Any) -> Application:
@@ -31,7 +32,12 @@ def made(bag: satchel.Satchel, **limits: Any) -> Application:
 
 
 async def asked(
-    app: Application, method: str, path: str, *, receive: Callable[[], Awaitable[Message]] | None = None
+    app: Application,
+    method: str,
+    path: str,
+    *,
+    receive: Callable[[], Awaitable[Message]] | None = None,
+    **more: str,
 ) -> tuple[int, dict[bytes, bytes], bytes]:
     sent: list[Message] = []
 
@@ -43,6 +49,7 @@ async def asked(
 
     path, _, query = path.partition("?")
     headers = [(b"host", b"here"), (b"content-type", b"application/json")]
+    headers += [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
     scope = {
         "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
         "headers": headers, "client": ("127.0.0.1", 1),
@@ -181,7 +188,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy(bag: satchel.Satchel, monkey
         reads += 1
         raise errors.StoreError("it is gone")
 
-    monkeypatch.setattr(satchel.Satchel, "recent", fail)
+    monkeypatch.setattr(satchel.Satchel, "embedder", property(fail))
     app = made(bag)
 
     async def ask() -> list[int]:
@@ -195,7 +202,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy(bag: satchel.Satchel, monkey
 def test_a_store_that_does_not_answer_is_not_healthy(bag: satchel.Satchel, monkeypatch: pytest.MonkeyPatch):
     leave = threading.Event()
     monkeypatch.setattr(health, "PATIENCE_SECONDS", 0.02)
-    monkeypatch.setattr(satchel.Satchel, "recent", lambda *_, **__: leave.wait(60))
+    monkeypatch.setattr(satchel.Satchel, "embedder", property(lambda _: leave.wait(60)))
     app = made(bag)
 
     async def ask() -> int:
@@ -219,27 +226,77 @@ def test_the_body_of_an_answer_is_not_held_back_until_its_head_is_acknowledged()
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_headers_that_never_end_are_not_waited_for(bag: satchel.Satchel, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.1)
+def test_a_length_that_is_said_twice_is_refused(bag: satchel.Satchel):
+    async def ask() -> list[tuple[int, dict[bytes, bytes], bytes]]:
+        both = {"content_length": "2", "transfer_encoding": "chunked"}
+        return [await asked(made(bag), "POST", path, **both) for path in ("/v1/search", "/mcp", "/healthz")]
 
-    async def slow() -> tuple[bytes, bytes]:
-        listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(made(bag), http=serving.TimedHeads, log_config=None, lifespan="on", ws="none")
-        server = uvicorn.Server(config)
-        serves = asyncio.create_task(server._serve([listener]))
-        reader, writer = await asyncio.open_connection(*listener.getsockname())
-        # A whole request is answered, and its connection may be used again.
-        writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n")
-        answered = await reader.readuntil(b"\r\n")
-        head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
-        writer.write(b"GET /openapi.json HTTP/1.1\r\nX-Slow: ")
-        rest = await asyncio.wait_for(reader.read(), 10)
-        writer.close()
-        server.should_exit = True
-        await serves
-        return answered, rest
+    for status, headers, body in anyio.run(ask):
+        assert status == 400
+        assert headers[b"connection"] == b"close"
+        assert b"urn:satchel:problem:malformed-body" in body
 
-    answered, rest = asyncio.run(slow())
-    assert answered == b"HTTP/1.1 200 OK\r\n"
-    assert rest == b""
+
+def post(body: Any) -> Callable[[], Awaitable[Message]]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    return receive
+
+
+def test_an_answer_that_is_too_large_is_not_given(bag: satchel.Satchel):
+    memories = [satchel.Draft(text=f"{number} {'quince ' * 700}") for number in range(20)]
+    kept = bag.scoped(org="default").add_many(memories)
+    app = made(bag, most_answer=40_000)
+    one = f"/v1/memories/{kept[10].id}"
+
+    async def ask() -> list[tuple[int, bytes]]:
+        wide = {"query": "quince", "token_budget": None}
+        replies = [
+            await asked(app, "GET", "/v1/memories?limit=4"),
+            await asked(app, "GET", f"{one}/timeline?before=2&after=2"),
+            await asked(app, "POST", "/v1/search", receive=post({"query": "quince", "limit": 2})),
+            await asked(app, "POST", "/v1/context", receive=post({"query": "quince", "token_budget": 900})),
+            # What is stored is answered: nobody may think that it was refused.
+            await asked(app, "POST", "/v1/memories", receive=post({"text": "medlar " * 6_000})),
+            await asked(app, "GET", "/v1/memories"),
+            await asked(app, "GET", f"{one}/timeline?before=9&after=9"),
+            await asked(app, "POST", "/v1/search", receive=post(wide)),
+            await asked(app, "POST", "/v1/context", receive=post(wide)),
+            await asked(app, "POST", "/v1/pack", receive=post(wide)),
+        ]
+        return [(status, body) for status, _, body in replies]
+
+    async def run() -> list[tuple[int, bytes]]:
+        async with running(app):
+            return await ask()
+
+    replies = anyio.run(run)
+    assert [status for status, _ in replies] == [200, 200, 200, 200, 201, 422, 422, 422, 422, 422]
+    assert all(b"urn:satchel:problem:large-answer" in body for _, body in replies[5:])
+    assert all(b"more than 40,000 bytes; ask for fewer" in body for _, body in replies[5:])
+
+
+def test_a_session_too_many_ends_the_one_that_has_rested_longest(
+    bag: satchel.Satchel, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(endpoints, "MOST_SESSIONS", 2)
+    app = made(bag)
+
+    async def posted(message: bytes, **headers: str) -> tuple[int, str]:
+        accept = "application/json, text/event-stream"
+        status, sent, _ = await asked(app, "POST", "/mcp", receive=post(message), accept=accept, **headers)
+        return status, sent.get(b"mcp-session-id", b"").decode()
+
+    async def talk() -> tuple[list[int], list[int]]:
+        async with running(app):
+            first, second = [(await posted(BEGINNING))[1] for _ in range(2)]
+            ping = request(2, "ping", {})
+            await posted(ping, mcp_session_id=first)
+            third = (await posted(BEGINNING))[1]
+            names = (first, second, third)
+            return [len(name) for name in names], [(await posted(ping, mcp_session_id=name))[0] for name in names]
+
+    assert anyio.run(talk) == ([32] * 3, [200, 404, 200])

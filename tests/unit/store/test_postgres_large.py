@@ -1,11 +1,13 @@
 """Large tenants: their vectors get an index of their own, which gives nearly what a comparison with all gives."""
 
 import random
+from functools import partial
 
 import psycopg
 import pytest
 
 import satchel
+from conftest import Cli
 from satchel import Draft, Scope
 from satchel.embed import resolve_embedder
 from satchel.indexing import packed
@@ -87,3 +89,21 @@ def test_a_login_that_is_bound_to_tenants_makes_no_index(large: satchel.Satchel,
     url = pg_url.replace("postgres@", "satchel_test_reader@", 1)
     with pytest.raises(satchel.errors.StoreError, match="sees only the tenant"):
         hnsw.index_large_tenants(parse_address(url))
+
+
+def test_an_index_goes_when_its_vectors_or_its_tenant_are_gone(
+    large: satchel.Satchel, pg_url: str, forked_cli: Cli
+):
+    address = parse_address(pg_url)
+    index = partial(hnsw.index_large_tenants, address, least=100)
+    index()
+    made = "indexed the 300 vectors of 'large'"
+    dropped = "dropped an index that no tenant needs: "
+    large.reembed()
+    assert index() == [made, dropped + hnsw.index_name("large", 1)]
+    assert not hnsw.is_left(address, "small")
+    done = forked_cli("forget", "--db", pg_url, "--org", "large", "--purge", "--yes")
+    assert "ask the owner to run `satchel db index`" in done.stderr
+    left = [dropped + hnsw.index_name("large", 2)]
+    assert [index(dry_run=True), index(), index()] == [left, left, []]
+    assert not hnsw.is_left(address, "large")

@@ -12,7 +12,7 @@ from satchel.errors import InputError
 __all__ = ["Address", "parse_address"]
 
 SCHEMES = ("postgresql", "postgres")
-_FORM = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _SCHEME = re.compile(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
 # A password that went astray into another field.
 _ASTRAY = re.compile(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)

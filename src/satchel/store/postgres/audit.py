@@ -124,9 +124,10 @@ def mend(db: PostgresConnection) -> list[str]:
 
 def _mend_terms(db: PostgresConnection) -> None:
     for seq, memory in _differing_entries(db):
+        entry = index_entry(memory)
         db.execute(
             "UPDATE memory SET words = ?::tsvector, length = ?, tag_keys = ? WHERE org = @org AND seq = ?",
-            (*index_entry(memory), tag_keys(memory), seq),
+            (entry.vector, entry.length, tag_keys(memory), seq),
         )
     db.execute("DELETE FROM word WHERE org = @org")
     db.execute(f"INSERT INTO word (org, term, docs) SELECT @org, t.term, t.docs FROM ({_TERMS}) t")
@@ -140,8 +141,8 @@ def _differing_entries(db: PostgresConnection) -> Iterator[tuple[int, Memory]]:
         found = {row[-1]: memory_from_row(row) for row in page}
         last = page[-1][-1]
         entries = [index_entry(memory) for memory in found.values()]
-        texts, lengths = ([entry[place] for entry in entries] for place in (0, 1))
-        for seq, keys, same in db.execute(_ENTRIES, (list(found), texts, lengths)).fetchall():
+        given = (list(found), [entry.vector for entry in entries], [entry.length for entry in entries])
+        for seq, keys, same in db.execute(_ENTRIES, given).fetchall():
             if not same or keys != tag_keys(found[seq]):
                 yield seq, found[seq]
 

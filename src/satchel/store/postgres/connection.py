@@ -1,6 +1,7 @@
 """One connection to a server: a transaction for one tenant at a time, its driver's errors in our words."""
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -11,7 +12,8 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
-from psycopg.pq import Format, TransactionStatus
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format, PipelineStatus, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from satchel.errors import (
@@ -24,7 +26,8 @@ from satchel.errors import (
 )
 from satchel.memory import Memory
 from satchel.store.postgres.address import Address
-from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
+from satchel.store.postgres.tally import Tally
+from satchel.store.postgres.terms import SIGN, Entry, index_entry, tag_keys
 from satchel.store.postgres.vectors import PostgresVectors
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row
@@ -34,6 +37,7 @@ __all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_err
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
+_DEFAULTS: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
 # PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
 _SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 _SPELT = re.compile("\ufdd0[01]")
@@ -93,6 +97,16 @@ class _TextLoader(Loader):
         )
 
 
+class _WrittenLoader(_TextLoader):
+    """The same where the server writes it, which it does without values."""
+
+    format = Format.TEXT
+
+
+# It says in a second line what is raised in the first.
+logging.getLogger("psycopg").addFilter(lambda record: not str(record.msg).startswith("error ignored"))
+
+
 class Rows:
     """What a statement gave."""
 
@@ -130,6 +144,8 @@ class PostgresConnection:
         self._access = access
         self._cursor: psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
+        self._entries: dict[str, Entry] = {}
+        self._tallies: dict[str, Tally] = {}
 
     @cached_property
     def vectors(self) -> PostgresVectors:
@@ -142,6 +158,15 @@ class PostgresConnection:
     @property
     def lost(self) -> bool:
         return self.raw.closed or self.raw.broken
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can be used again: in no transaction, and nothing on its way."""
+        return (
+            not self.lost
+            and self.raw.info.transaction_status == TransactionStatus.IDLE
+            and self.raw.info.pipeline_status == PipelineStatus.OFF
+        )
 
     @property
     def failed(self) -> bool:
@@ -168,7 +193,11 @@ class PostgresConnection:
         for statement in words if distributed else [sql.SQL("; ").join(words)]:
             self.raw.execute(statement)
         self.org = org
-        self._held.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was known of the last transaction."""
+        self._held, self._entries, self._tallies = set(), {}, {}
 
     def bind(self, org: str) -> None:
         """From here on the transaction sees this tenant, and no other."""
@@ -187,15 +216,15 @@ class PostgresConnection:
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
         """A part of the transaction that can fail alone."""
-        held = set(self._held)
+        held, tallies = set(self._held), {org: tally.copied() for org, tally in self._tallies.items()}
         self.raw.execute("SAVEPOINT part")
         try:
             yield
         except BaseException:
             if not self.lost:
                 self.raw.execute("ROLLBACK TO part; RELEASE part")
-                # What was set and locked inside is undone as well.
-                self.org, self._held = None, held
+                # What was set, locked and counted inside is undone as well.
+                self.org, self._held, self._tallies = None, held, tallies
             raise
         self.raw.execute("RELEASE part")
 
@@ -224,7 +253,7 @@ class PostgresConnection:
 
     def literal(self, text: str) -> str:
         """A text as it is written in SQL."""
-        return sql.Literal(text.translate(_SPELLED)).as_string(self.raw)
+        return sql.Literal(text).as_string(self.raw)
 
     def changes(self) -> int:
         return 0 if self._cursor is None else self._cursor.rowcount
@@ -238,16 +267,37 @@ class PostgresConnection:
         return (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys", "words", "length")
 
     def row(self, memory: Memory) -> tuple[Any, ...]:
-        return (*memory_row(memory), tag_keys(memory), *index_entry(memory))
+        entry = self._entries[memory.id] = index_entry(memory)
+        return (*memory_row(memory), tag_keys(memory), entry.vector, entry.length)
 
-    def words_come(self, seqs: Sequence[int]) -> None:
-        self.execute(self.statement("count_terms"), (list(seqs), 1))
-        self.execute(self.statement("count_words"), (list(seqs), 1))
+    def words_come(self, memories: Sequence[Memory]) -> None:
+        for memory in memories:
+            entry = self._entries.pop(memory.id)
+            self._tally.count(entry.terms, entry.length)
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        self.execute(self.statement("count_terms"), (list(seqs), -1))
-        self.execute(self.statement("drop_terms"), (list(seqs),))
-        self.execute(self.statement("count_words"), (list(seqs), -1))
+        for length, *terms in self.execute(self.statement("words_of"), (list(seqs),)):
+            self._tally.count(terms[0], length, sign=-1)
+
+    def settle(self) -> None:
+        """Write what was counted: before the transaction ends, and before its counts are read."""
+        bound = self.org
+        for org in sorted(self._tallies):
+            tally = self._tallies.pop(org)
+            self.bind(org)
+            if changes := tally.changes:
+                terms, counts = map(list, zip(*changes, strict=True))
+                self.execute(self.statement("count_terms"), (terms, counts))
+                if fewer := [term for term, change in changes if change < 0]:
+                    self.execute(self.statement("drop_terms"), (fewer,))
+            self.execute(self.statement("count_words"), (tally.memories, tally.words))
+        if bound is not None:
+            self.bind(bound)
+
+    @property
+    def _tally(self) -> Tally:
+        assert self.org is not None
+        return self._tallies.setdefault(self.org, Tally())
 
 
 def _numbers(values: list[Any]) -> Any:
@@ -258,7 +308,7 @@ def _numbers(values: list[Any]) -> Any:
 
 
 def _binding(org: str) -> sql.Composed:
-    return sql.SQL("SET LOCAL satchel.org TO {}").format(org.translate(_SPELLED))
+    return sql.SQL("SET LOCAL satchel.org TO {}").format(org)
 
 
 @lru_cache(maxsize=2048)
@@ -277,18 +327,16 @@ def _numbered(text: str) -> tuple[str, bool]:
 
 def connect(address: Address, access: Access) -> PostgresConnection:
     with reading_errors(address.shown):
-        raw = psycopg.connect(
-            address.conninfo,
-            autocommit=True,
-            connect_timeout=CONNECT_SECONDS,
-            application_name="satchel",
-            client_encoding="utf8",
-        )
+        # What the address says itself stays.
+        said = conninfo_to_dict(address.conninfo)
+        ours = {name: value for name, value in _DEFAULTS.items() if name not in said}
+        raw = psycopg.connect(address.conninfo, autocommit=True, client_encoding="utf8", **ours)
     # One type for all whole numbers, so that a statement is prepared once; the first is that of lists.
     raw.adapters.register_dumper(int, Int8Dumper)
     raw.adapters.register_dumper(int, Int8BinaryDumper)
     raw.adapters.register_dumper(str, _Text)
     raw.adapters.register_loader("text", _TextLoader)
+    raw.adapters.register_loader("text", _WrittenLoader)
     return PostgresConnection(raw, access)
 
 
@@ -317,6 +365,11 @@ def reading_errors(shown: str) -> Iterator[None]:
             "sessions and sources"
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        refusal = _reason(error).partition("FATAL: ")[2]
+        if any(sign in refusal for sign in ("authentication", "does not exist", "no pg_hba.conf entry")):
+            raise StoreError(
+                f"{shown} refuses: {refusal.strip()}; check the login, the database and, for passwords, ~/.pgpass"
+            ) from error
         raise StoreUnreachableError(f"{shown} does not answer: {_reason(error)}") from error
     except psycopg.Error as error:
         raise StoreError(f"{shown}: {_reason(error)}") from error

@@ -10,10 +10,11 @@ from weakref import WeakValueDictionary
 
 import psycopg
 
-from satchel.errors import StoreError, StoreUnreachableError
+from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.store.postgres.address import Address
 from satchel.store.postgres.connection import LOCK_SECONDS, Access, PostgresConnection, connect, reading_errors
 from satchel.store.sql.pool import Pool
+from satchel.store.sql.store import WHILE_READING
 
 __all__ = ["Connections"]
 
@@ -23,6 +24,7 @@ WRITERS = 12
 # How long a call waits for a server that restarts.
 PATIENCE = 5.0
 NAP = 0.1
+ENDED = "an earlier failure has ended this transaction; nothing of it was stored"
 
 
 class _Turn:
@@ -38,18 +40,18 @@ class Connections:
     def __init__(self, address: Address, access: Access) -> None:
         self._address = address
         self._access = access
-        self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS)
-        self._current = threading.local()
+        self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS, patience=LOCK_SECONDS)
         self._queue()
 
     def _queue(self) -> None:
         self._writers = threading.BoundedSemaphore(WRITERS)
         self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
         self._lock = threading.Lock()
+        self._current = threading.local()
         self._pid = os.getpid()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: no thread of the parent's has a turn here."""
+        """In a forked child: no thread of the parent's has a turn here, or is in a transaction."""
         if self._pid != os.getpid():
             self._queue()
 
@@ -59,6 +61,7 @@ class Connections:
     @property
     def current(self) -> PostgresConnection | None:
         """That of the transaction this thread is in."""
+        self._leave_to_parent()
         found: PostgresConnection | None = getattr(self._current, "connection", None)
         return found
 
@@ -96,46 +99,50 @@ class Connections:
         """Committed whole or rolled back; inside another one it is a part that can fail alone."""
         outer = self.current
         if outer is None:
-            self._leave_to_parent()
-            # Those that wait for their turn leave the connections to readers.
-            with (
-                self._turn(org),
-                self._writers,
-                self._begun(org, lock_seconds=patience) as db,
-                self._entered(db),
-            ):
+            if getattr(self._current, "reader", None) is not None:
+                raise StoreError(WHILE_READING)
+            with self._turn(org, patience), self._begun(org, patience=patience) as db, self._entered(db):
                 db.hold()
                 yield db
             return
         with reading_errors(self._address.shown):
             if outer.lost or outer.failed:
-                raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
-            outer.bind(org)
-            outer.hold()
+                raise StoreError(ENDED)
             with outer.part():
+                outer.bind(org)
+                outer.hold()
                 yield outer
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """One transaction of all that this thread does inside."""
+    def transaction(self, org: str) -> Iterator[None]:
+        """One transaction of all that this thread does inside, for the most part for one tenant."""
         if (outer := self.current) is not None:
             # Bound to no tenant yet, or to the last one: what is done inside binds it.
             with reading_errors(self._address.shown), outer.part():
                 yield
             return
-        self._leave_to_parent()
-        with self._writers, self._begun() as db, self._entered(db):
+        with self._turn(org, LOCK_SECONDS), self._begun() as db, self._entered(db):
             yield
 
     def close(self) -> None:
         self._pool.close()
 
     @contextlib.contextmanager
-    def _turn(self, org: str) -> Iterator[None]:
-        """One thread writes for a tenant at a time: the others would wait for its row, each with a connection."""
+    def _turn(self, org: str, patience: float) -> Iterator[None]:
+        """One thread writes for a tenant at a time, and readers find a connection while writers wait.
+
+        The others would wait for the tenant's row, each with a connection.
+        """
         with self._lock:
             turn = self._turns.setdefault(org, _Turn())
-        with turn.lock:
+        with contextlib.ExitStack() as stack:
+            for lock in (turn.lock, self._writers):
+                if not lock.acquire(timeout=patience):
+                    raise StoreBusyError(
+                        f"{self._address.shown}: others have been writing for {patience:.0f} s; nothing was "
+                        "written, try again"
+                    )
+                stack.callback(lock.release)
             yield
 
     @contextlib.contextmanager
@@ -148,9 +155,10 @@ class Connections:
 
     @contextlib.contextmanager
     def _begun(
-        self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS
+        self, org: str | None = None, *, snapshot: bool = False, patience: float = LOCK_SECONDS
     ) -> Iterator[PostgresConnection]:
-        db = self._begin(partial(PostgresConnection.begin, org=org, snapshot=snapshot, lock_seconds=lock_seconds))
+        begin = partial(PostgresConnection.begin, org=org, snapshot=snapshot, lock_seconds=patience)
+        db = self._begin(begin, patience=min(patience, PATIENCE))
         try:
             with reading_errors(self._address.shown):
                 try:
@@ -161,12 +169,22 @@ class Connections:
                     raise
                 self._commit(db)
         finally:
-            if db.lost:
-                self._pool.discard(db)
-            else:
+            # One that was interrupted may be in its transaction still, which nobody else shall end.
+            if db.idle:
                 self._pool.give_back(db)
+            else:
+                self._pool.discard(db)
 
     def _commit(self, db: PostgresConnection) -> None:
+        if db.lost:
+            raise StoreUnreachableError(
+                f"{self._address.shown}: the connection was lost; nothing was stored, try again"
+            )
+        if db.failed:
+            # PostgreSQL would undo it and call that a commit.
+            db.end("ROLLBACK")
+            raise StoreError(ENDED)
+        db.settle()
         try:
             db.end("COMMIT")
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
@@ -177,13 +195,13 @@ class Connections:
                 "known: look before you try again"
             ) from error
 
-    def _begin(self, begin: Callable[[PostgresConnection], None]) -> PostgresConnection:
+    def _begin(self, begin: Callable[[PostgresConnection], None], *, patience: float) -> PostgresConnection:
         """A connection in a new transaction; one that was lost while nobody used it costs only a new one."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         while True:
             try:
                 db = self._pool.take()
-            except StoreUnreachableError:
+            except (StoreUnreachableError, StoreBusyError):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(NAP)

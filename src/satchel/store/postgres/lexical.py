@@ -42,6 +42,7 @@ class _Sought(NamedTuple):
 
 
 def matches(db: PostgresConnection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+    db.settle()
     memories, length = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
     sought = _sought(db, terms, memories) if memories else []
     average = max(length / max(memories, 1), 1e-9)
@@ -125,12 +126,14 @@ def _rarity(memories: int, holding: int) -> float:
 
 def frequencies(db: PostgresConnection, terms: Sequence[str]) -> tuple[int, list[int]]:
     """Ended memories are counted too: what is common does not change with them."""
+    db.settle()
     memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
     counts = dict(db.execute(db.statement("word_counts"), (list(terms),)).fetchall())
     return memories, [counts.get(term, 0) for term in terms]
 
 
 def words_like(db: PostgresConnection, word: str, *, start: str) -> list[str]:
+    db.settle()
     lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
     rows = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
     return [row[0] for row in rows]

@@ -114,6 +114,8 @@ def _prepared(raw: "psycopg.Connection[Any]", address: Address, found: Status, g
     refuse_without_vector(found)
     done += _make_role(raw, address, found)
     done += _migrate(raw, found)
+    if not done:
+        done += _unprotected(raw)
     _settle_access(raw)
     return done + [each for login in grant for each in _granted(raw, address, login)]
 
@@ -201,6 +203,19 @@ def _migrate(raw: "psycopg.Connection[Any]", found: Status) -> list[str]:
         raw.execute(file.read_text(encoding="utf-8").encode())
         raw.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, file.stem))
     return [f"brought the schema to version {file.stem}" for file in files]
+
+
+def _unprotected(raw: "psycopg.Connection[Any]") -> list[str]:
+    """What is put back of the policies."""
+    rows = raw.execute(
+        sql.SQL(
+            "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' "
+            "WHERE c.relnamespace = {}::regnamespace AND c.relkind IN ('r', 'p') AND NOT a.attisdropped "
+            "AND NOT (c.relrowsecurity AND EXISTS ("
+            "SELECT 1 FROM pg_policy WHERE polrelid = c.oid AND polname = 'tenant')) ORDER BY 1"
+        ).format(sql.Literal(SCHEMA))
+    )
+    return [f"put back row-level security on {SCHEMA}.{row[0]}" for row in rows.fetchall()]
 
 
 def _settle_access(raw: "psycopg.Connection[Any]") -> None:

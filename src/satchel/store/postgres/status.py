@@ -69,7 +69,8 @@ SELECT current_setting('server_version') AS server,
         FROM pg_class WHERE relnamespace = to_regnamespace({schema}) AND relname = 'migration'), false) AS may_read,
     EXISTS (SELECT 1 FROM pg_class
         WHERE relnamespace = to_regnamespace({schema}) AND relname = 'migration') AS ours,
-    (SELECT bool_and(row_security_active(c.oid)) FROM pg_class c
+    (SELECT bool_and(row_security_active(c.oid)
+            AND EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = c.oid AND polname = 'tenant')) FROM pg_class c
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' AND NOT a.attisdropped
         WHERE c.relnamespace = to_regnamespace({schema}) AND c.relkind IN ('r', 'p')) AS bound
 """

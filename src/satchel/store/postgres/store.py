@@ -2,9 +2,12 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Self
+from weakref import WeakValueDictionary
 
 from satchel.errors import StoreError
 from satchel.memory import Scope
@@ -23,6 +26,15 @@ from satchel.store.sql.uses import Uses
 __all__ = ["PostgresStore"]
 
 
+class _Tenants:
+    """The stores of all tenants that somebody holds, and those whose uses are not written yet."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.known: WeakValueDictionary[str, PostgresStore] = WeakValueDictionary()
+        self.waiting: dict[str, PostgresStore] = {}
+
+
 class PostgresStore(SqlStore[PostgresConnection]):
     """Fulfils the `Store` contract for one tenant; `within` gives the others, on the same connections."""
 
@@ -31,35 +43,36 @@ class PostgresStore(SqlStore[PostgresConnection]):
     def __init__(self, location: str, *, create: bool = True) -> None:
         address = parse_address(location)
         connections = Connections(address, access_of(address, create=create))
-        self._join(address, connections, {}, Scope().org)
+        self._join(address, connections, _Tenants(), Scope().org)
 
-    def _join(
-        self, address: Address, connections: Connections, tenants: "dict[str, PostgresStore]", org: str
-    ) -> None:
+    def _join(self, address: Address, connections: Connections, tenants: "_Tenants", org: str) -> None:
         self.location = address.shown
         self.org = org
         self._address = address
         self._connections = connections
         self._tenants = tenants
-        self._lock = threading.Lock()
         self._uses = Uses()
         self.ledgers = SqlLedgers(self._read, self._written, self._hold)
-        tenants[org] = self
+        tenants.known[org] = self
 
     def within(self, org: str) -> Self:
         if org == self.org:
             return self
-        with self._lock:
-            found = self._tenants.get(org)
+        with self._tenants.lock:
+            found = self._tenants.known.get(org)
             if found is None:
                 found = type(self).__new__(type(self))
                 found._join(self._address, self._connections, self._tenants, org)
-                found._lock = self._lock
         return found  # type: ignore[return-value]
+
+    def touch(self, ids: Sequence[str], moment: datetime) -> None:
+        with self._tenants.lock:
+            self._tenants.waiting[self.org] = self
+        super().touch(ids, moment)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._connections.transaction():
+        with self._connections.transaction(self.org):
             yield
 
     @contextlib.contextmanager
@@ -119,9 +132,12 @@ class PostgresStore(SqlStore[PostgresConnection]):
 
     def close(self) -> None:
         self._refuse_inside_transaction("close the store")
+        deadline = time.monotonic() + CLOSING_SECONDS
         try:
-            for tenant in list(self._tenants.values()):
-                tenant._write_uses(patience=CLOSING_SECONDS)
+            for tenant in list(self._tenants.waiting.values()):
+                if (left := deadline - time.monotonic()) < 0:
+                    break
+                tenant._write_uses(patience=left)
         finally:
             self._connections.close()
 
@@ -140,6 +156,9 @@ class PostgresStore(SqlStore[PostgresConnection]):
             if uses:
                 db.bind(org)
                 writing.use(db, uses)
+        if uses and not tenant._uses:
+            with self._tenants.lock:
+                self._tenants.waiting.pop(org, None)
 
     @contextlib.contextmanager
     def _written(self, org: str) -> Iterator[PostgresConnection]:

@@ -1,9 +1,10 @@
 """The words of a memory as the index keeps them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2s
+from typing import NamedTuple
 
 from satchel.memory import Memory
 from satchel.store.sql.rows import json_names
@@ -34,8 +35,17 @@ def tag_keys(memory: Memory) -> list[str]:
     return [tag.translate(_LOWER) for tag in memory.tags]
 
 
-def index_entry(memory: Memory) -> tuple[str, int]:
-    """The text of a tsvector, and how many words there are in all."""
+class Entry(NamedTuple):
+    """A memory as the index keeps it."""
+
+    vector: str
+    """The text of a tsvector."""
+    length: int
+    """How many words there are in all."""
+    terms: list[str]
+
+
+def index_entry(memory: Memory) -> Entry:
     weights: Counter[str] = Counter()
     length = 0
     tags = json_names(memory.tags) if memory.tags else ""
@@ -44,18 +54,22 @@ def index_entry(memory: Memory) -> tuple[str, int]:
         length += len(found)
         for term in found:
             weights[term] += weight
-    return " ".join(_lexemes(sign(memory.scope.org), weights.items())), length
+    kept = list(_kept(weights.items()))
+    before = sign(memory.scope.org)
+    vector = " ".join(f"{quoted(before, term)}:{_POSITIONS[count]}" for term, count in kept)
+    return Entry(vector, length, [term for term, _ in kept])
 
 
-def _lexemes(before: str, weights: Iterable[tuple[str, int]]) -> Iterable[str]:
+def _kept(weights: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     size = 0
     for term, weight in weights:
         count = min(weight, MOST_POSITIONS)
-        size += len(term.encode()) + SIGN + 4 + 2 * count
+        bytes_of_term = len(term) if term.isascii() else len(term.encode())
+        size += bytes_of_term + SIGN + 4 + 2 * count
         if size > MOST_BYTES:
             return
-        if len(term.encode()) <= LONGEST_TERM:
-            yield f"{quoted(before, term)}:{_POSITIONS[count]}"
+        if bytes_of_term <= LONGEST_TERM:
+            yield term, count
 
 
 def quoted(before: str, term: str) -> str:

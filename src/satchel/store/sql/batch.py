@@ -56,7 +56,7 @@ class Batch:
                 values = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
                 sql = self._db.statement("insert_memories", values=values)
                 self._db.execute(sql, [value for row in rows for value in row])
-            self._db.words_come([seq for seq, _ in numbered])
+            self._db.words_come(self._memories)
             for seq, memory in numbered:
                 self.index.enter(seq, memory)
             self._db.executemany(self._db.statement("insert_history"), self._history)

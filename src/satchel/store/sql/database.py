@@ -61,8 +61,8 @@ class Database(Protocol):
 
     def row(self, memory: Memory) -> tuple[Any, ...]: ...
 
-    def words_come(self, seqs: Sequence[int]) -> None:
-        """These memories are new, or have new words or tags: index them."""
+    def words_come(self, memories: Sequence[Memory]) -> None:
+        """These memories, whose rows were just made by `row`, are new or have new words or tags: index them."""
 
     def words_go(self, seqs: Sequence[int]) -> None:
         """These are about to be removed, or to have other words or tags."""

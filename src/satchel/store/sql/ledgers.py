@@ -24,8 +24,9 @@ ENTRY_COLUMNS = ", ".join(_OF_ENTRY)
 _WORDS = frozenset({"digest", "stub", "note"})
 _WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in _OF_ENTRY)
 _NEEDED = (
-    "EXISTS (SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
-    "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')))"
+    # For one value, which is never made a join.
+    "((SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
+    "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')) LIMIT 1) IS NOT NULL)"
 )
 _TIMES = frozenset({"at", "created_at", "updated_at"})
 _TRUTHS = frozenset({"pinned", "error"})

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from satchel.errors import StoreError
+from satchel.errors import StoreBusyError, StoreError
 
 __all__ = ["Pool"]
 
@@ -24,9 +24,11 @@ _abandoned: list[object] = []
 class Pool(Generic[C]):
     """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
 
-    def __init__(self, connect: Callable[[], C], *, limit: int) -> None:
+    def __init__(self, connect: Callable[[], C], *, limit: int, patience: float | None = None) -> None:
         self._connect = connect
         self._limit = limit
+        self._patience = patience
+        """For how many seconds a thread waits for one; None for as long as it takes."""
         self._idle: list[C] = []
         self._busy = 0
         self._closed = False
@@ -54,6 +56,7 @@ class Pool(Generic[C]):
         self._leave_to_parent()
         with self._changed:
             self._closed = True
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._busy == 0)
             while self._idle:
                 self._idle.pop().close()
@@ -61,9 +64,15 @@ class Pool(Generic[C]):
     def take(self) -> C:
         self._leave_to_parent()
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._idle or self._busy < self._limit)
+            free = self._changed.wait_for(
+                lambda: self._closed or self._idle or self._busy < self._limit, self._patience
+            )
             if self._closed:
                 raise StoreError("this store is closed; open it again")
+            if not free:
+                raise StoreBusyError(
+                    f"all {self._limit} connections were in use for {self._patience:.0f} s; try again"
+                )
             self._busy += 1
             if self._idle:
                 return self._idle.pop()
@@ -72,7 +81,7 @@ class Pool(Generic[C]):
         except BaseException:
             with self._changed:
                 self._busy -= 1
-                self._changed.notify()
+                self._changed.notify_all()
             raise
 
     def give_back(self, connection: C) -> None:

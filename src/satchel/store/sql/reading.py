@@ -86,8 +86,10 @@ def around(db: Database, memory: Memory, where: Filter, *, before: int, after: i
 
 
 def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-    sql = db.statement("relations_of")
-    rows = {row: None for each in ids for row in db.execute(sql, (scope.org, each, each))}
+    source, values = scope_sql(db.dialect, scope, indexed=False)
+    target, _ = scope_sql(db.dialect, scope, "o", indexed=False)
+    sql = db.statement("relations_of", where=source, where_target=target)
+    rows = {row: None for each in ids for row in db.execute(sql, (scope.org, each, each, *values, *values))}
     return [read_relation(row) for row in rows]
 
 
@@ -110,7 +112,7 @@ def stats(db: Database, where: Filter, moment: datetime) -> Stats:
         memories=count,
         current=current,
         tokens=tokens,
-        relations=db.execute(db.statement("count_relations", where=condition), values).get,
+        relations=_count_relations(db, where),
         by_kind=by("kind"),
         by_tier=by("tier"),
         by_status=by("status"),
@@ -118,6 +120,13 @@ def stats(db: Database, where: Filter, moment: datetime) -> Stats:
         oldest=None if oldest is None else from_micros(oldest),
         newest=None if newest is None else from_micros(newest),
     )
+
+
+def _count_relations(db: Database, where: Filter) -> int:
+    source, values = filter_sql(db.dialect, where, indexed=False)
+    target, _ = filter_sql(db.dialect, where, "o", indexed=False)
+    sql = db.statement("relations_inside", where=source, where_target=target)
+    return int(db.execute(sql, (where.scope.org, *values, *values)).get)
 
 
 def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]:

@@ -27,8 +27,17 @@ WHERE {where} AND m.id > ? ORDER BY m.id LIMIT ?
 SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 
 -- name: relations_of
-SELECT source, target, kind, strength, created_at FROM relation
-WHERE org = ? AND (source = ? OR target = ?) ORDER BY source, target, kind
+SELECT r.source, r.target, r.kind, r.strength, r.created_at FROM relation r
+WHERE r.org = ? AND (r.source = ? OR r.target = ?)
+    AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
+    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
+ORDER BY r.source, r.target, r.kind
+
+-- name: relations_inside
+SELECT count(*) FROM relation r
+WHERE r.org = ?
+    AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
+    AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
 
 -- name: history_of
 SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
@@ -100,10 +109,6 @@ SELECT hash, bytes FROM content WHERE org = ? AND NOT {needed} ORDER BY used_at
 
 -- name: content_delete
 DELETE FROM content WHERE org = ? AND hash = ?
-
--- name: content_unshared
-DELETE FROM content WHERE org = ?1 AND hash IN (SELECT content FROM entry WHERE org = ?1 AND session = ?2)
-AND hash NOT IN (SELECT content FROM entry WHERE org = ?1 AND session <> ?2)
 
 -- name: turn_end
 INSERT INTO turn (org, session, number, at, system, history, tool_results, user_message, evicted)

@@ -17,12 +17,13 @@ from satchel.store.sql.database import Database, Dialect
 from satchel.store.sql.holdings import SqlHoldings
 from satchel.store.sql.uses import Uses
 
-__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "SqlStore"]
+__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "SqlStore"]
 
 # Uses are written with the next write; a reader that never writes does it after this many seconds.
 USES_WAIT_SECONDS = 5.0
 # How long closing waits for other writers in order to write the last uses.
 CLOSING_SECONDS = 2.0
+WHILE_READING = "nothing is written while one state of the store is read; do it afterwards"
 
 D = TypeVar("D", bound=Database)
 
@@ -183,7 +184,7 @@ class SqlStore(ABC, Generic[D]):
             self._write_uses(patience=0.0)
 
     def stats(self, where: Filter, moment: datetime) -> Stats:
-        with self._read(where.scope.org) as db:
+        with self._snapshot(where.scope.org) as db:
             return reading.stats(db, where, moment)
 
     def records(self, where: Filter) -> Iterator[Record]:

@@ -72,10 +72,10 @@ def purge(db: Database, where: Filter) -> int:
     ids = select_ids(db, where)
     org, now = where.scope.org, micros(utc_now())
     index = Index(db)
-    for identifier in ids:
-        seq = _seq(db, identifier)
+    seqs = [_seq(db, identifier) for identifier in ids]
+    db.words_go(seqs)
+    for identifier, seq in zip(ids, seqs, strict=True):
         index.remove(seq)
-        db.words_go([seq])
         db.execute(db.statement("clear_history"), (org, identifier))
         db.execute(db.statement("delete_memory"), (identifier,))
         db.execute(db.statement("insert_history"), (org, identifier, now, "purge", "{}"))
@@ -243,7 +243,7 @@ def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
     assignments = ", ".join(f"{name} = ?" for name in names)
     db.execute(db.statement("update_memory", assignments=assignments), (*values, new.id))
     if worded:
-        db.words_come([seq])
+        db.words_come([new])
         index.replace(seq, old, new)
 
 

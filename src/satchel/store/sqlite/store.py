@@ -15,7 +15,7 @@ from satchel.store.holdings import Held
 from satchel.store.sql import erasing, writing
 from satchel.store.sql.ledgers import SqlLedgers
 from satchel.store.sql.pool import Pool
-from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
+from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore
 from satchel.store.sql.uses import Uses
 from satchel.store.sqlite import lexical, upkeep
 from satchel.store.sqlite.connection import (
@@ -173,6 +173,8 @@ class SqliteStore(SqlStore[SqliteConnection]):
     def _write(self, org: str = "") -> Iterator[SqliteConnection]:
         """Waiting uses go along with any write: they cost no transaction of their own."""
         outer = getattr(self._current, "connection", None)
+        if outer is None and getattr(self._current, "reader", None) is not None:
+            raise StoreError(WHILE_READING)
         if outer is not None and not outer.in_transaction:
             # SQLite undid everything; to go on would store the rest without the beginning.
             raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")

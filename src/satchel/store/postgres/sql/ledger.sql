@@ -26,3 +26,10 @@ SELECT coalesce(sum(bytes), 0)::bigint FROM content WHERE org = ?
 -- name: content_bring
 INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (org, hash) DO UPDATE SET used_at = greatest(content.used_at, excluded.used_at)
+
+-- name: content_unshared
+DELETE FROM content WHERE org = ?1
+    AND hash = ANY (ARRAY(SELECT e.content FROM entry e WHERE e.org = ?1 AND e.session = ?2))
+    AND (
+        SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.session <> ?2 LIMIT 1
+    ) IS NULL

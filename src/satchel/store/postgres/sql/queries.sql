@@ -68,10 +68,6 @@ SELECT count(*), coalesce(sum(m.tokens), 0)::bigint, min(m.at), max(m.at),
         AND (m.invalid_at IS NULL OR m.invalid_at > ?))
 FROM memory m WHERE {where}
 
--- name: count_relations
-SELECT count(*) FROM relation r
-WHERE r.org = @org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
-
 -- name: memory_seq
 SELECT seq FROM memory WHERE org = @org AND id = ?
 
@@ -208,26 +204,18 @@ SELECT m.id, m.seq FROM memory m WHERE m.org = @org AND m.id = ANY (?::text[]) A
 
 -- What SQLite's triggers do.
 -- name: count_terms
-INSERT INTO word (org, term, docs)
-SELECT @org, substr(w.lexeme, {sign} + 1), ?2::bigint * count(*) FROM memory m, unnest(m.words) w
-WHERE m.org = @org AND m.seq = ANY (?1::bigint[]) GROUP BY 2
+INSERT INTO word (org, term, docs) SELECT @org, t.term, t.docs FROM unnest(?::text[], ?::bigint[]) t(term, docs)
 ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
 
--- name: count_words
-UPDATE tenant SET
-    memories = memories + ?2::bigint * (
-        SELECT count(*) FROM memory m WHERE m.org = @org AND m.seq = ANY (?1::bigint[])
-    ),
-    words = words + ?2::bigint * (
-        SELECT coalesce(sum(m.length), 0) FROM memory m WHERE m.org = @org AND m.seq = ANY (?1::bigint[])
-    )
-WHERE org = @org
-
 -- name: drop_terms
-DELETE FROM word WHERE org = @org AND docs <= 0 AND term = ANY (ARRAY(
-    SELECT DISTINCT substr(w.lexeme, {sign} + 1) FROM memory m, unnest(m.words) w
-    WHERE m.org = @org AND m.seq = ANY (?::bigint[])
-))
+DELETE FROM word WHERE org = @org AND docs <= 0 AND term = ANY (?::text[])
+
+-- name: count_words
+UPDATE tenant SET memories = memories + ?::bigint, words = words + ?::bigint WHERE org = @org
+
+-- name: words_of
+SELECT m.length, ARRAY(SELECT substr(w.lexeme, {sign} + 1) FROM unnest(m.words) w) FROM memory m
+WHERE m.org = @org AND m.seq = ANY (?::bigint[])
 
 -- name: word_counts
 SELECT w.term, w.docs FROM word w WHERE w.org = @org AND w.term = ANY (?::text[])

@@ -27,3 +27,7 @@ SELECT coalesce(sum(bytes), 0) FROM content WHERE org = ?
 -- name: content_bring
 INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (org, hash) DO UPDATE SET used_at = max(used_at, excluded.used_at)
+
+-- name: content_unshared
+DELETE FROM content WHERE org = ?1 AND hash IN (SELECT content FROM entry WHERE org = ?1 AND session = ?2)
+AND hash NOT IN (SELECT content FROM entry WHERE org = ?1 AND session <> ?2)

@@ -73,9 +73,6 @@ SELECT count(*), coalesce(sum(m.tokens), 0), min(m.at), max(m.at),
         AND (m.invalid_at IS NULL OR m.invalid_at > ?)), 0)
 FROM memory m WHERE {where}
 
--- name: count_relations
-SELECT count(*) FROM relation r JOIN memory m ON m.id = r.source WHERE {where}
-
 -- name: memory_seq
 SELECT seq FROM memory WHERE id = ?
 
