@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         """To close would wait until all is read; who reads slowly, but reads, is let go on."""
         self._unread = None
         if self.transport.get_write_buffer_size() > max(0, before - LEAST_READ):
-            self.transport.close()
+            self.transport.abort()
         else:
             self._expect_reader()
 
