@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
 	@echo "make test    the whole test suite"
-	@echo "make fuzz    a hundred thousand random sets of items, forty thousand results, two hundred thousand calls of nonsense,"
+	@echo "make fuzz    sixty thousand random sets of items, forty thousand results, a hundred thousand calls of nonsense,"
 	@echo "             the service by its description, two stores and an oracle"
 	@echo "make soak    writers of a service whose PostgreSQL loses connections and restarts"
 	@echo "make check   format, lint, types, layers"

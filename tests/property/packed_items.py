@@ -234,7 +234,7 @@ def cases(policies: Sequence[str] = POLICIES) -> st.SearchStrategy[Case]:
 
 def examples(number: int) -> settings:
     return settings(
-        max_examples=number * FUZZ,
+        max_examples=number * FUZZ * 3 // 5,
         derandomize=FUZZ == 1,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )

@@ -38,7 +38,7 @@ drafts = st.builds(
     session=names,
 )
 
-many = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

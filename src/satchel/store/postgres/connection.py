@@ -37,7 +37,6 @@ __all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_err
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
-_DEFAULTS: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
 # PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
 _SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 _SPELT = re.compile("\ufdd0[01]")
@@ -141,7 +140,7 @@ class PostgresConnection:
     def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
         self.raw = raw
         self.org: str | None = None
-        self._access = access
+        self.access = access
         self._cursor: psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
         self._entries: dict[str, Entry] = {}
@@ -153,7 +152,7 @@ class PostgresConnection:
 
     @property
     def distributed(self) -> bool:
-        return self._access.distributed
+        return self.access.distributed
 
     @property
     def lost(self) -> bool:
@@ -175,7 +174,7 @@ class PostgresConnection:
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
         """Begin a transaction for one tenant, or for none yet. All settings end with it, as a pooler wants it."""
-        schema, role, extensions, distributed = self._access
+        schema, role, extensions, distributed = self.access
         # The server's own functions first, so that nobody's can be taken for them.
         path = sql.SQL(", ").join(
             sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))
@@ -329,7 +328,8 @@ def connect(address: Address, access: Access) -> PostgresConnection:
     with reading_errors(address.shown):
         # What the address says itself stays.
         said = conninfo_to_dict(address.conninfo)
-        ours = {name: value for name, value in _DEFAULTS.items() if name not in said}
+        ours: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
+        ours = {name: value for name, value in ours.items() if name not in said}
         raw = psycopg.connect(address.conninfo, autocommit=True, client_encoding="utf8", **ours)
     # One type for all whole numbers, so that a statement is prepared once; the first is that of lists.
     raw.adapters.register_dumper(int, Int8Dumper)

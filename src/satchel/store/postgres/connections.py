@@ -12,7 +12,7 @@ import psycopg
 
 from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.store.postgres.address import Address
-from satchel.store.postgres.connection import LOCK_SECONDS, Access, PostgresConnection, connect, reading_errors
+from satchel.store.postgres.connection import LOCK_SECONDS, PostgresConnection, connect, reading_errors
 from satchel.store.sql.pool import Pool
 from satchel.store.sql.store import WHILE_READING
 
@@ -37,10 +37,11 @@ class _Turn:
 class Connections:
     """Hands out connections inside a transaction, and commits or undoes it afterwards."""
 
-    def __init__(self, address: Address, access: Access) -> None:
+    def __init__(self, address: Address, first: PostgresConnection) -> None:
         self._address = address
-        self._access = access
+        self._access = first.access
         self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS, patience=LOCK_SECONDS)
+        self._pool.adopt(first)
         self._queue()
 
     def _queue(self) -> None:

@@ -1,5 +1,6 @@
 """The schema and its versions: forward only, by one process at a time, a newer one left alone."""
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,10 @@ from psycopg import errors, sql
 
 from satchel.errors import InputError, StoreError, StoreReadOnlyError, StoreVersionError
 from satchel.store.postgres.address import Address
-from satchel.store.postgres.connection import Access, reading_errors
-from satchel.store.postgres.status import ROLE, SCHEMA, Status, look, open_raw, status
+from satchel.store.postgres.connection import Access, PostgresConnection, reading_errors
+from satchel.store.postgres.status import ROLE, SCHEMA, Status, look, open_raw
 
-__all__ = ["SCHEMA_VERSION", "access_of", "prepare", "refuse_newer", "refuse_without_vector"]
+__all__ = ["SCHEMA_VERSION", "first_connection", "prepare", "refuse_newer", "refuse_without_vector"]
 
 OLDEST_VECTOR = (0, 7)
 # Any number that others do not use for their locks.
@@ -34,15 +35,25 @@ def _files() -> list[Path]:
 SCHEMA_VERSION = len(_files())
 
 
-def access_of(address: Address, *, create: bool) -> Access:
-    """How to speak to a database, brought to the newest version if need be and allowed."""
-    found = status(address)
+def first_connection(address: Address, *, create: bool) -> PostgresConnection:
+    """A connection to a database, which is brought to the newest version if need be and allowed."""
+    with contextlib.ExitStack() as unless_all_is_well:
+        with reading_errors(address.shown):
+            raw = open_raw(address)
+            unless_all_is_well.callback(raw.close)
+            access = _access_of(raw, address, create=create)
+        unless_all_is_well.pop_all()
+        return PostgresConnection(raw, access)
+
+
+def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool) -> Access:
+    found = look(raw, address)
     refuse_newer(found)
     if found.version < SCHEMA_VERSION:
         if not create:
             _refuse_without_store(found)
         prepare(address)
-        found = status(address)
+        found = look(raw, address)
     refuse_without_vector(found)
     if not found.bound:
         raise StoreError(

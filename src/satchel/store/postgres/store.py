@@ -17,7 +17,7 @@ from satchel.store.postgres.address import Address, parse_address
 from satchel.store.postgres.beside import beside
 from satchel.store.postgres.connection import LOCK_SECONDS, PostgresConnection
 from satchel.store.postgres.connections import Connections
-from satchel.store.postgres.migrations import access_of
+from satchel.store.postgres.migrations import first_connection
 from satchel.store.sql import writing
 from satchel.store.sql.ledgers import SqlLedgers
 from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
@@ -42,7 +42,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
 
     def __init__(self, location: str, *, create: bool = True) -> None:
         address = parse_address(location)
-        connections = Connections(address, access_of(address, create=create))
+        connections = Connections(address, first_connection(address, create=create))
         self._join(address, connections, _Tenants(), Scope().org)
 
     def _join(self, address: Address, connections: Connections, tenants: "_Tenants", org: str) -> None:

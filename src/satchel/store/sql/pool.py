@@ -90,6 +90,12 @@ class Pool(Generic[C]):
             self._idle.append(connection)
             self._changed.notify_all()
 
+    def adopt(self, connection: C) -> None:
+        """Take in one that was made elsewhere."""
+        with self._changed:
+            self._idle.append(connection)
+            self._changed.notify_all()
+
     def discard(self, connection: C) -> None:
         """Give back one that is of no more use."""
         with self._changed:
