@@ -73,6 +73,23 @@ def test_the_plan_takes_the_index(large: satchel.Satchel, pg_url: str):
     assert hnsw.index_name("large", current.number) in plan
 
 
+@pytest.mark.parametrize("org", ["who?", "me@org.example", "a'b\\", "{x}", "a\ufdd0b", "名前"])
+def test_a_large_tenant_may_have_any_name(pg_url: str, monkeypatch: pytest.MonkeyPatch, org: str):
+    monkeypatch.setattr(hnsw, "LARGE", 10)
+    with satchel.open(pg_url) as bag:
+        view = bag.scoped(org=org)
+        kept = view.add_many(Draft(f"{word} and {word}") for word in WORDS.split())
+        hnsw.index_large_tenants(parse_address(pg_url), least=10)
+        with view._store._snapshot(org) as db:
+            current = db.vectors.generation()
+            assert hnsw.ready(db, org, current)
+            sql = db.statement("nearest_by_index", bits="256", tenant=db.literal(org), **current.parts)
+            plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", ("1" * 256, 5)))
+        assert hnsw.index_name(org, current.number) in plan
+        found = view._store.nearest(Filter(scope=Scope(org=org)), code("boat and boat"), limit=5)
+        assert view._store.memories([found[0].key])[found[0].key].id == kept[0].id
+
+
 def test_what_is_no_longer_valid_is_left_out_though_the_index_has_it(large: satchel.Satchel, pg_url: str):
     hnsw.index_large_tenants(parse_address(pg_url), least=100)
     nearest = large._store.nearest(EVERYTHING, code("apple and pear"), limit=3)

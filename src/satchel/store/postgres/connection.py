@@ -48,6 +48,8 @@ _PLANNING = (
 )
 _SNAPSHOT = sql.SQL("ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
+# Unquoted, `user` is who is connected.
+_COLUMNS = (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys", "words", "length")
 _THREAD = (
     "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
 )
@@ -56,9 +58,7 @@ STATEMENTS = Statements(
     {
         "columns": f"{READ_COLUMNS}, (SELECT u.count FROM usage u WHERE u.org = m.org AND u.seq = m.seq), "
         "(SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq)",
-        "names": ", ".join(
-            (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys, words, length")
-        ),
+        "names": ", ".join(_COLUMNS),
         "sign": str(SIGN),
         # JSON spells a NUL, and so can be read before it is one.
         "thread_of_session": _THREAD.format(kind="session"),
@@ -251,8 +251,9 @@ class PostgresConnection:
             psycopg.RawCursor(self.raw).executemany(text, rows)
 
     def literal(self, text: str) -> str:
-        """A text as it is written in SQL."""
-        return sql.Literal(text).as_string(self.raw)
+        """A text as it is written in SQL, without signs that have a meaning in a statement of ours."""
+        spelled = text.translate(_SPELLED)
+        return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spelled) + "'"
 
     def changes(self) -> int:
         return 0 if self._cursor is None else self._cursor.rowcount
@@ -263,7 +264,7 @@ class PostgresConnection:
             yield
 
     def columns(self) -> Sequence[str]:
-        return (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys", "words", "length")
+        return _COLUMNS
 
     def row(self, memory: Memory) -> tuple[Any, ...]:
         entry = self._entries[memory.id] = index_entry(memory)
@@ -275,8 +276,8 @@ class PostgresConnection:
             self._tally.count(entry.terms, entry.length)
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        for length, *terms in self.execute(self.statement("words_of"), (list(seqs),)):
-            self._tally.count(terms[0], length, sign=-1)
+        for length, terms in self.execute(self.statement("words_of"), (list(seqs),)):
+            self._tally.count(terms, length, sign=-1)
 
     def settle(self) -> None:
         """Write what was counted: before the transaction ends, and before its counts are read."""
