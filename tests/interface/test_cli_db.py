@@ -72,7 +72,9 @@ def login(pg: Server, pg_rows_url: str) -> Iterator[str]:
     pg.run(sql.SQL("DROP ROLE {}").format(role))
 
 
+@pytest.mark.usefixtures("pg_rows_url")
 def test_a_database_is_set_up_looked_at_and_brought_up_to_date(pg: Server, command: Command) -> None:
+    """The role belongs to the server, and was made for the store of the fixture."""
     url = pg.new_database()
     shown = satchel.store.shown_location(url)
     assert command("db", "upgrade", "--db", url).line.endswith(
@@ -101,6 +103,38 @@ def test_a_database_is_set_up_looked_at_and_brought_up_to_date(pg: Server, comma
     assert refused.code == 1
     assert "has no login 'nobody_here'" in command("db", "init", "--grant", "nobody_here", "--db", url).line
     pg.drop(url)
+
+
+@pytest.mark.parametrize(
+    "broken", ["ALTER TABLE satchel.turn DISABLE ROW LEVEL SECURITY", "DROP POLICY tenant ON satchel.turn"]
+)
+def test_what_keeps_tenants_apart_is_missed_and_put_back(pg_url: str, command: Command, broken: str) -> None:
+    with psycopg.connect(pg_url, autocommit=True) as raw:
+        raw.execute(broken)
+    status = command("db", "status", "--db", pg_url)
+    assert status.code == 1
+    assert "NOT bound by row-level security" in status.out
+    assert "row-level security does not bind" in command("list", "--db", pg_url).line
+    assert "put back row-level security on satchel.turn" in command("db", "init", "--db", pg_url).out
+    assert command("db", "status", "--db", pg_url).code == 0
+    assert "nothing to do" in command("db", "init", "--db", pg_url).out
+
+
+def test_whoever_only_uses_a_store_has_nothing_to_upgrade(login: str, command: Command) -> None:
+    assert "nothing to do" in command("db", "upgrade", "--db", login).out
+
+
+@pytest.mark.parametrize("name", ["upgrade", "index", "distribute"])
+def test_where_there_is_no_store_it_says_how_to_make_one(pg: Server, command: Command, name: str) -> None:
+    with pg.database(template="template0") as empty:
+        said = command("db", name, "--db", empty.url)
+        assert "there is no store at" in said.line
+        assert "`satchel db init` makes one" in said.line
+        assert command("db", "status", "--db", empty.url).code == 1
+
+
+def test_the_doctor_says_whose_part_of_a_server_it_looked_at(pg_rows_url: str, command: Command) -> None:
+    assert command("doctor", "--db", pg_rows_url, "--org", "acme").out.splitlines()[0].endswith(", org acme")
 
 
 def test_the_commands_of_a_server_are_not_for_a_file(command: Command) -> None:

@@ -107,6 +107,17 @@ def test_an_org_is_erased_with_a_count_of_each_kind(forked_cli: Cli, path: Path)
         assert [memory.text for memory in bag.recent()] == ["stays"]
 
 
+def test_what_the_target_had_before_is_no_failure_of_a_move(forked_cli: Cli, path: Path, tmp_path: Path):
+    target = tmp_path / "two.db"
+    for place, text in ((path, "one"), (target, "two")):
+        with satchel.open(place) as bag:
+            bag.add(text)
+    done = forked_cli("migrate", "--from", path, "--to", target)
+    assert (done.returncode, "which it had before" in done.stderr) == (0, True)
+    compared = forked_cli("migrate", "--from", path, "--to", target, "--verify-only")
+    assert (compared.returncode, "is not the same as" in compared.stderr) == (1, True)
+
+
 def test_one_org_of_a_server_is_exported_and_comes_back(forked_cli: Cli, path: Path, pg_rows_url: str):
     with satchel.open(pg_rows_url) as bag:
         bag.add("of another org")
