@@ -31,6 +31,9 @@ HAND_SET = {
     "used": 0.05,
     "pinned": 1.0,
     "linked": 2.5,
+    "overtaken": -1.5,
+    "overtakes": 0.5,
+    "lift": 3.0,
 }
 
 # What is shown together in an explanation.
@@ -43,7 +46,7 @@ PARTS = {
     "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
     "speaker": ("named", "other", "reply", "reply_to_me"),
     "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
-    "time": ("time_wanted", "early", "dated", "recent"),
+    "time": ("time_wanted", "early", "dated", "recent", "overtaken", "overtakes", "lift"),
     "graph": ("linked", "entities"),
     "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
 }  # fmt: skip

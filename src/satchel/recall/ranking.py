@@ -8,6 +8,7 @@ import numpy as np
 
 from satchel.memory import Hit
 from satchel.recall.candidates import Candidates, gather
+from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
 from satchel.recall.fusion import fuse, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
@@ -25,6 +26,8 @@ __all__ = ["Examined", "examine", "rank"]
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
 NEVER = 2.0
+# What overtakes a find at least this surely is a find too.
+OVERTAKES = 0.5
 # Of a long memory, how many passages a hit names.
 PASSAGES_TOLD = 8
 DAY = 86_400e6
@@ -35,12 +38,20 @@ DOUBT_DOUBLES_DAYS = 365.0
 class Examined:
     """The candidates of a question with every column and the score of each."""
 
-    def __init__(self, found: Candidates, columns: "dict[str, Floats]", matched: "NDArray[np.bool_]") -> None:
+    def __init__(
+        self,
+        found: Candidates,
+        columns: "dict[str, Floats]",
+        matched: "NDArray[np.bool_]",
+        overtaken_by: Mapping[int, int],
+    ) -> None:
         self.sheet = found.sheet
         self.question = found.question
         self.words = found.words
         self.columns = columns
         self.matched = matched
+        self.overtaken_by = overtaken_by
+        """The place of what surely overtakes each."""
 
 
 def examine(
@@ -49,7 +60,7 @@ def examine(
     """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
     if not found.sheet.size:
-        return Examined(found, {}, np.zeros(0, bool))
+        return Examined(found, {}, np.zeros(0, bool), {})
     sheet, columns = found.sheet, features(found.sheet, found.question, found.words)
     first = columns["passage/top"] + columns["passage_meaning"]
     leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
@@ -61,7 +72,12 @@ def examine(
     columns |= _trust(sheet, refuted, now)
     matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0)
-    return Examined(found, columns, matched)
+    best = [int(place) for place in np.argsort(-first, kind="stable")[:LEADING]]
+    then = about_then(question.text, question.times, now)
+    standing = currency(store, sheet, found.question, found.words, best, first, then=then)
+    columns |= {"overtaken": standing.overtaken, "overtakes": standing.overtakes, "lift": standing.lift}
+    matched |= standing.overtakes >= OVERTAKES
+    return Examined(found, columns, matched, standing.by)
 
 
 def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
