@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +23,7 @@ from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet, unit
 from satchel.store import Store
-from satchel.terms import QUESTION_WORDS, terms
+from satchel.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +45,7 @@ MONTH = 30 * 86_400e6
 # How many words around a word of change belong to what changed.
 REACH = 5
 # From this strength on a reader is told; what overtakes has also to speak of a change of what they share.
-MARKED = 0.8
+MARKED = 0.95
 FAINT = 0.1
 # What a store is taken to hold beside what it does hold, so that a small one tells rare words from common ones too:
 # so many memories, and so many pairs of unrelated ones at this cosine and spread.
@@ -53,37 +53,41 @@ UNSEEN = 50
 UNRELATED, SPREAD = 0.15, 0.12
 
 # Added to the log-odds for each unit of a feature; fitted on pairs of notes.
-INTERCEPT = -13.4
+INTERCEPT = -14.2
 WEIGHTS = {
-    "shared": 1.15,
-    "asked": 3.2,
-    "sought": 0.77,
-    "tags": 2.2,
-    "kind": 1.66,
-    "changed": 0.27,
-    "gap": 3.2,
-    "slots": 0.59,
+    "shared": 7.3,
+    "asked": 3.7,
+    "sought": 0.95,
+    "untagged": 1.0,
+    "tags": 2.1,
+    "kind": 0.7,
+    "changed": 0.9,
+    "gap": 3.0,
+    "slots": 0.85,
 }
 
-# Words by which a text says that something is no longer as it was.
+# Words by which a text says that something is no longer as it was; the English ones in any form.
 _CHANGES = """
 moved switched migrated replaced replaces instead anymore now changed upgraded downgraded raised lowered
 increased decreased reduced doubled halved cut stopped cancelled canceled closed retired retires leaves leaving
 left successor becomes became renamed dropped formerly previously expired postponed extended extension abandoned
 discontinued succeeds swapped converted
+"""
+_FOREIGN_CHANGES = """
 jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen mittlerweile
 umgezogen gekündigt eingestellt verlegt erhöht gesenkt
-maintenant désormais remplace remplacé remplacée passe passons déménage emménage changé arrête augmente
-ahora cambió cambiamos cambia reemplaza reemplazado sustituye pasamos pasa mudamos migramos dejamos deja subió
+maintenant désormais remplace remplacé remplacée passons déménage emménage changé arrête augmente
+ahora cambió cambiamos cambia reemplaza reemplazado sustituye pasamos mudamos migramos dejamos deja subió
 今は もう 変更 代わ 新し 以降 移行 変わ 切り 引っ やめ 廃止 現在 今後 移り 乗り 越し
 """
 _CHANGE_PHRASES = """
 no longer|any more|no more|as of|now on|up to|back to|takes over|took over|switched off|shut down|instead of
-nicht mehr|ab sofort|kein mehr|au lieu|à partir|ya no|en lugar|en vez|a partir
+nicht mehr|ab sofort|kein mehr|au lieu|à partir|ya no|en lugar|en vez|a partir|passe à|pasa a
 """
 # What most texts have, in those languages, or what often stands beside a change.
 _COMMON = """
 new again since from off over up gone back already goes stays remains takes today updated update
+dr mr mrs ms prof frau herr
 day days week month year every after before because still without
 der die das den dem des ein eine einen einem einer und oder aber nicht ist sind war wird werden wir ich sie er es
 auf im am um zu zum zur von vom mit für bei nach aus als auch noch nur wie was wer wo wann unser unsere mein meine
@@ -110,6 +114,15 @@ _WEEKDAY = re.compile(
 )
 
 
+# Words that tell one thing from another of the same name: the deadline of the one, the key for the other.
+_LINKING = frozenset(["of", "for", "von", "fur", "de", "du", "des", "del", "para", "pour"])
+_NONE: frozenset[str] = frozenset()
+
+
+# Run A, API v2.
+_LABEL = re.compile(r"\b([^\W\d_]{2,}) ([A-HJ-Z]|[vV]\d{1,3})\b(?!['’.])")
+
+
 class Currency(msgspec.Struct, frozen=True):
     """For each memory of a sheet, how surely another one overtakes it, and whether it overtakes one."""
 
@@ -128,24 +141,96 @@ class _Told:
 
     def __init__(self, memory: Memory) -> None:
         text = f"{memory.title or ''}. {memory.text[:READ]}"
-        words = _paired(terms(text))
-        told = frozenset([*words, *terms(" ".join(memory.tags))])
-        self.terms = told - _common()
-        self.changed = frozenset(_around_changes(words)) & self.terms
+        self._words = _paired(words(text))
+        told = {word: stem(word) for word in (*self._words, *words(" ".join(memory.tags)))}
+        self._stems = {word: base for word, base in told.items() if word not in _common() and _telling(word)}
+        self.terms = frozenset(self._stems.values())
+        self.changed = frozenset(self._stems[word] for word in _around_changes(self._words) if word in self._stems)
         self.tags = frozenset(tag.casefold() for tag in memory.tags)
         self.slots = frozenset(_slots(text))
+        self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
         self.kind = memory.kind
         self.stated = memory.kind in _STATED and memory.tier != "conversation"
         said = memory.text.strip()
         self.done = not (said.endswith(("?", "？")) or _UNDONE.match(said))
 
+    @cached_property
+    def first(self) -> str:
+        """The first term: mostly what it is about."""
+        return next((self._stems[word] for word in self._words if word in self._stems), "")
 
-def _paired(words: Sequence[str]) -> list[str]:
+    @cached_property
+    def beside(self) -> tuple[dict[str, set[str]], dict[str, set[str]], dict[str, set[str]]]:
+        """What stands before, after, and in an "of" or "for" behind each term."""
+        before: dict[str, set[str]] = {}
+        after: dict[str, set[str]] = {}
+        behind: dict[str, set[str]] = {}
+        last, linked = "", False
+        for word in self._words:
+            if (term := self._stems.get(word)) is None:
+                linked = linked or word in _LINKING
+                continue
+            if last:
+                before.setdefault(term, set()).add(last)
+                after.setdefault(last, set()).add(term)
+                if linked:
+                    behind.setdefault(last, set()).add(term)
+            # What stands behind a number also stands behind what it counts.
+            if not term[0].isdigit():
+                last, linked = term, False
+        return before, after, behind
+
+
+def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+    """Whether the newer one has another thing in the place of what the question names: web pipeline, core pipeline.
+
+    A word of the question that only the older one has stands there beside one that both have, and beside that one
+    the newer has a word of its own. Or what both speak of is told apart by an "of" or "for" behind it.
+    """
+    shared = asked & older.terms & newer.terms
+    lost = (asked & older.terms) - newer.terms
+    for ours, theirs in zip(older.beside[:2], newer.beside[:2], strict=True):
+        for head in shared:
+            if ours.get(head, _NONE) & lost and theirs.get(head, _NONE) - older.terms:
+                return True
+    if any(label != newer.labels.get(head, label) for head, label in older.labels.items()):
+        return True
+    # Mila wears size 36, Tom wears size 31.
+    if older.first in lost and newer.first not in older.terms:
+        followed = older.beside[1].get(older.first, _NONE) & newer.beside[1].get(newer.first, _NONE)
+        if followed:
+            return True
+    ours, theirs = older.beside[2], newer.beside[2]
+    return any(
+        head in ours and head in theirs and not ours[head] & newer.terms and not theirs[head] & older.terms
+        for head in shared
+    )
+
+
+def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+    """Whether the two are surely of the same thing and sort: no other word stands before what both speak of.
+
+    A procedure is not outdated by a fact that mentions it, nor a fact by a procedure.
+    """
+    if (older.kind == "procedure") != (newer.kind == "procedure"):
+        return False
+    ours, theirs = older.beside[0], newer.beside[0]
+    return not any(
+        _wordy(ours.get(head, _NONE) - newer.terms) and _wordy(theirs.get(head, _NONE) - older.terms)
+        for head in asked & older.terms & newer.terms
+    )
+
+
+def _wordy(found: Iterable[str]) -> bool:
+    return any(not term[0].isdigit() for term in found)
+
+
+def _paired(said: Sequence[str]) -> list[str]:
     """Terms in order; of text without spaces, whose terms are single characters, each pair of neighbours."""
-    if not any(_UNSPACED.match(word) for word in words):
-        return list(words)
+    if not any(_UNSPACED.match(word) for word in said):
+        return list(said)
     found = []
-    for one, other in itertools.pairwise([*words, ""]):
+    for one, other in itertools.pairwise([*said, ""]):
         if not _UNSPACED.match(one):
             found.append(one)
         elif _UNSPACED.match(other):
@@ -153,11 +238,16 @@ def _paired(words: Sequence[str]) -> list[str]:
     return found
 
 
-def _around_changes(words: Sequence[str]) -> Iterator[str]:
-    changes, phrases = _change_words()
-    for place, word in enumerate(words):
-        if word in changes or tuple(words[place : place + 2]) in phrases:
-            yield from words[max(0, place - REACH) : place + REACH + 1]
+def _telling(word: str) -> bool:
+    """Japanese grammar is written in hiragana, what a text is about mostly is not."""
+    return not any("\u3040" <= sign <= "\u309f" for sign in word)
+
+
+def _around_changes(said: Sequence[str]) -> Iterator[str]:
+    stems, changes, phrases = _change_words()
+    for place, word in enumerate(said):
+        if word in changes or stem(word) in stems or tuple(said[place : place + 2]) in phrases:
+            yield from said[max(0, place - REACH) : place + REACH + 1]
 
 
 def _slots(text: str) -> Iterator[str]:
@@ -173,26 +263,24 @@ def _slots(text: str) -> Iterator[str]:
 
 
 @cache
-def _change_words() -> tuple[frozenset[str], frozenset[tuple[str, ...]]]:
+def _change_words() -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, ...]]]:
+    """English words by their stems, those of other languages as they are, phrases of two words."""
+    foreign = (word for line in _FOREIGN_CHANGES.split() for word in _paired(words(line)))
     phrases = (phrase for line in _CHANGE_PHRASES.split("\n") for phrase in line.split("|") if phrase)
-    return frozenset(_paired_line(_CHANGES)), frozenset(tuple(terms(phrase)) for phrase in phrases)
-
-
-def _paired_line(words: str) -> Iterator[str]:
-    for word in words.split():
-        yield from _paired(terms(word))
+    return frozenset(terms(_CHANGES)), frozenset(foreign), frozenset(tuple(words(phrase)) for phrase in phrases)
 
 
 @cache
 def _common() -> frozenset[str]:
-    return frozenset([*terms(_COMMON), *terms(" ".join(QUESTION_WORDS)), *_change_words()[0]])
+    """Words that no two texts share for being about the same."""
+    return frozenset([*words(_COMMON), *QUESTION_WORDS, *words(_CHANGES), *_change_words()[1]])
 
 
 def currency(
     store: Store,
     sheet: Sheet,
     question: Question,
-    words: Lexical,
+    lexical: Lexical,
     leading: Sequence[int],
     strength: "Floats",
     *,
@@ -214,20 +302,27 @@ def currency(
         return nothing
     at = np.array([sheet.traces[place].at for place in places], np.float64)
     gap = at[None, :] - at[:, None]
-    columns, spoken = _pairs(sheet, question, words, rows, places, told, gap)
+    columns, plain = _pairs(sheet, question, lexical, rows, places, told, gap)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
     sure = _possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30)))
     held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
+    asked = _asked(question)
     for older, newer in zip(*np.nonzero(sure >= FAINT), strict=True):
+        if _is_another(told[older], told[newer], asked):
+            continue
         loser, winner = (newer, older) if held[newer] else (older, newer)
         value, lost, won = sure[older, newer], places[loser], places[winner]
         if value > overtaken[lost]:
             overtaken[lost] = value
-            if value >= MARKED and spoken[older, newer] and not held[newer]:
+            if value >= MARKED and plain[older, newer] and not held[newer] and _same(told[older], told[newer], asked):
                 by[lost] = won
         overtakes[won] = max(overtakes[won], value)
         lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
     return Currency(overtaken, overtakes, lift, by)
+
+
+def _asked(question: Question) -> frozenset[str]:
+    return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
 
 
 def _read(store: Store, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[_Told]]:
@@ -272,32 +367,39 @@ def _possible(told: Sequence[_Told], gap: "Floats") -> "Floats":
 def _pairs(
     sheet: Sheet,
     question: Question,
-    words: Lexical,
+    lexical: Lexical,
     rows: "Floats | None",
     places: Sequence[int],
     told: Sequence[_Told],
     gap: "Floats",
 ) -> "tuple[dict[str, Floats], Floats]":
-    """The features of each pair, a row for the older and a column for the newer; and which speak of a change."""
+    """The features of each pair, a row for the older and a column for the newer; and which may be marked.
+
+    These speak of a change of what they share, and the newer one answers at least half of what the older one does.
+    """
     # What only one of them says is not shared.
     names = [term for term, count in Counter(term for each in told for term in each.terms).items() if count > 1]
     rare = _rarity(sheet, names)
     holds = _table([each.terms for each in told], names)
-    changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 8)
-    asked = (words.memories[:, places] > 0).astype(np.float64)
+    changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
+    asked = (lexical.memories[:, places] > 0).astype(np.float64)
+    both = (asked * lexical.rarity[:, None]).T @ asked / lexical.possible
     sought = _sought(question, rows, places)
+    tagged = np.array([bool(each.tags) for each in told])
     kinds = np.array([each.kind for each in told])
     columns = {
         "shared": _rarest(holds, rare),
-        "asked": (asked * words.rarity[:, None]).T @ asked / words.possible,
+        "asked": both,
         "sought": np.minimum.outer(sought, sought),
+        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
         "tags": np.minimum(_common_members([each.tags for each in told]), 2),
         "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
         "changed": changed,
         "gap": np.clip(gap / MONTH, 0, 1),
         "slots": np.minimum(_common_members([each.slots for each in told]), 2),
     }
-    return columns, changed > 0
+    lost = both.diagonal()[:, None] - both
+    return columns, (changed > 0) & (both > 0) & (both >= lost)
 
 
 def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
@@ -329,58 +431,67 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     at = np.minimum(np.searchsorted(codes[order], sheet.codes), len(codes) - 1)
     counts = np.zeros(len(codes))
     counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
-    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 1) + 1))
-    return np.maximum(found, 0).astype(np.float32)
+    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1))
+    # Of two in the same number of memories, the same in a store of any size.
+    return np.maximum(found / np.log((max(sheet.size, 2 * UNSEEN) + UNSEEN) / 3), 0).astype(np.float32)
 
 
 def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
     """How near each is to the question, in spreads from what an unrelated one is."""
     if rows is None:
-        return np.zeros(len(places))
+        return np.ones(len(places))
     cosines = rows @ question.vector
     mean = (cosines.sum() + UNSEEN * UNRELATED) / (len(cosines) + UNSEEN)
     spread = (((cosines - mean) ** 2).sum() + UNSEEN * SPREAD**2) / (len(cosines) + UNSEEN)
-    found: Floats = (cosines[list(places)] - mean) / np.sqrt(spread)
+    found: Floats = np.clip((cosines[list(places)] - mean) / np.sqrt(spread), -1, 3)
     return found
 
 
-# A question about how it was: what says so by itself, and what does so beside a verb of the past.
-_THEN = re.compile(
-    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|used to|back then|at th(?:e|at) time|previous(?:ly)?"
-    r"|former(?:ly)?|in the past|once (?:was|were|had)|the old(?:est)?|earliest|in those days|before (?:that|then)"
-    r"|ursprünglich|anfangs|damals|früher(?:e[rsnm]?)?|vorher|zuvor|bisher|ehemals"
-    r"|autrefois|à l'origine|au début|jadis|à l'époque|auparavant|initialement|précédemment"
-    r"|originalmente|al principio|antiguamente|en aquel entonces|anteriormente|solía\w*|inicialmente)\b"
-    r"|以前|前は|もともと|元々|当初|昔|当時|最初は|かつて",
+# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
+# verb of the past, since "what must I do before a release?" is about now.
+_FIRST = re.compile(
+    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
+    r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
+    r"|もともと|元々|当初|最初は",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"\b(?:before|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
+_THEN = re.compile(
+    r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
+    r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
+    r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
 _PAST = re.compile(
-    r"\b(?:did|was|were|had|used|war|waren|hatten?|hattest|lief|nutzten|wurden?|haben|habe|ét(?:ait|ions|aient)|av(?:ait|ions)|\w{3,}ait"
-    r"|\w{3,}ions|era|eran|fue|había|teníamos|\w{3,}(?:ábamos|aba|íamos|ía))\b",
+    r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
+    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{3,}(?:ábamos|aba|íamos|ía))\b",
     re.IGNORECASE,
 )
 _NOW = re.compile(
     r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
-    r"|jetzt|derzeit|aktuell|heute|momentan|noch|maintenant|actuellement|aujourd'hui|encore|toujours"
+    r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
     r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"\b(?:in|im|jahr|en|année|año|de)\s((?:19|20)\d\d)\b|((?:19|20)\d\d)年", re.IGNORECASE)
-_ALWAYS = datetime(1, 1, 2, tzinfo=UTC)
+_YEAR = re.compile(r"\b(?:in|im|jahr|jahre|en|année|año|de)\s((?:19|20)\d\d)\b|((?:19|20)\d\d)年", re.IGNORECASE)
+_AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 
 
 def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
     """The moment that a question is about, where that is not now.
 
-    That is the end of a past time it names. Where it asks for how it was before, or at first, it is the beginning
-    of all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing.
+    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
+    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
+    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
     """
-    ends = [span.end for span in times if span.end < now - timedelta(days=1)]
+    if _FIRST.search(text):
+        return _AT_FIRST
+    told = _THEN.search(text) is not None
+    past = told or _PAST.search(text) is not None
+    ends = [span.end for span in times if span.precise == "exact" or past]
     ends += [datetime(int(year[1] or year[2]) + 1, 1, 1, tzinfo=UTC) for year in _YEAR.finditer(text)]
-    ends = [end for end in ends if end < now]
-    if ends and len(ends) >= len(times):
-        return max(ends)
-    if _THEN.search(text) or (_BEFORE.search(text) and _PAST.search(text)):
-        return None if _NOW.search(text) else _ALWAYS
+    if ends:
+        return max(ends) if max(ends) < now - timedelta(days=1) else None
+    if told or (past and _BEFORE.search(text)):
+        return None if _NOW.search(text) else _AT_FIRST
     return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "shares", "weights"]
+__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "log_odds", "shares", "weights"]
 
 FILE = Path(__file__).with_name("weights.json")
 
@@ -31,9 +31,9 @@ HAND_SET = {
     "used": 0.05,
     "pinned": 1.0,
     "linked": 2.5,
-    "overtaken": -1.5,
-    "overtakes": 0.5,
-    "lift": 3.0,
+    "overtaken": -1.0,
+    "overtakes": 1.0,
+    "lift": 1.0,
 }
 
 # What is shown together in an explanation.
@@ -85,12 +85,17 @@ def weights(family: str) -> Weights:
 
 def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
     """The probability of each memory."""
+    found: Floats = 1 / (1 + np.exp(-np.clip(log_odds(columns, chosen), -30, 30)))
+    return found
+
+
+def log_odds(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
+    """The intercept and what each column adds."""
     size = len(next(iter(columns.values())))
     total = np.full(size, chosen.intercept)
     for name, weight in (chosen.columns | HAND_SET).items():
         total += weight * columns[name]
-    found: Floats = 1 / (1 + np.exp(-np.clip(total, -30, 30)))
-    return found
+    return total
 
 
 def shares(

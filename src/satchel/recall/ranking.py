@@ -10,7 +10,7 @@ from satchel.memory import Hit
 from satchel.recall.candidates import Candidates, gather
 from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
-from satchel.recall.fusion import fuse, shares, weights
+from satchel.recall.fusion import fuse, log_odds, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.sheet import Sheet
@@ -38,20 +38,12 @@ DOUBT_DOUBLES_DAYS = 365.0
 class Examined:
     """The candidates of a question with every column and the score of each."""
 
-    def __init__(
-        self,
-        found: Candidates,
-        columns: "dict[str, Floats]",
-        matched: "NDArray[np.bool_]",
-        overtaken_by: Mapping[int, int],
-    ) -> None:
+    def __init__(self, found: Candidates, columns: "dict[str, Floats]", matched: "NDArray[np.bool_]") -> None:
         self.sheet = found.sheet
         self.question = found.question
         self.words = found.words
         self.columns = columns
         self.matched = matched
-        self.overtaken_by = overtaken_by
-        """The place of what surely overtakes each."""
 
 
 def examine(
@@ -60,7 +52,7 @@ def examine(
     """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
     if not found.sheet.size:
-        return Examined(found, {}, np.zeros(0, bool), {})
+        return Examined(found, {}, np.zeros(0, bool))
     sheet, columns = found.sheet, features(found.sheet, found.question, found.words)
     first = columns["passage/top"] + columns["passage_meaning"]
     leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
@@ -72,12 +64,18 @@ def examine(
     columns |= _trust(sheet, refuted, now)
     matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0)
-    best = [int(place) for place in np.argsort(-first, kind="stable")[:LEADING]]
-    then = about_then(question.text, question.times, now)
-    standing = currency(store, sheet, found.question, found.words, best, first, then=then)
-    columns |= {"overtaken": standing.overtaken, "overtakes": standing.overtakes, "lift": standing.lift}
-    matched |= standing.overtakes >= OVERTAKES
-    return Examined(found, columns, matched, standing.by)
+    columns |= dict.fromkeys(("overtaken", "overtakes", "lift"), np.zeros(sheet.size))
+    return Examined(found, columns, matched)
+
+
+def weigh_currency(store: Store, seen: Examined, odds: "Floats", now: datetime) -> dict[int, int]:
+    """Add what overtakes what to the columns, given the log-odds without it; the place of what overtakes each."""
+    leading = [int(place) for place in np.argsort(-odds, kind="stable")[:LEADING]]
+    then = about_then(seen.question.text, seen.question.times, now)
+    found = currency(store, seen.sheet, seen.question, seen.words, leading, odds, then=then)
+    seen.columns |= {"overtaken": found.overtaken, "overtakes": found.overtakes, "lift": found.lift}
+    seen.matched |= found.overtakes >= OVERTAKES
+    return found.by
 
 
 def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
@@ -117,6 +115,7 @@ def rank(
     if not seen.matched.any():
         return []
     using = weights(family if question.vector is not None else "none")
+    overtaken_by = weigh_currency(store, seen, log_odds(seen.columns, using), now)
     scores = fuse(seen.columns, using)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
