@@ -11,7 +11,7 @@ from functools import cache
 
 from satchel.segment import segment
 
-__all__ = ["QUESTION_WORDS", "query_words", "stem", "term_codes", "terms"]
+__all__ = ["QUESTION_WORDS", "query_words", "stem", "term_codes", "terms", "words"]
 
 # What a question is made of beside its subject. "s", "t", "ll" and their like are left where an
 # apostrophe cut a word. Not "may", which is also a month, nor "won", which "won't" leaves too.
@@ -77,6 +77,11 @@ _codes = _Codes()
 def terms(text: str) -> list[str]:
     """The index terms of a text, in its order."""
     return [*map(_stems.__getitem__, _words(text))]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in its order: folded as the terms are, but not stemmed."""
+    return _words(text)
 
 
 def term_codes(text: str) -> bytes:

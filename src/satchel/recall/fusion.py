@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "shares", "weights"]
+__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "log_odds", "shares", "weights"]
 
 FILE = Path(__file__).with_name("weights.json")
 
@@ -31,6 +31,9 @@ HAND_SET = {
     "used": 0.05,
     "pinned": 1.0,
     "linked": 2.5,
+    "overtaken": -1.0,
+    "overtakes": 1.0,
+    "lift": 1.0,
 }
 
 # What is shown together in an explanation.
@@ -43,7 +46,7 @@ PARTS = {
     "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
     "speaker": ("named", "other", "reply", "reply_to_me"),
     "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
-    "time": ("time_wanted", "early", "dated", "recent"),
+    "time": ("time_wanted", "early", "dated", "recent", "overtaken", "overtakes", "lift"),
     "graph": ("linked", "entities"),
     "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
 }  # fmt: skip
@@ -82,12 +85,17 @@ def weights(family: str) -> Weights:
 
 def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
     """The probability of each memory."""
+    found: Floats = 1 / (1 + np.exp(-np.clip(log_odds(columns, chosen), -30, 30)))
+    return found
+
+
+def log_odds(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
+    """The intercept and what each column adds."""
     size = len(next(iter(columns.values())))
     total = np.full(size, chosen.intercept)
     for name, weight in (chosen.columns | HAND_SET).items():
         total += weight * columns[name]
-    found: Floats = 1 / (1 + np.exp(-np.clip(total, -30, 30)))
-    return found
+    return total
 
 
 def shares(

@@ -8,8 +8,9 @@ import numpy as np
 
 from satchel.memory import Hit
 from satchel.recall.candidates import Candidates, gather
+from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
-from satchel.recall.fusion import fuse, shares, weights
+from satchel.recall.fusion import fuse, log_odds, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.sheet import Sheet
@@ -25,6 +26,8 @@ __all__ = ["Examined", "examine", "rank"]
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
 NEVER = 2.0
+# What overtakes a find at least this surely is a find too.
+OVERTAKES = 0.5
 # Of a long memory, how many passages a hit names.
 PASSAGES_TOLD = 8
 DAY = 86_400e6
@@ -61,7 +64,18 @@ def examine(
     columns |= _trust(sheet, refuted, now)
     matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0)
+    columns |= dict.fromkeys(("overtaken", "overtakes", "lift"), np.zeros(sheet.size))
     return Examined(found, columns, matched)
+
+
+def weigh_currency(store: Store, seen: Examined, odds: "Floats", now: datetime) -> dict[int, int]:
+    """Add what overtakes what to the columns, given the log-odds without it; the place of what overtakes each."""
+    leading = [int(place) for place in np.argsort(-odds, kind="stable")[:LEADING]]
+    then = about_then(seen.question.text, seen.question.times, now)
+    found = currency(store, seen.sheet, seen.question, seen.words, leading, odds, then=then)
+    seen.columns |= {"overtaken": found.overtaken, "overtakes": found.overtakes, "lift": found.lift}
+    seen.matched |= found.overtakes >= OVERTAKES
+    return found.by
 
 
 def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
@@ -101,6 +115,7 @@ def rank(
     if not seen.matched.any():
         return []
     using = weights(family if question.vector is not None else "none")
+    overtaken_by = weigh_currency(store, seen, log_odds(seen.columns, using), now)
     scores = fuse(seen.columns, using)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces

@@ -1,0 +1,497 @@
+"""Current before outdated: which of the memories found overtakes which, told by their words alone.
+
+No link is stored. A newer memory overtakes an older one where both speak of the same thing, the newer one says
+that something changed, and what changed is what the older one tells. A logistic model of a few features weighs
+this. What it must not confuse are things that only look alike, such as two clinics, or two versions kept side by
+side, so a mark for the reader needs more than a better rank does.
+"""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from satchel.memory import Memory
+from satchel.recall.dates import Span
+from satchel.recall.features import Lexical
+from satchel.recall.question import Question, term_code
+from satchel.recall.sheet import Sheet, unit
+from satchel.store import Store
+from satchel.terms import QUESTION_WORDS, stem, terms, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+__all__ = ["LEADING", "MARKED", "Currency", "about_then", "currency"]
+
+# How many of the best finds are compared with each other. For the first of them, what is newer and most like them
+# is looked for among all candidates: it often shares no word with the question.
+LEADING = 24
+SOUGHT_FOR = 8
+BROUGHT = 3
+# How much of a memory is read: what it is about stands at its beginning.
+READ = 1_500
+# What is less than this apart was saved together, and tells several things rather than one anew.
+LEAST_GAP = 600e6
+MONTH = 30 * 86_400e6
+# How many words around a word of change belong to what changed.
+REACH = 5
+# From this strength on a reader is told; what overtakes has also to speak of a change of what they share.
+MARKED = 0.95
+FAINT = 0.1
+# What a store is taken to hold beside what it does hold, so that a small one tells rare words from common ones too:
+# so many memories, and so many pairs of unrelated ones at this cosine and spread.
+UNSEEN = 50
+UNRELATED, SPREAD = 0.15, 0.12
+
+# Added to the log-odds for each unit of a feature; fitted on pairs of notes.
+INTERCEPT = -14.2
+WEIGHTS = {
+    "shared": 7.3,
+    "asked": 3.7,
+    "sought": 0.95,
+    "untagged": 1.0,
+    "tags": 2.1,
+    "kind": 0.7,
+    "changed": 0.9,
+    "gap": 3.0,
+    "slots": 0.85,
+}
+
+# Words by which a text says that something is no longer as it was; the English ones in any form.
+_CHANGES = """
+moved switched migrated replaced replaces instead anymore now changed upgraded downgraded raised lowered
+increased decreased reduced doubled halved cut stopped cancelled canceled closed retired retires leaves leaving
+left successor becomes became renamed dropped formerly previously expired postponed extended extension abandoned
+discontinued succeeds swapped converted
+"""
+_FOREIGN_CHANGES = """
+jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen mittlerweile
+umgezogen gekündigt eingestellt verlegt erhöht gesenkt
+maintenant désormais remplace remplacé remplacée passons déménage emménage changé arrête augmente
+ahora cambió cambiamos cambia reemplaza reemplazado sustituye pasamos mudamos migramos dejamos deja subió
+今は もう 変更 代わ 新し 以降 移行 変わ 切り 引っ やめ 廃止 現在 今後 移り 乗り 越し
+"""
+_CHANGE_PHRASES = """
+no longer|any more|no more|as of|now on|up to|back to|takes over|took over|switched off|shut down|instead of
+nicht mehr|ab sofort|kein mehr|au lieu|à partir|ya no|en lugar|en vez|a partir|passe à|pasa a
+"""
+# What most texts have, in those languages, or what often stands beside a change.
+_COMMON = """
+new again since from off over up gone back already goes stays remains takes today updated update
+dr mr mrs ms prof frau herr
+day days week month year every after before because still without
+der die das den dem des ein eine einen einem einer und oder aber nicht ist sind war wird werden wir ich sie er es
+auf im am um zu zum zur von vom mit für bei nach aus als auch noch nur wie was wer wo wann unser unsere mein meine
+neu neue neuen neuer seit ab mehr wieder
+le la les un une des du de et ou mais est sont était nous je il elle on ce cette que qui quoi où quand avec pour par
+sur dans en au aux se sa son ses notre nos mon ma mes pas ne nouveau nouvelle depuis plus partir lieu
+el los las una unos unas y o pero es son era somos yo ella lo que quien cual cuando donde con para por sobre del al
+su sus nuestro nuestra mi mis no se esta están hay nuevo nueva desde ya partir lugar
+"""
+# What can overtake or be overtaken: not a todo, which changes nothing yet, nor an error, a lesson or a prompt.
+_STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
+_UNDONE = re.compile(
+    r"(?:maybe|perhaps|idea|proposal|we (?:could|might|should)|should we|consider"
+    r"|vielleicht|idee|peut-être|quizás?|tal vez)\b",
+    re.IGNORECASE,
+)
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_MEASURE = re.compile(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
+_WEEKDAY = re.compile(
+    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|montags?|dienstags?|mittwochs?|donnerstags?|freitags?"
+    r"|samstags?|sonntags?|lundis?|mardis?|mercredis?|jeudis?|vendredis?|samedis?|dimanches?|lunes|martes"
+    r"|miércoles|jueves|viernes|sábados?|domingos?)\b|[月火水木金土日]曜",
+    re.IGNORECASE,
+)
+
+
+# Words that tell one thing from another of the same name: the deadline of the one, the key for the other.
+_LINKING = frozenset(["of", "for", "von", "fur", "de", "du", "des", "del", "para", "pour"])
+_NONE: frozenset[str] = frozenset()
+
+
+# Run A, API v2.
+_LABEL = re.compile(r"\b([^\W\d_]{2,}) ([A-HJ-Z]|[vV]\d{1,3})\b(?!['’.])")
+
+
+class Currency(msgspec.Struct, frozen=True):
+    """For each memory of a sheet, how surely another one overtakes it, and whether it overtakes one."""
+
+    overtaken: Any
+    """Between 0 and 1."""
+    overtakes: Any
+    """Between 0 and 1."""
+    lift: Any
+    """How much less it was found than what it overtakes, times how surely it does."""
+    by: dict[int, int]
+    """For what is surely overtaken the place of what does so, for a reader to be told."""
+
+
+class _Told:
+    """One memory, read: its terms, those near a word of change, its tags and what it gives a value of."""
+
+    def __init__(self, memory: Memory) -> None:
+        text = f"{memory.title or ''}. {memory.text[:READ]}"
+        self._words = _paired(words(text))
+        told = {word: stem(word) for word in (*self._words, *words(" ".join(memory.tags)))}
+        self._stems = {word: base for word, base in told.items() if word not in _common() and _telling(word)}
+        self.terms = frozenset(self._stems.values())
+        self.changed = frozenset(self._stems[word] for word in _around_changes(self._words) if word in self._stems)
+        self.tags = frozenset(tag.casefold() for tag in memory.tags)
+        self.slots = frozenset(_slots(text))
+        self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
+        self.kind = memory.kind
+        self.stated = memory.kind in _STATED and memory.tier != "conversation"
+        said = memory.text.strip()
+        self.done = not (said.endswith(("?", "？")) or _UNDONE.match(said))
+
+    @cached_property
+    def first(self) -> str:
+        """The first term: mostly what it is about."""
+        return next((self._stems[word] for word in self._words if word in self._stems), "")
+
+    @cached_property
+    def beside(self) -> tuple[dict[str, set[str]], dict[str, set[str]], dict[str, set[str]]]:
+        """What stands before, after, and in an "of" or "for" behind each term."""
+        before: dict[str, set[str]] = {}
+        after: dict[str, set[str]] = {}
+        behind: dict[str, set[str]] = {}
+        last, linked = "", False
+        for word in self._words:
+            if (term := self._stems.get(word)) is None:
+                linked = linked or word in _LINKING
+                continue
+            if last:
+                before.setdefault(term, set()).add(last)
+                after.setdefault(last, set()).add(term)
+                if linked:
+                    behind.setdefault(last, set()).add(term)
+            # What stands behind a number also stands behind what it counts.
+            if not term[0].isdigit():
+                last, linked = term, False
+        return before, after, behind
+
+
+def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+    """Whether the newer one has another thing in the place of what the question names: web pipeline, core pipeline.
+
+    A word of the question that only the older one has stands there beside one that both have, and beside that one
+    the newer has a word of its own. Or what both speak of is told apart by an "of" or "for" behind it.
+    """
+    shared = asked & older.terms & newer.terms
+    lost = (asked & older.terms) - newer.terms
+    for ours, theirs in zip(older.beside[:2], newer.beside[:2], strict=True):
+        for head in shared:
+            if ours.get(head, _NONE) & lost and theirs.get(head, _NONE) - older.terms:
+                return True
+    if any(label != newer.labels.get(head, label) for head, label in older.labels.items()):
+        return True
+    # Mila wears size 36, Tom wears size 31.
+    if older.first in lost and newer.first not in older.terms:
+        followed = older.beside[1].get(older.first, _NONE) & newer.beside[1].get(newer.first, _NONE)
+        if followed:
+            return True
+    ours, theirs = older.beside[2], newer.beside[2]
+    return any(
+        head in ours and head in theirs and not ours[head] & newer.terms and not theirs[head] & older.terms
+        for head in shared
+    )
+
+
+def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+    """Whether the two are surely of the same thing and sort: no other word stands before what both speak of.
+
+    A procedure is not outdated by a fact that mentions it, nor a fact by a procedure.
+    """
+    if (older.kind == "procedure") != (newer.kind == "procedure"):
+        return False
+    ours, theirs = older.beside[0], newer.beside[0]
+    return not any(
+        _wordy(ours.get(head, _NONE) - newer.terms) and _wordy(theirs.get(head, _NONE) - older.terms)
+        for head in asked & older.terms & newer.terms
+    )
+
+
+def _wordy(found: Iterable[str]) -> bool:
+    return any(not term[0].isdigit() for term in found)
+
+
+def _paired(said: Sequence[str]) -> list[str]:
+    """Terms in order; of text without spaces, whose terms are single characters, each pair of neighbours."""
+    if not any(_UNSPACED.match(word) for word in said):
+        return list(said)
+    found = []
+    for one, other in itertools.pairwise([*said, ""]):
+        if not _UNSPACED.match(one):
+            found.append(one)
+        elif _UNSPACED.match(other):
+            found.append(one + other)
+    return found
+
+
+def _telling(word: str) -> bool:
+    """Japanese grammar is written in hiragana, what a text is about mostly is not."""
+    return not any("\u3040" <= sign <= "\u309f" for sign in word)
+
+
+def _around_changes(said: Sequence[str]) -> Iterator[str]:
+    stems, changes, phrases = _change_words()
+    for place, word in enumerate(said):
+        if word in changes or stem(word) in stems or tuple(said[place : place + 2]) in phrases:
+            yield from said[max(0, place - REACH) : place + REACH + 1]
+
+
+def _slots(text: str) -> Iterator[str]:
+    """What sorts of value a text gives: a time of day, a price, days, gigabytes."""
+    for match in _MEASURE.finditer(text):
+        before, number, after = match.groups()
+        if ":" in number:
+            yield "clock"
+        elif before or after:
+            yield before or after.casefold()
+    if _WEEKDAY.search(text):
+        yield "weekday"
+
+
+@cache
+def _change_words() -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, ...]]]:
+    """English words by their stems, those of other languages as they are, phrases of two words."""
+    foreign = (word for line in _FOREIGN_CHANGES.split() for word in _paired(words(line)))
+    phrases = (phrase for line in _CHANGE_PHRASES.split("\n") for phrase in line.split("|") if phrase)
+    return frozenset(terms(_CHANGES)), frozenset(foreign), frozenset(tuple(words(phrase)) for phrase in phrases)
+
+
+@cache
+def _common() -> frozenset[str]:
+    """Words that no two texts share for being about the same."""
+    return frozenset([*words(_COMMON), *QUESTION_WORDS, *words(_CHANGES), *_change_words()[1]])
+
+
+def currency(
+    store: Store,
+    sheet: Sheet,
+    question: Question,
+    lexical: Lexical,
+    leading: Sequence[int],
+    strength: "Floats",
+    *,
+    then: datetime | None = None,
+) -> Currency:
+    """What overtakes what among the best finds, which come best first.
+
+    `strength` is how well each memory of the sheet was found. Where the question is about `then`, what came after
+    that moment does not overtake what held, but is overtaken by it.
+    """
+    overtaken, overtakes, lift = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
+    by: dict[int, int] = {}
+    nothing = Currency(overtaken, overtakes, lift, by)
+    if len(leading) < 2:
+        return nothing
+    rows = _rows(sheet, question)
+    places, told = _read(store, sheet, _compared(sheet, rows, leading))
+    if len(places) < 2:
+        return nothing
+    at = np.array([sheet.traces[place].at for place in places], np.float64)
+    gap = at[None, :] - at[:, None]
+    columns, plain = _pairs(sheet, question, lexical, rows, places, told, gap)
+    odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
+    sure = _possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30)))
+    held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
+    asked = _asked(question)
+    for older, newer in zip(*np.nonzero(sure >= FAINT), strict=True):
+        if _is_another(told[older], told[newer], asked):
+            continue
+        loser, winner = (newer, older) if held[newer] else (older, newer)
+        value, lost, won = sure[older, newer], places[loser], places[winner]
+        if value > overtaken[lost]:
+            overtaken[lost] = value
+            if value >= MARKED and plain[older, newer] and not held[newer] and _same(told[older], told[newer], asked):
+                by[lost] = won
+        overtakes[won] = max(overtakes[won], value)
+        lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
+    return Currency(overtaken, overtakes, lift, by)
+
+
+def _asked(question: Question) -> frozenset[str]:
+    return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
+
+
+def _read(store: Store, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[_Told]]:
+    told = store.memories([sheet.traces[place].key for place in places])
+    found = {}
+    for place in places:
+        memory = told.get(sheet.traces[place].key)
+        # A number may be used again after a purge, by a memory of another scope.
+        if memory is not None and memory.id == sheet.traces[place].id:
+            found[place] = _Told(memory)
+    return list(found), list(found.values())
+
+
+def _rows(sheet: Sheet, question: Question) -> "Floats | None":
+    """A unit vector for each memory, where there are any."""
+    if question.vector is None:
+        return None
+    return unit(np.add.reduceat(sheet.vectors(len(question.vector)), sheet.first, axis=0))
+
+
+def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> list[int]:
+    """The leading ones, and what is newer and most like the first of them."""
+    places = dict.fromkeys(leading[:LEADING])
+    if rows is not None:
+        at = np.array([trace.at for trace in sheet.traces], np.float64)
+        first = list(leading[:SOUGHT_FOR])
+        alike = rows[first] @ rows.T
+        alike[at[None, :] < at[first][:, None] + LEAST_GAP] = 0
+        for row in alike:
+            best = np.argsort(-row, kind="stable")[:BROUGHT]
+            places |= dict.fromkeys(int(place) for place in best if row[place] > 0)
+    return list(places)
+
+
+def _possible(told: Sequence[_Told], gap: "Floats") -> "Floats":
+    """Whether a pair can be an update at all: two statements, the newer one of something done, not of one moment."""
+    older = np.array([each.stated for each in told])
+    newer = np.array([each.stated and each.done for each in told])
+    return older[:, None] & newer[None, :] & (gap >= LEAST_GAP)
+
+
+def _pairs(
+    sheet: Sheet,
+    question: Question,
+    lexical: Lexical,
+    rows: "Floats | None",
+    places: Sequence[int],
+    told: Sequence[_Told],
+    gap: "Floats",
+) -> "tuple[dict[str, Floats], Floats]":
+    """The features of each pair, a row for the older and a column for the newer; and which may be marked.
+
+    These speak of a change of what they share, and the newer one answers at least half of what the older one does.
+    """
+    # What only one of them says is not shared.
+    names = [term for term, count in Counter(term for each in told for term in each.terms).items() if count > 1]
+    rare = _rarity(sheet, names)
+    holds = _table([each.terms for each in told], names)
+    changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
+    asked = (lexical.memories[:, places] > 0).astype(np.float64)
+    both = (asked * lexical.rarity[:, None]).T @ asked / lexical.possible
+    sought = _sought(question, rows, places)
+    tagged = np.array([bool(each.tags) for each in told])
+    kinds = np.array([each.kind for each in told])
+    columns = {
+        "shared": _rarest(holds, rare),
+        "asked": both,
+        "sought": np.minimum.outer(sought, sought),
+        "untagged": 1.0 - (tagged[:, None] & tagged[None, :]),
+        "tags": np.minimum(_common_members([each.tags for each in told]), 2),
+        "kind": (kinds[:, None] == kinds[None, :]).astype(np.float64),
+        "changed": changed,
+        "gap": np.clip(gap / MONTH, 0, 1),
+        "slots": np.minimum(_common_members([each.slots for each in told]), 2),
+    }
+    lost = both.diagonal()[:, None] - both
+    return columns, (changed > 0) & (both > 0) & (both >= lost)
+
+
+def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
+    """How rare the rarest term is that two have in common."""
+    found: Floats = np.stack([(holds * (row * rare)).max(axis=1, initial=0.0) for row in holds])
+    return found
+
+
+def _common_members(sets: Sequence[frozenset[str]]) -> "Floats":
+    """How many members each two sets have in common."""
+    table = _table(sets, list(frozenset().union(*sets)))
+    return table @ table.T
+
+
+def _table(sets: Sequence[frozenset[str]], names: Sequence[str]) -> "Floats":
+    """A row for each set, with a 1 for each of the names it has."""
+    number = {name: place for place, name in enumerate(names)}
+    table = np.zeros((len(sets), len(names)), np.float32)
+    for row, members in zip(table, sets, strict=True):
+        row[[number[member] for member in members if member in number]] = 1
+    return table
+
+
+def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
+    if not names:
+        return np.zeros(0, np.float32)
+    codes = np.array([term_code(name) for name in names], np.uint32)
+    order = np.argsort(codes, kind="stable")
+    at = np.minimum(np.searchsorted(codes[order], sheet.codes), len(codes) - 1)
+    counts = np.zeros(len(codes))
+    counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
+    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1))
+    # Of two in the same number of memories, the same in a store of any size.
+    return np.maximum(found / np.log((max(sheet.size, 2 * UNSEEN) + UNSEEN) / 3), 0).astype(np.float32)
+
+
+def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
+    """How near each is to the question, in spreads from what an unrelated one is."""
+    if rows is None:
+        return np.ones(len(places))
+    cosines = rows @ question.vector
+    mean = (cosines.sum() + UNSEEN * UNRELATED) / (len(cosines) + UNSEEN)
+    spread = (((cosines - mean) ** 2).sum() + UNSEEN * SPREAD**2) / (len(cosines) + UNSEEN)
+    found: Floats = np.clip((cosines[list(places)] - mean) / np.sqrt(spread), -1, 3)
+    return found
+
+
+# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
+# verb of the past, since "what must I do before a release?" is about now.
+_FIRST = re.compile(
+    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
+    r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
+    r"|もともと|元々|当初|最初は",
+    re.IGNORECASE,
+)
+_THEN = re.compile(
+    r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
+    r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
+    r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
+    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{3,}(?:ábamos|aba|íamos|ía))\b",
+    re.IGNORECASE,
+)
+_NOW = re.compile(
+    r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
+    r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
+    r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"\b(?:in|im|jahr|jahre|en|année|año|de)\s((?:19|20)\d\d)\b|((?:19|20)\d\d)年", re.IGNORECASE)
+_AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+
+
+def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
+    """The moment that a question is about, where that is not now.
+
+    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
+    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
+    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
+    """
+    if _FIRST.search(text):
+        return _AT_FIRST
+    told = _THEN.search(text) is not None
+    past = told or _PAST.search(text) is not None
+    ends = [span.end for span in times if span.precise == "exact" or past]
+    ends += [datetime(int(year[1] or year[2]) + 1, 1, 1, tzinfo=UTC) for year in _YEAR.finditer(text)]
+    if ends:
+        return max(ends) if max(ends) < now - timedelta(days=1) else None
+    if told or (past and _BEFORE.search(text)):
+        return None if _NOW.search(text) else _AT_FIRST
+    return None
