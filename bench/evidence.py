@@ -92,8 +92,10 @@ def in_order(conversation: Conversation) -> Iterator[Conversation]:
 
 
 def drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
-    """Its turns, as they are remembered."""
+    """Its turns, as they are remembered; those without a text are not."""
     for turn in conversation.turns:
+        if not turn.text.strip():
+            continue
         yield satchel.Draft(
             turn.text,
             tier="conversation",

@@ -101,7 +101,7 @@ def test_only_the_first_questions_are_asked_if_so_wanted(data: Path):
 
 
 def told_at_day(*texts: str) -> list[dict[str, str]]:
-    """Turns of one session that all have the same time."""
+    """Turns of one session that all have the same time; a turn may be empty."""
     return [
         {"id": str(place), "session": "s1", "at": "2026-02-10", "speaker": "Ana", "text": text}
         for place, text in enumerate(texts, start=1)
@@ -109,9 +109,7 @@ def told_at_day(*texts: str) -> list[dict[str, str]]:
 
 
 def test_a_question_is_asked_before_its_turn_and_finds_none_that_comes_later(tmp_path: Path):
-    turns = told_at_day(
-        "The kayak is red.", "Nice weather.", "The kayak is green.", "Ota likes it.", "The kayak is blue."
-    )
+    turns = told_at_day("The kayak is red.", "", "The kayak is green.", "Ota likes it.", "The kayak is blue.")
     asked = [
         question("Which colour has the kayak at last?", "end", "1", "3", "5"),
         question("Which colour has the kayak by now?", "late", "1", "3", "5") | {"before": "5"},
