@@ -1,6 +1,7 @@
 """From a spec to an embedder, the way a store records it and a user writes it."""
 
 from satchel.embed.embedder import Embedder, NoEmbedder
+from satchel.embed.minilm import MINILM
 from satchel.embed.static import STATIC
 from satchel.errors import InputError
 
@@ -9,7 +10,7 @@ __all__ = ["DEFAULT_EMBEDDER", "resolve_embedder"]
 DEFAULT_EMBEDDER = "static"
 
 _NONE = NoEmbedder()
-_CHOICES = "static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
+_CHOICES = "static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
 
 
 def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> Embedder:
@@ -26,6 +27,8 @@ def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> 
         return _NONE
     if spec.strip() in ("static", STATIC.name):
         return STATIC
+    if spec.strip() in ("minilm", MINILM.name):
+        return MINILM
     if kind == "sentence-transformers" and rest:
         from satchel.embed.transformers import TransformerEmbedder
 
