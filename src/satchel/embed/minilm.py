@@ -100,9 +100,14 @@ class MiniLMEmbedder:
 
     name = "minilm-l6-v2-int8"
     dimensions = WIDTH
+    passages_inline = 256
 
     def __init__(self) -> None:
         self._model: _Model | None = None
+        self._loading = threading.Lock()
+
+    def forked(self) -> None:
+        """In the child of a fork nobody is left who would release the lock."""
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
@@ -161,7 +166,9 @@ class _Model:
         for layer in self._layers:
             hidden = layer(hidden, shapes)
         starts = np.cumsum([0, *map(len, texts[:-1])])
-        return np.add.reduceat(hidden, starts) / np.array([[len(text)] for text in texts], np.float32)
+        means: Vectors = np.add.reduceat(hidden, starts)
+        means /= np.array([[len(text)] for text in texts], np.float32)
+        return means
 
 
 class _Layer:
@@ -284,7 +291,11 @@ def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[in
     if len(batches) < 2 or (os.cpu_count() or 1) < 2:
         return take()
     helper = threading.Thread(target=help_out, name="satchel-minilm", daemon=True)
-    helper.start()
+    try:
+        helper.start()
+    except RuntimeError:
+        # The program is about to end.
+        return take()
     try:
         take()
     finally:
@@ -344,3 +355,5 @@ def _read_vocabulary(path: Path) -> list[str]:
 
 
 MINILM = MiniLMEmbedder()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=MINILM.forked)

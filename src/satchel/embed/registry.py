@@ -1,7 +1,6 @@
 """From a spec to an embedder, the way a store records it and a user writes it."""
 
 from satchel.embed.embedder import Embedder, NoEmbedder
-from satchel.embed.minilm import MINILM
 from satchel.embed.static import STATIC
 from satchel.errors import InputError
 
@@ -27,8 +26,11 @@ def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> 
         return _NONE
     if spec.strip() in ("static", STATIC.name):
         return STATIC
-    if spec.strip() in ("minilm", MINILM.name):
-        return MINILM
+    if kind.startswith("minilm"):
+        from satchel.embed.minilm import MINILM
+
+        if spec.strip() in ("minilm", MINILM.name):
+            return MINILM
     if kind == "sentence-transformers" and rest:
         from satchel.embed.transformers import TransformerEmbedder
 
