@@ -147,7 +147,7 @@ class _Model:
             rows[places] = self._forward([tokens[place] for place in places])
 
         with one_thread():
-            _in_two_threads(work, batches)
+            _in_two_threads(work, batches, processors=os.cpu_count() or 1)
         return rows
 
     def _tokens(self, text: str) -> list[int]:
@@ -269,7 +269,7 @@ def _gelu(rows: "Vectors") -> None:
         block *= inner
 
 
-def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[int]]) -> None:
+def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[int]], *, processors: int) -> None:
     """Does the batches here and in one more thread; an error of either is raised here."""
     waiting = deque(batches)
     failed: list[BaseException] = []
@@ -288,7 +288,7 @@ def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[in
         except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
             failed.append(error)
 
-    if len(batches) < 2 or (os.cpu_count() or 1) < 2:
+    if len(batches) < 2 or processors < 2:
         return take()
     helper = threading.Thread(target=help_out, name="satchel-minilm", daemon=True)
     try:
