@@ -228,6 +228,9 @@ class Store(Protocol):
     def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
         """Memories that wait to be embedded, with the store's own numbers."""
 
+    def backlog_size(self) -> int:
+        """How many memories wait to be embedded."""
+
     def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
         """Write the vectors of memories that waited for them; how many are done."""
 
