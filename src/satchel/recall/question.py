@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from satchel.dates import Span, named_times
 from satchel.parts import CODE_BYTES
-from satchel.recall.dates import Span, named_times
 from satchel.segment import query_terms
 from satchel.terms import QUESTION_WORDS, stem, term_codes
 
