@@ -24,7 +24,20 @@ from satchel.dates.words import (
     Language,
 )
 
-__all__ = ["DAY", "FIRST", "LAST", "Grammar", "Range", "Tell", "compiled", "hinted", "meaning", "part_of"]
+__all__ = [
+    "DAY",
+    "FIRST",
+    "LAST",
+    "Grammar",
+    "Range",
+    "Tell",
+    "ago",
+    "compiled",
+    "day_ago",
+    "hinted",
+    "meaning",
+    "part_of",
+]
 
 
 class Range(NamedTuple):
@@ -302,7 +315,7 @@ def _unit(match: re.Match[str]) -> str:
     return UNITS[match["u"].lower()]
 
 
-def _ago(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def ago(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     (count, counted), unit = _count(match), _unit(match)
     if not counted:
         return Range(_back(now, unit, count + 1), _back(now, unit, 1), False)
@@ -316,6 +329,20 @@ def _ago(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     if unit == "quarter":
         return _months(moment.year, (moment.month - 1) // 3 * 3 + 1, 3, sure=False)
     return _months(moment.year, moment.month if unit == "month" else 1, 1 if unit == "month" else 12, sure=False)
+
+
+def day_ago(match: re.Match[str], now: datetime) -> Range | None:
+    """For a filter: the one day, or the one moment, that "2 weeks ago" or "3 hours ago" counts back to.
+
+    None where the number is not said.
+    """
+    (count, counted), unit = _count(match), _unit(match)
+    if not counted:
+        return None
+    moment = _back(now, unit, count)
+    if unit in ("minute", "hour"):
+        return Range(moment, moment)
+    return Range(_midnight(moment), _midnight(moment) + DAY)
 
 
 def _back(now: datetime, unit: str, count: int) -> datetime:
@@ -518,7 +545,7 @@ def _half_of(whole: Range, part: str) -> Range:
 
 
 _READINGS: dict[str, Tell] = {
-    "ago": _ago,
+    "ago": ago,
     "date": _date,
     "edge": _edge,
     "lately": _lately,
@@ -540,19 +567,23 @@ _READINGS_OF_LANGUAGE: dict[str, Callable[..., Range | None]] = {
 }
 
 
+Rules = tuple[tuple[re.Pattern[str], Tell], ...]
+
+
 class Grammar(NamedTuple):
     """The rules of one language, and what a query must have for any of them to match: a word, or a pattern."""
 
     words: frozenset[str]
     hint: re.Pattern[str] | None
-    rules: tuple[tuple[re.Pattern[str], Tell], ...]
+    rules: Callable[[], Rules]
+    """Compiled when first needed: that takes a thousand times as long as to see that they are not."""
 
 
 @cache
 def grammars() -> tuple[Grammar, ...]:
     """Those of other languages first: English would read a part of what they read."""
-    rules = tuple((compiled(pattern), tell) for pattern, tell in _english())
-    return (*(_grammar(language) for language in LANGUAGES), Grammar(frozenset(), compiled(_ENGLISH_HINT), rules))
+    english = Grammar(frozenset(), compiled(_ENGLISH_HINT), _english)
+    return (*(_grammar(language) for language in LANGUAGES), english)
 
 
 def _grammar(language: Language) -> Grammar:
@@ -563,7 +594,8 @@ def _grammar(language: Language) -> Grammar:
     telling = frozenset(word for word in words if len(word) > 2 and word != "week") | frozenset(
         language.hint_words.split()
     )
-    return Grammar(telling, compiled(language.hint) if language.hint else None, tuple(_rules_of(language)))
+    hint = compiled(language.hint) if language.hint else None
+    return Grammar(telling, hint, cache(lambda: tuple(_rules_of(language))))
 
 
 def hinted(query: str) -> list[Grammar]:
@@ -619,7 +651,12 @@ def _any(words: Iterable[str]) -> str:
     )
 
 
-def _english() -> tuple[tuple[str, Tell], ...]:
+@cache
+def _english() -> Rules:
+    return tuple((compiled(pattern), tell) for pattern, tell in _english_forms())
+
+
+def _english_forms() -> tuple[tuple[str, Tell], ...]:
     """The more a rule reads, the earlier it comes: what it has read is not read again."""
     year = rf"(?:,?\s{_Y})?"
     return (
@@ -660,7 +697,7 @@ def _english() -> tuple[tuple[str, Tell], ...]:
             r"|\bthis\s(?:morning|afternoon|evening)\b",
             _near_now,
         ),
-        (rf"(?<![\w.,]){_N}\sago\b", _ago),
+        (rf"(?<![\w.,]){_N}\sago\b", ago),
         (rf"\b(?:last|past|previous)\s{_N}\b", _recent),
         (r"\b(?P<several>last|past)\s(?P<u>minute|hour|day|week|month|year)s\b", _recent),
         (r"\bpast\s(?P<u>hour|day|week|month|quarter|year)\b", _recent),

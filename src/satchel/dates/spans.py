@@ -75,11 +75,13 @@ def named_times(query: str, now: datetime) -> tuple[Span, ...]:
     after now. "Before" reaches back to the year 1, "since" and "after" reach to now. "Before the launch" names
     an event, which is no time here.
     """
-    query = query[:MAX_QUERY]
-    if not query.isascii():
-        query = unicodedata.normalize("NFC", query)
-    query, now = " ".join(query.split()), in_utc(now)
+    query, now = " ".join(composed(query[:MAX_QUERY]).split()), in_utc(now)
     return tuple(_spans(query, find_named(query, now), now))[:MAX_SPANS]
+
+
+def composed(text: str) -> str:
+    """Accents as one character with their letter, however they were typed."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def find_named(query: str, now: datetime) -> list[Named]:
@@ -87,7 +89,7 @@ def find_named(query: str, now: datetime) -> list[Named]:
     query = query if query.isascii() else query.translate(_FOLDED)
     found: list[Named] = []
     taken: list[tuple[int, int]] = []
-    for pattern, tell in (rule for grammar in hinted(query) for rule in grammar.rules):
+    for pattern, tell in (rule for grammar in hinted(query) for rule in grammar.rules()):
         for match in pattern.finditer(query):
             start, end = match.span()
             if any(start < other_end and other_start < end for other_start, other_end in taken):
