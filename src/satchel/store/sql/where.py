@@ -60,6 +60,9 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
         conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
         values.extend((moment, moment))
+    if where.since is not None:
+        conditions.append(f"{alias}.at >= ?")
+        values.append(micros(where.since))
     if where.until is not None:
         conditions.append(f"{alias}.at <= ?")
         values.append(micros(where.until))
@@ -80,6 +83,7 @@ def narrows(where: Filter) -> bool:
         or where.kinds
         or where.tiers
         or where.tags
+        or where.since
         or where.ids
         or where.pinned
         or where.important
