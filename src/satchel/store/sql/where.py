@@ -64,7 +64,9 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
         conditions.append(f"{alias}.at >= ?")
         values.append(micros(where.since))
     if where.until is not None:
-        conditions.append(f"{alias}.at <= ?")
+        # Between two bounds SQLite would rather read the times of the whole org than those of one project.
+        by_project = indexed and narrowing and where.since is not None and where.scope.project
+        conditions.append(f"{dialect.unindexed if by_project else ''}{alias}.at <= ?")
         values.append(micros(where.until))
     for tag in where.tags:
         conditions.append(dialect.tagged.format(alias=alias))
