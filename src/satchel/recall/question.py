@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from satchel.dates import Span, named_times
 from satchel.parts import CODE_BYTES
-from satchel.recall.dates import Span, named_times
 from satchel.recall.entities import query_entities
 from satchel.recall.intent import Intent, function_words, is_grammar, read_intent
 from satchel.segment import query_terms
