@@ -111,7 +111,7 @@ def filter_for(
     statuses = _choices("status", status, STATUSES)
     now = utc_now()
     seen_from = None if as_of is None else as_time(as_of, name="as_of")
-    first, last = _bounds(since, until, now if seen_from is None else seen_from)
+    first, last = _bounds(since, until, now, seen_from)
     if seen_from is not None and not statuses:
         statuses = ("active", "superseded")
     past = everything or ended or not {"active", "pending"}.issuperset(statuses)
@@ -128,19 +128,22 @@ def filter_for(
     )
 
 
-def _bounds(since: When | None, until: When | None, now: datetime) -> tuple[datetime | None, datetime | None]:
+def _bounds(
+    since: When | None, until: When | None, now: datetime, as_of: datetime | None
+) -> tuple[datetime | None, datetime | None]:
     """The first and the last moment that a filter leaves; an error where it could leave nothing."""
     if since is None and until is None:
         return None, None
     # Imported where it is used: most commands name no time.
     from satchel.dates import moment
 
-    first = None if since is None else moment(since, now, name="since")
-    last = None if until is None else moment(until, now, name="until", end=True)
+    here = now if as_of is None else as_of
+    first = None if since is None else moment(since, here, name="since")
+    last = None if until is None else moment(until, here, name="until", end=True)
+    if first is not None and as_of is not None and first > as_of:
+        raise InputError(f"since {_said(since)} is after as_of {_said(as_of)}; name an earlier time")
     if first is not None and first > now:
-        raise InputError(
-            f"since {_said(since)} is in the future, which nothing is remembered of; name an earlier time"
-        )
+        raise InputError(f"since {_said(since)} is in the future; name an earlier time")
     if first is not None and last is not None and first > last:
         raise InputError(f"since {_said(since)} is after until {_said(until)}; swap them, or leave one out")
     return first, last

@@ -119,6 +119,8 @@ def test_as_of_and_until_both_hold_and_words_count_from_there(words: Satchel):
     ]
     assert texts(words.search("rain", as_of="2024-03-31", until="2024-01-31")) == ["rain on 2024-01-10"]
     assert texts(words.search("rain", as_of="2024-03-05", since="last month")) == ["rain on 2024-02-10"]
+    with pytest.raises(InputError, match="since '2024-04-01' is after as_of '2024-03-05 00:00:00"):
+        words.search("rain", as_of="2024-03-05", since="2024-04-01")
 
 
 def test_other_filters_hold_beside_the_span(words: Satchel):

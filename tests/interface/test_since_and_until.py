@@ -27,7 +27,7 @@ BAD = (
     ),
     (
         {"since": "tomorrow"},
-        "since 'tomorrow' is in the future, which nothing is remembered of; name an earlier time",
+        "since 'tomorrow' is in the future; name an earlier time",
     ),
 )
 GOOD = (

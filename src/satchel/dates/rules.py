@@ -72,7 +72,7 @@ _ENGLISH_HINT = (
     r"|oct(?:\b|o)|nov(?:\b|e)|dec(?:\b|em)|to(?:day|night|morrow)|yester|ago\b"
     r"|(?:last|past|this|previous|current|next|coming)\s(?:\w+\s){0,3}"
     r"(?:minute|hour|day|night|morning|afternoon|evening|week|month|quarter|year)"
-    r"|(?:of\sthe|last|this|next|previous|coming)\s(?:week|month|quarter|year)|to[\s-]date|recently|lately"
+    r"|(?:of\sthe|last|this|next|previous|coming)\s(?:week|month|quarter|year)|to[\s-]date"
     r"|spring|summer|autumn|fall|winter|christmas|halloween|thanksgiving|easter|valentine|new\syear"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
 )
@@ -98,7 +98,6 @@ _COUNTED_ELSEWHERE = (
     r"\s(?:worter|zeilen|dateien|mal|tagen?|zeichen|euro|schritten?|seiten|mots|lignes|fichiers|fois|jours|caracteres"
     r"|etapes|palabras|lineas|archivos|veces|dias|personas|dolares|pasos|paginas)\b"
 )
-_LATELY = 30
 _WORD = re.compile("[a-z]+")
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
 LAST = datetime(9999, 12, 31, tzinfo=UTC)
@@ -361,10 +360,6 @@ def _recent(match: re.Match[str], now: datetime, year: int | None) -> Range | No
     return Range(_back(now, _unit(match), count), now, counted)
 
 
-def _lately(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    return Range(now - _LATELY * DAY, now, False)
-
-
 def _which(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     step, today = _step(match), _midnight(now)
     if weekday := _found(match, "w"):
@@ -404,8 +399,9 @@ def _weekday(weekday: int, today: datetime, step: int) -> Range:
     if step == 0:
         start = today + (weekday - today.weekday()) * DAY
     else:
-        distance = (step * (weekday - today.weekday()) - 1) % 7 + 1
-        start = today + step * distance * DAY
+        way = 1 if step > 0 else -1
+        distance = (way * (weekday - today.weekday()) - 1) % 7 + 1
+        start = today + (way * distance + (step - way) * 7) * DAY
     return Range(start, start + DAY)
 
 
@@ -418,7 +414,7 @@ def _which_month(match: re.Match[str], now: datetime, year: int | None) -> Range
         return _months(now.year, month)
     if step > 0:
         return _months(now.year + (month <= now.month), month)
-    return _months(now.year - (month >= now.month), month)
+    return _months(now.year - (month >= now.month) + step + 1, month)
 
 
 def _on_weekday(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
@@ -548,7 +544,6 @@ _READINGS: dict[str, Tell] = {
     "ago": ago,
     "date": _date,
     "edge": _edge,
-    "lately": _lately,
     "month": _month,
     "of_week": _of_week,
     "of_year": _of_year,
@@ -719,8 +714,6 @@ def _english_forms() -> tuple[tuple[str, Tell], ...]:
         (rf"(?<![\w./])(?:(?<=\bmid-)|(?<!-)){_M}(?!-)", _month_alone),
         (rf"(?:(?<=\bmid-)|(?<=\bmi-)|(?<![\w.,/:#$€£-])){_Y}(?![/-])", _year),
         (r"\b(?P<y>(?:19|20)[0-9]0)s\b", _decade),
-        # Only where the query ends: "recently used" and "least recently" are about something else.
-        (r"(?<!least\s)(?<!most\s)(?<!more\s)(?<!how\s)\b(?:recently|lately)(?=[\s?.!]*\Z)", _lately),
     )
 
 

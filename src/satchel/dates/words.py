@@ -1,7 +1,7 @@
 """The words that name times in German, French, Spanish and Japanese, and the forms they take.
 
-Everything here is data. Words are small letters without accents, as `spans.folded` makes them: "marz" is März.
-A form is a pattern with slots, and the name of the reading in `rules` that turns a match into a range.
+Everything here is data. Words are small letters without accents, as `spans.find_named` folds a query: "marz" is
+März. A form is a pattern with slots, and the name of the reading in `rules` that turns a match into a range.
 """
 
 from collections.abc import Iterable, Mapping
@@ -310,7 +310,7 @@ _SPANISH = Language(
 
 _KANJI = "一 二 三 四 五 六 七 八 九 十 十一 十二"
 _JAPANESE = Language(
-    hint="[年月日週曜時分春夏秋冬]|最近|きのう|きょう|おととい|あした|あさって",
+    hint="[年月日週曜時分春夏秋冬]|きのう|きょう|おととい|あした|あさって",
     months=_in_order(_KANJI) | {str(number): number for number in range(1, 13)},
     weekdays=_in_order("月 火 水 木 金 土 日", 0),
     seasons=_table({3: "春", 6: "夏", 9: "秋", 12: "冬"}),
@@ -357,7 +357,6 @@ _JAPANESE = Language(
         (r"(?<!毎週){W}曜日?", "weekday"),
         (r"(?<![0-9年月か]){M}月(?![曜0-9])", "month"),
         (r"(?<![0-9]){Y}年(?![間前0-9])", "year"),
-        (r"最近(?=[、。？?！!はの]|\Z)", "lately"),
     ),
 )
 
