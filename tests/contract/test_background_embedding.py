@@ -325,3 +325,41 @@ def test_a_step_that_is_wanted_while_it_runs_is_run_once_more():
     background.stop()
     background.wake(step)
     assert not background.awake
+
+
+def test_a_step_that_never_ends_is_not_repeated_once_it_should_stop():
+    background = BackgroundThread()
+    entered = threading.Event()
+
+    def step(stopping: threading.Event) -> bool:
+        entered.set()
+        return True
+
+    background.wake(step)
+    assert entered.wait(30)
+    stopper = threading.Thread(target=background.stop, daemon=True)
+    stopper.start()
+    stopper.join(30)
+    assert not stopper.is_alive()
+
+
+STEP_AT_THE_END = """
+import threading
+from satchel.background import BackgroundThread
+begun = threading.Event()
+
+def step(stopping):
+    begun.set()
+    if stopping.wait(30):
+        print("over", flush=True)
+    return True
+
+background = BackgroundThread()
+background.wake(step)
+assert begun.wait(30)
+"""
+
+
+def test_the_end_of_a_program_waits_for_the_step_that_runs():
+    done = subprocess.run([sys.executable, "-c", STEP_AT_THE_END], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"over\n", b"")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from complaint import complaint
 from sample import contents, fill
@@ -19,6 +20,7 @@ import satchel
 from conftest import Cli, clean_environment
 from embedding_server import Server, plain_environment, server, status, well
 from satchel import Draft
+from satchel.cli.vectors import embed_waiting
 from satchel.embed import resolve_embedder
 
 # Fixtures, which the tests ask for by name.
@@ -308,3 +310,47 @@ def slow_after(
         well(handler, asked)
 
     return turn
+
+
+def test_an_import_makes_all_vectors_before_it_ends(cli: Cli, path: Path, tmp_path: Path):
+    lines = tmp_path / "notes.jsonl"
+    lines.write_text("".join(f'{{"text": "note {number}"}}\n' for number in range(300)), "utf-8")
+    done = cli("import", str(lines), "--embedder", "minilm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("added 300,")
+    assert vectors_check(cli) == {"name": "vectors", "state": "ok", "detail": "by minilm-l6-v2-int8"}
+
+
+def test_a_text_of_many_passages_is_embedded_before_add_ends(cli: Cli, path: Path, tmp_path: Path):
+    text = tmp_path / "long.txt"
+    # Words of more than a hundred characters are one token each.
+    text.write_text("\n\n".join(f"{number} {('x' * 140 + ' ') * 4}" for number in range(300)), "utf-8")
+    done = cli("add", "--file", str(text), "--embedder", "minilm")
+    assert done.returncode == 0, done.stderr
+    assert vectors_check(cli)["state"] == "ok"
+
+
+def test_ctrl_c_while_vectors_are_made_says_how_many_wait_and_how_to_go_on(path: Path, monkeypatch):
+    with satchel.open(path, embedder="none") as bag:
+        bag.add("one")
+        monkeypatch.setattr(bag._store, "backlog_size", lambda: 1234)
+
+        def interrupted(**_: object) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(bag, "catch_up", interrupted)
+        said = r"all is stored, and 1,234 wait .*`satchel --db notes\.db reembed`"
+        with click.Context(click.Command("import"), obj={"db": None}), pytest.raises(click.Abort, match=said):
+            embed_waiting(bag, "notes.db")
+
+
+def test_an_embedder_that_fails_after_a_write_is_a_remark_and_no_failure(path: Path, monkeypatch, capsys):
+    with satchel.open(path, embedder="none") as bag:
+        monkeypatch.setattr(bag._store, "backlog_size", lambda: 2)
+
+        def failing(**_: object) -> int:
+            raise satchel.EmbedderError("down on purpose")
+
+        monkeypatch.setattr(bag, "catch_up", failing)
+        embed_waiting(bag, None)
+        assert capsys.readouterr() == ("", "down on purpose\n")

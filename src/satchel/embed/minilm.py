@@ -200,12 +200,13 @@ class _Matrix:
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
         import numpy as np
 
-        self._weight = arrays[f"{name}.weight"].astype(np.float32)
-        self._weight *= _floats(arrays, f"{name}.scale")[:, None]
+        # A column for each output: the other way BLAS takes half as long again for a few tokens.
+        self._weight = np.ascontiguousarray(arrays[f"{name}.weight"].T).astype(np.float32)
+        self._weight *= _floats(arrays, f"{name}.scale")
         self._bias = _floats(arrays, f"{name}.bias")
 
     def __call__(self, rows: "Vectors") -> "Vectors":
-        product: Vectors = rows @ self._weight.T
+        product: Vectors = rows @ self._weight
         product += self._bias
         return product
 

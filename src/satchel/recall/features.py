@@ -230,6 +230,8 @@ def _looks(sheet: Sheet, question: Question) -> "Columns":
     at = np.array([trace.at for trace in sheet.traces], np.float64)
     oldest, newest = (float(at.min()), float(at.max())) if sheet.size else (0.0, 0.0)
     spoken = np.array([trace.tier == "conversation" for trace in sheet.traces], np.float64)
+    place = np.arange(sheet.size) - sheet._thread_starts[sheet.thread] if sheet.size else np.zeros(0)
+    length = np.bincount(sheet.thread, minlength=1)[sheet.thread] if sheet.size else np.zeros(0)
     first = np.ones(sheet.size)
     first[1:] = sheet.run[1:] != sheet.run[:-1]
     return {
@@ -240,6 +242,8 @@ def _looks(sheet: Sheet, question: Question) -> "Columns":
         "number_told": sheet.has_number,
         "number_wanted": sheet.has_number * question.asks_many,
         "opening": first,
+        "place": np.log1p(place),
+        "place/rel": place / np.maximum(length - 1, 1),
         # What is asked about is more often told early in a conversation; of facts the newer count more.
         "early": (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken,
         "dated": _dated(at, question),

@@ -87,6 +87,7 @@ def test_texts_are_cut_into_the_pieces_of_the_original(tokenizer: WordPiece):
 
 def test_no_more_pieces_are_made_than_are_wanted(tokenizer: WordPiece):
     assert tokenizer.pieces("[CLS] one two three four", limit=3) == tokenizer.pieces("[CLS] one two", limit=9)
+    assert tokenizer.pieces("unaffable", limit=2) == PIECES["unaffable"][:2]
 
 
 def test_vectors_are_those_of_the_original_but_for_rounding():
