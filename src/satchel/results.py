@@ -91,9 +91,7 @@ def fitted_hits(
             return _hit_json(hit, detail, sought)
         newer = shorts[hit.overtaken_by] if hit.overtaken_by else None
         matched = matched_start(hit, sought)
-        return entry(
-            hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=matched, overtaken_by=newer
-        )
+        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=matched, overtaken_by=newer)
 
     unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
     newer_than = {hit.memory.id: hit.overtaken_by for hit in listed if hit.overtaken_by}

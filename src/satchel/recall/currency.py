@@ -51,23 +51,27 @@ FAINT = 0.1
 ANSWERED = 0.2
 # How rare a shared word is at least that a change is told of, where two have not the question in common but tags.
 NAMED = 0.8
+# How much more of the question one of them may answer alone, where a change is told of more than one such word.
+LEEWAY = 1.5
 # What a store is taken to hold beside what it does hold, so that a small one tells rare words from common ones too:
 # so many memories, and so many pairs of unrelated ones at this cosine and spread.
 UNSEEN = 50
 UNRELATED, SPREAD = 0.15, 0.12
+# How many spreads above that a find is taken to be where there are no vectors.
+UNKNOWN = 2.0
 
 # Added to the log-odds for each unit of a feature; fitted on pairs of notes.
-INTERCEPT = -14.2
+INTERCEPT = -14.0
 WEIGHTS = {
-    "shared": 7.3,
-    "asked": 3.7,
-    "sought": 0.95,
-    "untagged": 1.0,
-    "tags": 2.1,
-    "kind": 0.7,
-    "changed": 0.9,
-    "gap": 3.0,
-    "slots": 0.85,
+    "shared": 6.7,
+    "asked": 3.3,
+    "sought": 1.08,
+    "untagged": 1.2,
+    "tags": 2.3,
+    "kind": 0.8,
+    "changed": 1.0,
+    "gap": 3.1,
+    "slots": 0.9,
 }
 
 # Words by which a text says that something is no longer as it was; the English ones in any form.
@@ -411,7 +415,9 @@ def _pairs(
     holds = _table([each.terms for each in told], names)
     changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
     asked = (lexical.memories[:, places] > 0).astype(np.float64)
-    both = (asked * lexical.rarity[:, None]).T @ asked / lexical.possible
+    # In a store where every memory has a word, it still is what the question asks for.
+    telling = lexical.rarity + np.array([term.weight for term in question.terms])
+    both = (asked * telling[:, None]).T @ asked / (telling.sum() or 1.0)
     sought = _sought(question, rows, places)
     tagged = np.array([bool(each.tags) for each in told])
     kinds = np.array([each.kind for each in told])
@@ -428,7 +434,8 @@ def _pairs(
     }
     # Neither answers much that the other does not.
     alone = np.maximum(both.diagonal()[:, None], both.diagonal()[None, :]) - both
-    asked_of_both = (changed > 0) & (both >= ANSWERED) & (both >= alone)
+    leeway = np.where(changed > 1, LEEWAY, 1.0)
+    asked_of_both = (changed > 0) & (both >= ANSWERED) & (both * leeway >= alone)
     return columns, asked_of_both | ((changed >= NAMED) & (columns["tags"] >= 2))
 
 
@@ -463,13 +470,13 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
     found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1))
     # Of two in the same number of memories, the same in a store of any size.
-    return np.maximum(found / np.log((max(sheet.size, 2 * UNSEEN) + UNSEEN) / 3), 0).astype(np.float32)
+    return np.maximum(found / np.log((sheet.size + UNSEEN) / 3), 0).astype(np.float32)
 
 
 def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
     """How near each is to the question, in spreads from what an unrelated one is."""
     if rows is None:
-        return np.ones(len(places))
+        return np.full(len(places), UNKNOWN)
     cosines = rows @ question.vector
     mean = (cosines.sum() + UNSEEN * UNRELATED) / (len(cosines) + UNSEEN)
     spread = (((cosines - mean) ** 2).sum() + UNSEEN * SPREAD**2) / (len(cosines) + UNSEEN)
@@ -494,7 +501,7 @@ _THEN = re.compile(
 _BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
 _PAST = re.compile(
     r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
-    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{3,}(?:ábamos|aba|íamos|ía))\b",
+    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
     re.IGNORECASE,
 )
 _NOW = re.compile(
