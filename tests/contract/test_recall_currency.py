@@ -1,4 +1,4 @@
-"""A newer memory that tells the same anew comes first for a question about now, the older one for one about then."""
+"""What tells the same anew comes first for a question about now, what it overtakes for one about then."""
 
 import json
 
@@ -116,7 +116,7 @@ def test_what_is_cut_from_a_listing_is_not_named_in_it(notes: Satchel):
 
 @pytest.mark.parametrize("format", ["system_prompt", "markdown", "raw", "messages"])
 def test_a_block_marks_what_is_older_where_it_has_both_and_holds_its_budget(notes: Satchel, format):
-    older, newer = doctor(notes)
+    doctor(notes)
     question = DOCTOR[2]
     whole = notes.context(question, format=format, token_budget=None)
     assert [(item.text, item.older) for item in LAYOUTS[format].parse(whole.text)] == [

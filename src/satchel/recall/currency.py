@@ -82,8 +82,8 @@ left successor becomes became renamed dropped formerly previously expired postpo
 discontinued succeeds swapped converted
 """
 _FOREIGN_CHANGES = """
-jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen mittlerweile
-umgezogen gekündigt eingestellt verlegt erhöht gesenkt
+jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen
+mittlerweile umgezogen gekündigt eingestellt verlegt erhöht gesenkt
 maintenant désormais remplace remplacé remplacée passons déménage emménage changé arrête augmente
 ahora cambió cambiamos cambia reemplaza reemplazado sustituye pasamos mudamos migramos dejamos deja subió
 今は もう 変更 代わ 新し 以降 移行 変わ 切り 引っ やめ 廃止 現在 今後 移り 乗り 越し
@@ -115,9 +115,11 @@ _UNDONE = re.compile(
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _MEASURE = re.compile(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
 _WEEKDAYS = """
-monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
-montag dienstag mittwoch donnerstag freitag samstag sonntag montags dienstags mittwochs donnerstags freitags samstags
-sonntags lundi mardi mercredi jeudi vendredi samedi dimanche lundis mardis mercredis jeudis vendredis samedis dimanches
+monday tuesday wednesday thursday friday saturday sunday
+mondays tuesdays wednesdays thursdays fridays saturdays sundays
+montag dienstag mittwoch donnerstag freitag samstag sonntag
+montags dienstags mittwochs donnerstags freitags samstags sonntags
+lundi mardi mercredi jeudi vendredi samedi dimanche lundis mardis mercredis jeudis vendredis samedis dimanches
 lunes martes miércoles jueves viernes sábado domingo sábados domingos
 月曜 火曜 水曜 木曜 金曜 土曜 日曜
 """
@@ -330,7 +332,8 @@ def currency(
     gap = at[None, :] - at[:, None]
     columns, plain = _pairs(sheet, question, lexical, rows, places, told, gap)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
-    sure = _possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30)))
+    # Rounded, since a product of matrices may sum two equal rows in another order.
+    sure = np.round(_possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
     held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
     asked = _asked(question)
     marked = np.zeros(sheet.size)
@@ -342,9 +345,9 @@ def currency(
         overtaken[lost] = max(overtaken[lost], value)
         overtakes[won] = max(overtakes[won], value)
         lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
-        if value >= max(MARKED, marked[lost]) and plain[older, newer] and not held[newer]:
-            if _same(told[older], told[newer], asked):
-                marked[lost], by[lost] = value, won
+        tell = value >= max(MARKED, marked[lost]) and plain[older, newer] and not held[newer]
+        if tell and _same(told[older], told[newer], asked):
+            marked[lost], by[lost] = value, won
     return Currency(overtaken, overtakes, lift, by)
 
 
@@ -410,7 +413,8 @@ def _pairs(
     These speak of a change of what they share, and have most of what either has of the question, or two tags.
     """
     # What only one of them says is not shared.
-    names = [term for term, count in Counter(term for each in told for term in each.terms).items() if count > 1]
+    counts = Counter(term for each in told for term in each.terms)
+    names = sorted(term for term, count in counts.items() if count > 1)
     rare = _rarity(sheet, names)
     holds = _table([each.terms for each in told], names)
     changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
@@ -468,16 +472,17 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     at = np.minimum(np.searchsorted(codes[order], sheet.codes), len(codes) - 1)
     counts = np.zeros(len(codes))
     counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
-    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1))
-    # Of two in the same number of memories, the same in a store of any size.
-    return np.maximum(found / np.log((sheet.size + UNSEEN) / 3), 0).astype(np.float32)
+    # What only two memories have counts 1 in a store of any size.
+    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1)) / np.log((sheet.size + UNSEEN) / 3)
+    rare: Floats = np.maximum(found, 0).astype(np.float32)
+    return rare
 
 
 def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
     """How near each is to the question, in spreads from what an unrelated one is."""
     if rows is None:
         return np.full(len(places), UNKNOWN)
-    cosines = rows @ question.vector
+    cosines = np.einsum("ij,j->i", rows, question.vector)
     mean = (cosines.sum() + UNSEEN * UNRELATED) / (len(cosines) + UNSEEN)
     spread = (((cosines - mean) ** 2).sum() + UNSEEN * SPREAD**2) / (len(cosines) + UNSEEN)
     found: Floats = np.clip((cosines[list(places)] - mean) / np.sqrt(spread), -1, 3)
