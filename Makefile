@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test fuzz soak check format docs bench clean
+.PHONY: help demo test fuzz soak check format docs bench figures clean
 
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
@@ -16,6 +16,7 @@ help:
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make docs    write the references from the commands and the MCP tools"
 	@echo "make bench   the benchmarks, as ratios in one run"
+	@echo "make figures DATA=DIR  every figure about recall that the documents quote, from the data in DIR"
 	@echo "make clean   remove .venv and caches"
 
 $(VENV)/runtime: requirements/runtime.txt pyproject.toml
@@ -68,6 +69,10 @@ docs: $(VENV)/runtime
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench
+
+figures: $(VENV)/dev bytecode
+	$(if $(DATA),,$(error give the folder of the data: make figures DATA=DIR))
+	$(BIN)/python -m bench.figures --data $(DATA)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

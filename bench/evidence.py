@@ -1,14 +1,26 @@
 """Conversations with questions, and how much of the evidence for an answer a text holds."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import satchel
 
-__all__ = ["Conversation", "Question", "Turn", "drafts", "evidence_recall", "read_conversations", "sentences"]
+__all__ = [
+    "Conversation",
+    "Question",
+    "Turn",
+    "drafts",
+    "evidence_recall",
+    "in_order",
+    "read_conversations",
+    "sentences",
+    "uses_uncounted",
+]
 
 SKIPPED = "adversarial"
 
@@ -24,11 +36,16 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question and the turns that hold its answer, those that are not among the turns left out."""
+    """A question and the turns that hold its answer.
+
+    Evidence that is not among the turns is left out. Where `before` names a turn, the question is asked just
+    before that turn: neither it nor any later one may be searched.
+    """
 
     text: str
     category: str
     evidence: tuple[str, ...]
+    before: str | None = None
 
 
 class Conversation(NamedTuple):
@@ -45,22 +62,40 @@ def read_conversations(path: Path) -> list[Conversation]:
 
 def _conversation(fields: dict[str, list[dict[str, str | None]]]) -> Conversation:
     turns = tuple(Turn(**{name: turn[name] for name in Turn._fields}) for turn in fields["turns"])  # type: ignore[arg-type]
-    known = {turn.id for turn in turns}
-    asked = (
-        Question(
-            str(question["question"]),
-            str(question["category"]),
-            tuple(dict.fromkeys(each for each in question["evidence"] or () if each in known)),
-        )
-        for question in fields["questions"]
-        if question["category"] != SKIPPED
-    )
-    return Conversation(str(fields["id"]), turns, tuple(question for question in asked if question.evidence))
+    place = {turn.id: number for number, turn in enumerate(turns)}
+    questions = []
+    for asked in fields["questions"]:
+        before = asked.get("before")
+        before = before if before in place else None
+        end = place[before] if before is not None else len(turns)
+        evidence = tuple(dict.fromkeys(each for each in asked["evidence"] or () if place.get(each, end) < end))
+        if evidence and asked["category"] != SKIPPED:
+            questions.append(Question(str(asked["question"]), str(asked["category"]), evidence, before))
+    return Conversation(str(fields["id"]), turns, tuple(questions))
+
+
+def in_order(conversation: Conversation) -> Iterator[Conversation]:
+    """The conversation in pieces: add the turns of a piece, then ask its questions, then take the next one.
+
+    Questions without `before` come last, when all turns are there. A conversation without any `before` is one
+    piece; turns after the last question are left out.
+    """
+    place = {turn.id: number for number, turn in enumerate(conversation.turns)}
+    asked: dict[int, list[Question]] = {}
+    for question in conversation.questions:
+        end = len(place) if question.before is None else place[question.before]
+        asked.setdefault(end, []).append(question)
+    start = 0
+    for end, questions in sorted(asked.items(), key=lambda each: each[0]):
+        yield conversation._replace(turns=conversation.turns[start:end], questions=tuple(questions))
+        start = end
 
 
 def drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
-    """Its turns, as they are remembered."""
+    """Its turns, as they are remembered; those without a text are not."""
     for turn in conversation.turns:
+        if not turn.text.strip():
+            continue
         yield satchel.Draft(
             turn.text,
             tier="conversation",
@@ -80,3 +115,14 @@ def evidence_recall(evidence: Iterable[Sequence[str]], text: str) -> float:
     """The mean over the pieces of evidence, each by the share of its sentences that stand in the text."""
     shares = [sum(sentence in text for sentence in each) / len(each) if each else 0.0 for each in evidence]
     return sum(shares) / len(shares)
+
+
+@contextlib.contextmanager
+def uses_uncounted(view: satchel.Satchel) -> Iterator[None]:
+    """Reads inside do not count as uses of what they hand out.
+
+    Uses weigh in ranking, and a store writes them with the next write or after some seconds: otherwise the
+    order and the speed of the questions would change the answers.
+    """
+    with patch.object(view._store, "touch", lambda ids, moment: None):
+        yield

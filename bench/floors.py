@@ -1,14 +1,14 @@
 """What plain SQLite FTS5 reaches: porter stems, any of the question's words, three ways to pack."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import apsw
 
-from bench.evidence import Conversation, Turn
+from bench.evidence import Turn
 
-__all__ = ["PACKINGS", "Floor"]
+__all__ = ["PACKINGS", "Entry", "Floor", "Found", "skip_and_go_on", "turn_entry"]
 
 # A question's words without those that every question has: with them the floor is some points lower.
 _COMMON = """
@@ -62,33 +62,53 @@ PACKINGS: dict[str, Callable[[Sequence[Found], int], list[int]]] = {
 }
 
 
-class Floor:
-    """One conversation in an index of its own. A line is `[2023-05-08] Speaker: text`; its cost is its count,
-    and `Speaker: text` is what is searched."""
+class Entry(NamedTuple):
+    """One row of the index: the line that is handed out, and the text that is searched."""
 
-    def __init__(self, conversation: Conversation, count: Callable[[str], int]) -> None:
-        self.lines = [_line(turn) for turn in conversation.turns]
-        self.costs = [count(line) for line in self.lines]
-        self.db = apsw.Connection(":memory:")
-        self.db.execute("CREATE VIRTUAL TABLE turn USING fts5(text, tokenize = 'porter unicode61')")
-        rows = ((place, f"{turn.speaker}: {turn.text}") for place, turn in enumerate(conversation.turns))
-        self.db.executemany("INSERT INTO turn(rowid, text) VALUES (?, ?)", rows)
+    line: str
+    searched: str
+
+
+class Floor:
+    """An FTS5 index in memory. The cost of an entry is the token count of its line.
+
+    Entries can be added between questions; BM25 knows only those that are there.
+    """
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self.lines: list[str] = []
+        self._count = count
+        self._costs: list[int] = []
+        self._db = apsw.Connection(":memory:")
+        self._db.execute("CREATE VIRTUAL TABLE entry USING fts5(text, tokenize = 'porter unicode61')")
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        rows = []
+        for entry in entries:
+            rows.append((len(self.lines), entry.searched))
+            self.lines.append(entry.line)
+            self._costs.append(self._count(entry.line))
+        with self._db:
+            self._db.executemany("INSERT INTO entry(rowid, text) VALUES (?, ?)", rows)
 
     def find(self, question: str) -> list[Found]:
+        """Every entry with a word of the question, best first."""
         words = re.findall(r"\w+", question.lower())
         wanted = dict.fromkeys([word for word in words if word not in STOP_WORDS] or words)
         if not wanted:
             return []
-        rows = self.db.execute(
-            "SELECT rowid, -bm25(turn) AS score FROM turn WHERE turn MATCH ? ORDER BY score DESC, rowid LIMIT ?",
+        rows = self._db.execute(
+            "SELECT rowid, -bm25(entry) AS score FROM entry WHERE entry MATCH ? ORDER BY score DESC, rowid LIMIT ?",
             (" OR ".join(f'"{word}"' for word in wanted), DEPTH),
         )
-        return [Found(place, score, self.costs[place]) for place, score in rows]
+        return [Found(place, score, self._costs[place]) for place, score in rows]
 
     def close(self) -> None:
-        self.db.close()
+        self._db.close()
 
 
-def _line(turn: Turn) -> str:
+def turn_entry(turn: Turn) -> Entry:
+    """A turn as the line `[2023-05-08] Speaker: text`; `Speaker: text` is what is searched."""
     day = f"[{turn.at[:10]}] " if turn.at else ""
-    return f"{day}{turn.speaker}: {turn.text}\n"
+    said = f"{turn.speaker}: {turn.text}"
+    return Entry(f"{day}{said}\n", said)

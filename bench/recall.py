@@ -2,11 +2,13 @@
 
 python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl] [--db postgresql://…]
 
+A question that names the turn it is asked before is asked when the turns before it are there, and no others.
 With --db the same is also asked of a store on that server, in an org made for the run and erased after it.
 """
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -18,8 +20,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import satchel
-from bench.evidence import Conversation, drafts, evidence_recall, read_conversations, sentences
-from bench.floors import PACKINGS, Floor
+from bench.evidence import (
+    Conversation,
+    Question,
+    drafts,
+    evidence_recall,
+    in_order,
+    read_conversations,
+    sentences,
+    uses_uncounted,
+)
+from bench.floors import PACKINGS, Floor, turn_entry
 from bench.table import print_table
 
 OURS = "satchel"
@@ -38,16 +49,34 @@ class Score(NamedTuple):
     half: str
     category: str
     recall: float
+    tokens: int
 
 
-class Run(NamedTuple):
+class Reached(NamedTuple):
+    """The share of the evidence in a system's text, and what the text costs."""
+
+    recall: float
+    tokens: int
+
+
+class Run:
     """What was measured on one file."""
 
-    scores: list[Score]
-    milliseconds: list[float]
-    overrun: int
-    identical: int = 0
-    """How many contexts of the server were the same to the last byte."""
+    def __init__(self) -> None:
+        self.scores: list[Score] = []
+        self.milliseconds: list[float] = []
+        self.identical = 0
+        """How many contexts of the server were the same to the last byte."""
+
+    @property
+    def overrun(self) -> int:
+        """By how many tokens the worst context of Satchel exceeded its budget."""
+        ours = (
+            max(score.tokens - score.budget, 0)
+            for score in self.scores
+            if score.system in (OURS, SKIPPING, ON_SERVER)
+        )
+        return max(ours, default=0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,66 +116,104 @@ def measure(
     url: str | None = None,
 ) -> Run:
     """Every conversation in a scope of its own in one store, and every question at every budget."""
-    run = Run([], [], 0)
+    run = Run()
     given: dict[str, Any] = {"embedder": embedder} if embedder else {}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        satchel.open(Path(folder, "recall.db"), **given) as bag,
-        _on_server(url, given) as served,
-    ):
-        for conversation in conversations:
-            for each in (bag, served):
-                if each is not None:
-                    each.scoped(project=conversation.id).add_many(drafts(conversation))
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        bag = stack.enter_context(satchel.open(Path(folder, "recall.db"), **given))
+        served = stack.enter_context(_on_server(url, given))
+        bags = [bag] if served is None else [bag, served]
+        for each in bags:
+            stack.enter_context(uses_uncounted(each))
+        pieces = [list(in_order(conversation)) for conversation in conversations]
+        # The first piece of all, which is the whole of most, before any question: they share one index.
+        for first in itertools.chain.from_iterable(each[:1] for each in pieces):
+            _enter(bags, first)
         for place, conversation in enumerate(conversations):
             half = "first half" if 2 * place < len(conversations) else "second half"
-            view = bag.scoped(project=conversation.id)
-            floor = Floor(conversation, count)
-            pieces = {turn.id: sentences(turn.text) for turn in conversation.turns}
-            for question in conversation.questions:
-                evidence = [pieces[each] for each in question.evidence]
-                found = floor.find(question.text)
-                for budget in budgets:
-                    started = time.perf_counter()
-                    block = view.context(question.text, token_budget=budget)
-                    run.milliseconds.append(1000 * (time.perf_counter() - started))
-                    # All turns are of one tier.
-                    skipping = view.context(question.text, token_budget=budget, policy="tier")
-                    tokens = count(block.text)
-                    run = run._replace(overrun=max(run.overrun, tokens - budget, count(skipping.text) - budget))
-                    reached = {
-                        OURS: evidence_recall(evidence, block.text),
-                        SKIPPING: evidence_recall(evidence, skipping.text),
-                    }
-                    if served is not None:
-                        there = served.scoped(project=conversation.id)
-                        other = there.context(question.text, token_budget=budget)
-                        # What was used before counts, so both are used alike.
-                        there.context(question.text, token_budget=budget, policy="tier")
-                        reached[ON_SERVER] = evidence_recall(evidence, other.text)
-                        over = max(run.overrun, count(other.text) - budget)
-                        run = run._replace(identical=run.identical + (other.text == block.text), overrun=over)
-                    for name, pack in PACKINGS.items():
-                        taken = pack(found, budget)
-                        text = "".join(floor.lines[index] for index in taken)
-                        reached[name] = evidence_recall(evidence, text)
-                        ids = {conversation.turns[index].id for index in taken}
-                        whole = sum(each in ids for each in question.evidence) / len(evidence)
-                        reached[name + WHOLE] = whole
-                    run.scores.extend(
-                        Score(name, budget, half, question.category, recall) for name, recall in reached.items()
-                    )
-                    if dump is not None:
-                        line = {
-                            "conversation": conversation.id,
-                            "question": question.text,
-                            "budget": budget,
-                            "tokens": tokens,
-                            "text": block.text,
-                        }
-                        dump.write(json.dumps(line, ensure_ascii=False) + "\n")
-            floor.close()
+            asker = Asker(conversation, bags, run, half=half, dump=dump)
+            for number, piece in enumerate(pieces[place]):
+                if number:
+                    _enter(bags, piece)
+                asker.hear(piece)
+                for question, budget in itertools.product(piece.questions, budgets):
+                    asker.ask(question, budget)
+            asker.close()
     return run
+
+
+def _enter(bags: Sequence[satchel.Satchel], piece: Conversation) -> None:
+    for bag in bags:
+        view = bag.scoped(project=piece.id)
+        view.add_many(drafts(piece))
+        view.catch_up()
+
+
+class Asker:
+    """Asks every system about one conversation, as far as it has been heard."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        bags: Sequence[satchel.Satchel],
+        run: Run,
+        *,
+        half: str,
+        dump: TextIO | None,
+    ) -> None:
+        self._conversation = conversation
+        self._view, *self._served = [bag.scoped(project=conversation.id) for bag in bags]
+        self._run = run
+        self._half = half
+        self._dump = dump
+        self._floor = Floor(count)
+        self._sentences = {turn.id: sentences(turn.text) for turn in conversation.turns}
+
+    def hear(self, piece: Conversation) -> None:
+        """Index the next turns for FTS5."""
+        self._floor.add(map(turn_entry, piece.turns))
+
+    def ask(self, question: Question, budget: int) -> None:
+        """Score every system on one question within one budget."""
+        evidence = [self._sentences[each] for each in question.evidence]
+        started = time.perf_counter()
+        block = self._view.context(question.text, token_budget=budget)
+        self._run.milliseconds.append(1000 * (time.perf_counter() - started))
+        # All turns are of one tier.
+        skipping = self._view.context(question.text, token_budget=budget, policy="tier")
+        texts = {OURS: block.text, SKIPPING: skipping.text}
+        for served in self._served:
+            texts[ON_SERVER] = served.context(question.text, token_budget=budget).text
+            self._run.identical += texts[ON_SERVER] == block.text
+        reached = {system: Reached(evidence_recall(evidence, text), count(text)) for system, text in texts.items()}
+        reached |= self._plain(question, evidence, budget)
+        self._run.scores.extend(
+            Score(system, budget, self._half, question.category, *each) for system, each in reached.items()
+        )
+        if self._dump is not None:
+            line = {
+                "conversation": self._conversation.id,
+                "question": question.text,
+                "budget": budget,
+                "tokens": reached[OURS].tokens,
+                "text": block.text,
+            }
+            self._dump.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _plain(self, question: Question, evidence: Sequence[Sequence[str]], budget: int) -> dict[str, Reached]:
+        found = self._floor.find(question.text)
+        reached = {}
+        for name, pack in PACKINGS.items():
+            taken = pack(found, budget)
+            text = "".join(self._floor.lines[index] for index in taken)
+            reached[name] = Reached(evidence_recall(evidence, text), count(text))
+            ids = {self._conversation.turns[index].id for index in taken}
+            whole = sum(each in ids for each in question.evidence) / len(evidence)
+            reached[name + WHOLE] = reached[name]._replace(recall=whole)
+        return reached
+
+    def close(self) -> None:
+        self._floor.close()
 
 
 @contextlib.contextmanager
@@ -188,6 +255,9 @@ def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: 
         cells = _means(run.scores, budgets, system=OURS, category=category)
         rows.append((f"{category} ({number})", *cells))
     print_table(f"{name}: {OURS} by category", rows)
+    rows = [("tokens spent, mean", *map(str, budgets))]
+    rows += [(each, *_spent(run.scores, budgets, each)) for each in systems if not each.endswith(WHOLE)]
+    print_table(f"{name}: what a context costs", rows)
     p50, p95 = statistics.median(run.milliseconds), _percentile(run.milliseconds, 95)
     print(f"  a context call: p50 {p50:.1f} ms, p95 {p95:.1f} ms; tokens over a budget: {run.overrun}")
     if any(score.system == ON_SERVER for score in run.scores):
@@ -201,6 +271,15 @@ def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> li
         if all(getattr(score, name) == value for name, value in chosen.items()):
             reached[score.budget].append(score.recall)
     return [f"{100 * statistics.fmean(each):.1f}" if each else "–" for each in reached.values()]
+
+
+def _spent(scores: Iterable[Score], budgets: Sequence[int], system: str) -> list[str]:
+    """The mean cost of a system's texts at each budget."""
+    spent: dict[int, list[int]] = {budget: [] for budget in budgets}
+    for score in scores:
+        if score.system == system:
+            spent[score.budget].append(score.tokens)
+    return [f"{statistics.fmean(each):,.0f}" if each else "–" for each in spent.values()]
 
 
 def _percentile(values: Sequence[float], percent: int) -> float:

@@ -24,6 +24,7 @@ def passes(memory: Memory, where: Filter) -> bool:
         and all(_folded(tag) in tags for tag in where.tags)
         and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
         and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
+        and (where.since is None or memory.at >= where.since)
         and (where.until is None or memory.at <= where.until)
         and (memory.pinned or not where.pinned)
         and (memory.importance > 0.7 or not where.important)

@@ -11,18 +11,25 @@ from satchel.fields import KINDS, STATUSES, TIERS, as_time, check_name, utc_now
 from satchel.memory import Draft, Scope
 from satchel.store import Filter
 
-__all__ = ["Choice", "Chosen", "as_draft", "as_name", "as_path", "as_query", "check_known", "filter_for"]
+__all__ = ["Choice", "Chosen", "When", "as_draft", "as_name", "as_path", "as_query", "check_known", "filter_for"]
 
 Choice = str | Sequence[str] | None
+When = datetime | date | str
 
 
 class Chosen(TypedDict, total=False):
-    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them."""
+    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them.
+
+    `since` and `until` bound the time a memory speaks of, both inclusive: a date, a datetime, or words such as
+    "last month", of which `since` takes the beginning and `until` the end.
+    """
 
     kind: Choice
     tier: Choice
     tags: Choice
     status: Choice
+    since: When | None
+    until: When | None
 
 
 def as_path(location: object) -> str:
@@ -89,6 +96,8 @@ def filter_for(
     tier: Choice = None,
     tags: Choice = None,
     status: Choice = None,
+    since: When | None = None,
+    until: When | None = None,
     ids: tuple[str, ...] = (),
     ended: bool = False,
     everything: bool = False,
@@ -96,11 +105,14 @@ def filter_for(
 ) -> Filter:
     """Without a status only what is active; what has ended only if it is asked for by either.
 
-    As of an earlier moment, what has been superseded since was active still.
+    As of an earlier moment, what has been superseded since was active still; words such as "last week" count from
+    there, and what is later is left out also where `until` reaches further.
     """
     statuses = _choices("status", status, STATUSES)
-    moment = None if as_of is None else as_time(as_of, name="as_of")
-    if moment is not None and not statuses:
+    now = utc_now()
+    seen_from = None if as_of is None else as_time(as_of, name="as_of")
+    first, last = _bounds(since, until, now if seen_from is None else seen_from)
+    if seen_from is not None and not statuses:
         statuses = ("active", "superseded")
     past = everything or ended or not {"active", "pending"}.issuperset(statuses)
     return Filter(
@@ -109,7 +121,30 @@ def filter_for(
         tiers=_choices("tier", tier, TIERS),
         tags=_tags(tags),
         statuses=statuses or (() if everything else ("active",)),
-        valid_at=moment or (None if past else utc_now()),
-        until=moment,
+        valid_at=seen_from or (None if past else now),
+        since=first,
+        until=min((each for each in (seen_from, last) if each is not None), default=None),
         ids=ids,
     )
+
+
+def _bounds(since: When | None, until: When | None, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The first and the last moment that a filter leaves; an error where it could leave nothing."""
+    if since is None and until is None:
+        return None, None
+    # Imported where it is used: most commands name no time.
+    from satchel.dates import moment
+
+    first = None if since is None else moment(since, now, name="since")
+    last = None if until is None else moment(until, now, name="until", end=True)
+    if first is not None and first > now:
+        raise InputError(
+            f"since {_said(since)} is in the future, which nothing is remembered of; name an earlier time"
+        )
+    if first is not None and last is not None and first > last:
+        raise InputError(f"since {_said(since)} is after until {_said(until)}; swap them, or leave one out")
+    return first, last
+
+
+def _said(when: When | None) -> str:
+    return reprlib.repr(when if isinstance(when, str) else str(when))

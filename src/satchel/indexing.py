@@ -3,11 +3,13 @@
 import contextlib
 import copy
 import shlex
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from satchel.embed import DEFAULT_EMBEDDER, Embedder, resolve_embedder
+from satchel.background import BackgroundThread
+from satchel.embed import DEFAULT_EMBEDDER, Embedder, passages_inline, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError
 from satchel.memory import Memory
 from satchel.parts import Part, parts_of
@@ -23,6 +25,10 @@ __all__ = ["Indexer", "packed"]
 PAUSE_SECONDS = 60.0
 CATCH_UP = 200
 BATCH = 128
+# With an embedder that takes its time: so many memories in one transaction, and so many passages before
+# it is asked whether the program wants to end.
+IN_BACKGROUND = 32
+PASSAGES_AT_ONCE = 16
 
 
 class Indexer:
@@ -39,14 +45,22 @@ class Indexer:
         self._clock = clock
         self._paused_until: float | None = None
         self.trouble: str | None = None
-        """Why the last call of the embedder failed; None if it did not."""
+        """Why the last call of the embedder failed, or embedding in the background; None if neither did."""
+        self._background = BackgroundThread()
+        self._looked = False
+        self._tried: list[int] = []
         self.embedder = self._agreed(wanted)
 
     def within(self, store: Store) -> "Indexer":
         """The same for another org's part of the store, which may have an embedder of its own."""
         other = copy.copy(self)
         other._store = store
+        other._looked = False
         return other
+
+    def close(self) -> None:
+        """Stop embedding in the background, after the few passages it is at; what waits stays in the store."""
+        self._background.stop()
 
     def _agreed(self, wanted: str | Embedder | None) -> Embedder | None:
         """The embedder to use; None where the store's own would send texts to a server nobody named."""
@@ -65,7 +79,11 @@ class Indexer:
         return chosen
 
     def embedded(self, memories: Iterable[Memory]) -> Embedded | None:
-        """What to write along with these memories; None where it has to wait."""
+        """What to write along with these memories; None where it has to wait.
+
+        An embedder that takes its time makes no vectors here for many passages, nor while a transaction is
+        open: the memories are stored without, and `catch_up` makes them later.
+        """
         embedder = self._ready()
         if embedder is None:
             return None
@@ -74,12 +92,24 @@ class Indexer:
             return None
         made = [(memory.id, parts_of(memory)) for memory in memories]
         try:
-            vectors = _vectors(embedder, [part.text for _, parts in made for part in parts])
-            self.trouble = None
-            return Embedded(embedder.name, embedder.dimensions, _by_id(made), vectors)
+            texts = dict.fromkeys(part.text for _, parts in made for part in parts)
+            inline = passages_inline(embedder)
+            if inline is not None and (len(texts) > inline or self._store.in_transaction):
+                return Embedded(embedder.name, embedder.dimensions, _by_id(made), {})
+            return self._made(embedder, made, _vectors(embedder, texts))
         except EmbedderError as error:
             self._pause(error)
             return None
+
+    def _made(
+        self,
+        embedder: Embedder,
+        made: Sequence[tuple[str, list[Part]]],
+        vectors: Mapping[str, tuple[bytes, bytes]],
+    ) -> Embedded:
+        embedded = Embedded(embedder.name, embedder.dimensions, _by_id(made), vectors)
+        self.trouble = None
+        return embedded
 
     def query_vector(self, query: str) -> "NDArray[np.float32] | None":
         """The vector of a question; None without an embedder, or while it fails."""
@@ -92,21 +122,90 @@ class Indexer:
         except EmbedderError as error:
             self._pause(error)
             return None
+        if not self._looked:
+            # What an earlier process left waiting goes on with the first question.
+            self._looked = True
+            self._go_on(embedder)
         return vector if len(vector) == held.dimensions and vector.any() else None
 
-    def catch_up(self, *, limit: int = CATCH_UP) -> int:
-        """Embed some of what waits, if anything does; how many memories are done.
+    def catch_up(self) -> None:
+        """Embed some of what waits, if anything does; in the background where the embedder takes its time.
 
         It follows a write that has succeeded, and never makes it look as if it had failed.
         """
-        if self._store.in_transaction or self._ready() is None:
-            return 0
+        embedder = None if self._store.in_transaction else self._ready()
+        if embedder is None:
+            return
         with contextlib.suppress(StoreError):
-            waiting = self._store.backlog(limit=limit)
-            embedded = self.embedded(memory for _, memory in waiting) if waiting else None
-            if embedded is not None:
-                return self._store.embed_backlog([key for key, _ in waiting], embedded)
-        return 0
+            inline = passages_inline(embedder)
+            if inline is None:
+                self._embed_waiting(embedder, limit=CATCH_UP)
+            elif self._background.awake or self._many_wait(inline):
+                self._background.wake(self._step)
+            else:
+                self._embed_waiting(embedder, limit=inline)
+
+    def catch_up_wholly(self, progress: Callable[[int], None] | None = None) -> int:
+        """Embed all that waits, here and now; how many memories are done.
+
+        What goes on in the background is taken over. Where the embedder fails, or is left alone after a
+        failure, the rest waits on.
+        """
+        self._background.pause()
+        done = 0
+        before: list[int] | None = None
+        while not self._store.in_transaction and (embedder := self._ready()) is not None:
+            limit = CATCH_UP if passages_inline(embedder) is None else IN_BACKGROUND
+            tried, made = self._embed_waiting(embedder, limit=limit)
+            done += made
+            if made and progress is not None:
+                progress(done)
+            # Others may have done these meanwhile; the same ones twice in vain are not tried for ever.
+            if not tried or (not made and tried == before):
+                break
+            before = tried
+        return done
+
+    def _many_wait(self, most: int) -> bool:
+        waiting = self._store.backlog(limit=most + 1)
+        return len(waiting) > most or sum(len(parts_of(memory)) for _, memory in waiting) > most
+
+    def _go_on(self, embedder: Embedder) -> None:
+        if passages_inline(embedder) is not None and not self._store.in_transaction:
+            with contextlib.suppress(StoreError):
+                if self._store.backlog(limit=1):
+                    self._background.wake(self._step)
+
+    def _step(self, stopping: threading.Event) -> bool:
+        """A few of the memories that wait, in a thread of its own; whether more wait."""
+        try:
+            embedder = self._ready()
+            if embedder is None:
+                return False
+            tried, made = self._embed_waiting(embedder, limit=IN_BACKGROUND, stopping=stopping)
+            # Another process may have done these meanwhile; the same ones twice in vain are left for later.
+            more = bool(tried) and (made > 0 or tried != self._tried)
+            self._tried = tried
+            return more
+        except Exception as error:  # noqa: BLE001 - nobody stands above a thread
+            self.trouble = str(error) or type(error).__name__
+            return False
+
+    def _embed_waiting(
+        self, embedder: Embedder, *, limit: int, stopping: threading.Event | None = None
+    ) -> tuple[list[int], int]:
+        """Embed the first that wait; which were tried, and how many of them are done."""
+        waiting = self._store.backlog(limit=limit)
+        if not waiting:
+            return [], 0
+        keys = [key for key, _ in waiting]
+        made = [(memory.id, parts_of(memory)) for _, memory in waiting]
+        try:
+            vectors = _vectors(embedder, (part.text for _, parts in made for part in parts), stopping)
+            return keys, self._store.embed_backlog(keys, self._made(embedder, made, vectors))
+        except EmbedderError as error:
+            self._pause(error)
+            return keys, 0
 
     def reembed(
         self, wanted: str | Embedder | None = None, progress: Callable[[int, int], None] | None = None
@@ -115,6 +214,7 @@ class Indexer:
 
         Stopped half-way, it goes on where it was. How many passages have been embedded.
         """
+        self._background.pause()
         chosen = self._own() if wanted is None else resolve_embedder(wanted)
         embedding = Embedding(chosen.name, chosen.dimensions)
         total = self._store.begin_reembedding(embedding)
@@ -183,12 +283,22 @@ def _by_id(made: Sequence[tuple[str, list[Part]]]) -> Mapping[str, list[Part]]:
     return {identifier: parts for identifier, parts in made if identifier not in differing}
 
 
-def _vectors(embedder: Embedder, texts: Iterable[str]) -> Mapping[str, tuple[bytes, bytes]]:
-    """The packed vector of each text, each embedded once."""
+def _vectors(
+    embedder: Embedder, texts: Iterable[str], stopping: threading.Event | None = None
+) -> Mapping[str, tuple[bytes, bytes]]:
+    """The packed vector of each text, each embedded once; with an event, a few at a time and until it is set."""
     wanted = list(dict.fromkeys(texts))
     if not wanted or embedder.name == "none":
         return {}
-    return dict(zip(wanted, packed(_checked(embedder.embed(wanted), embedder, count=len(wanted))), strict=True))
+    size = len(wanted) if stopping is None else PASSAGES_AT_ONCE
+    vectors: dict[str, tuple[bytes, bytes]] = {}
+    for start in range(0, len(wanted), size):
+        if stopping is not None and stopping.is_set():
+            break
+        some = wanted[start : start + size]
+        rows = _checked(embedder.embed(some), embedder, count=len(some))
+        vectors.update(zip(some, packed(rows), strict=True))
+    return vectors
 
 
 def _checked(vectors: "NDArray[np.float32]", embedder: Embedder, *, count: int) -> "NDArray[np.float32]":

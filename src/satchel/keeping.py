@@ -64,6 +64,7 @@ class Keeper:
 
     def close(self) -> None:
         """Write what is pending and let go of the store; views of it close with it."""
+        self._indexer.close()
         self._store.close()
 
     @property
@@ -76,6 +77,11 @@ class Keeper:
     def embedder_trouble(self) -> str | None:
         """Why the embedder failed last, where it did: what was saved then waits, and is found by its words."""
         return self._indexer.trouble
+
+    @property
+    def waiting(self) -> int:
+        """How many memories wait for their vectors; they are found by their words meanwhile."""
+        return self._store.backlog_size()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -237,13 +243,13 @@ class Keeper:
         return self._indexer.reembed(embedder, progress)
 
     def catch_up(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Embed what waits for its vectors because its embedder failed or was not there; how many memories."""
-        done = 0
-        while made := self._indexer.catch_up():
-            done += made
-            if progress is not None:
-                progress(done)
-        if done and self._store.backlog(limit=1):
+        """Embed all that waits for its vectors, and return when it is done; how many memories.
+
+        They wait because there were too many at once for an embedder that takes its time, or because it
+        failed or was not there. What goes on in the background is taken over.
+        """
+        done = self._indexer.catch_up_wholly(progress)
+        if done and self.waiting:
             raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
         return done
 

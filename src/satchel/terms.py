@@ -11,7 +11,7 @@ from functools import cache
 
 from satchel.segment import segment
 
-__all__ = ["QUESTION_WORDS", "query_words", "stem", "term_codes", "terms", "words"]
+__all__ = ["QUESTION_WORDS", "folded", "query_words", "stem", "term_codes", "terms", "words"]
 
 # What a question is made of beside its subject. "s", "t", "ll" and their like are left where an
 # apostrophe cut a word. Not "may", which is also a month, nor "won", which "won't" leaves too.
@@ -106,10 +106,11 @@ def stem(word: str) -> str:
 def _words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _word().findall(_folded(segment(text) or text))
+    return _word().findall(folded(segment(text) or text))
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """A text in small letters, without the marks on Latin ones."""
     # Not casefold(), which makes two letters of "ß": the index keeps it. As the index does, marks are
     # taken off Latin letters only, so that "й" stays another letter than "и".
     decomposed = unicodedata.normalize("NFD", text.lower().translate(_VARIANTS))

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -49,7 +50,7 @@ def data(tmp_path: Path) -> Path:
 def row(output: str, label: str) -> list[float]:
     """The numbers of the first line that starts with a label."""
     line = next(line for line in output.splitlines() if re.match(rf"  {re.escape(label)}  ", line))
-    return [float(cell) for cell in line.removeprefix(f"  {label}").split()]
+    return [float(cell.replace(",", "")) for cell in line.removeprefix(f"  {label}").split()]
 
 
 def test_it_measures_every_question_with_known_evidence_and_dumps_the_texts(data: Path, tmp_path: Path):
@@ -67,6 +68,10 @@ def test_it_measures_every_question_with_known_evidence_and_dumps_the_texts(data
     assert {each["conversation"] for each in told} == {"a", "b"}
     for each in told:
         assert each["tokens"] == count_tokens(each["text"]) <= each["budget"]
+    spent = [fmean(each["tokens"] for each in told if each["budget"] == budget) for budget in (100, 2000)]
+    costs = done.stdout.partition("what a context costs")[2]
+    assert row(costs, "satchel") == [float(f"{each:.0f}") for each in spent]
+    assert all(tokens <= budget for tokens, budget in zip(row(costs, "FTS5, skip"), (100, 2000), strict=True))
 
 
 def test_an_evidence_turn_counts_by_the_share_of_its_sentences(tmp_path: Path):
@@ -93,3 +98,43 @@ def test_a_file_that_is_not_there_or_no_conversation_gives_one_line(tmp_path: Pa
 def test_only_the_first_questions_are_asked_if_so_wanted(data: Path):
     done = bench("--data", data, "--budgets", "500", "--limit-questions", "1")
     assert "8 turns, 2 questions" in done.stdout
+
+
+def told_at_day(*texts: str) -> list[dict[str, str]]:
+    """Turns of one session that all have the same time; a turn may be empty."""
+    return [
+        {"id": str(place), "session": "s1", "at": "2026-02-10", "speaker": "Ana", "text": text}
+        for place, text in enumerate(texts, start=1)
+    ]
+
+
+def test_a_question_is_asked_before_its_turn_and_finds_none_that_comes_later(tmp_path: Path):
+    turns = told_at_day("The kayak is red.", "", "The kayak is green.", "Ota likes it.", "The kayak is blue.")
+    asked = [
+        question("Which colour has the kayak at last?", "end", "1", "3", "5"),
+        question("Which colour has the kayak by now?", "late", "1", "3", "5") | {"before": "5"},
+        question("Which colour has the kayak?", "early", "1") | {"before": "3"},
+        question("Which colour has the kayak of somebody?", "end", "5") | {"before": "unknown"},
+        question("Which colour will the kayak have?", "early", "3") | {"before": "3"},
+    ]
+    file, dump = tmp_path / "made_up.jsonl", tmp_path / "out.jsonl"
+    file.write_text(json.dumps({"id": "a", "source": "here", "turns": turns, "questions": asked}) + "\n")
+    done = bench("--data", file, "--budgets", "500", "--dump", dump)
+    assert done.returncode == 0, done.stderr
+    # The last question has no evidence when it is asked; the others have all of it and room for it.
+    assert "5 turns, 4 questions" in done.stdout
+    for system in ("satchel", "satchel, skip by rank", "FTS5, skip"):
+        assert row(done.stdout, system) == [100]
+    told = {each["question"]: each["text"] for each in map(json.loads, dump.read_text().splitlines())}
+    colours = {text: set(re.findall("red|green|blue", said)) for text, said in told.items()}
+    assert colours == {
+        "Which colour has the kayak?": {"red"},
+        "Which colour has the kayak by now?": {"red", "green"},
+        "Which colour has the kayak at last?": {"red", "green", "blue"},
+        "Which colour has the kayak of somebody?": {"red", "green", "blue"},
+    }
+    # FTS5 has nothing but "The kayak is red." then.
+    cost = count_tokens("[2026-02-10] Ana: The kayak is red.\n")
+    file.write_text(json.dumps({"id": "a", "source": "here", "turns": turns, "questions": asked[2:3]}) + "\n")
+    done = bench("--data", file, "--budgets", "500")
+    assert row(done.stdout.partition("what a context costs")[2], "FTS5, skip") == [cost]

@@ -89,6 +89,7 @@ filters = st.fixed_dictionaries(
         "tags": tags.map(tuple),
         "statuses": st.just(()) | st.lists(st.sampled_from(STATUSES), max_size=2).map(tuple),
         "valid_at": st.none() | times,
+        "since": st.none() | times,
         "until": st.none() | times,
         "pinned": st.booleans(),
         "important": st.booleans(),

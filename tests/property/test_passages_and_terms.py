@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from satchel.dates import named_times
 from satchel.passages import passages, sentences
-from satchel.recall.dates import named_times
 from satchel.recall.entities import entities, query_entities
 from satchel.recall.typos import near_terms
 from satchel.terms import query_words, stem, term_codes, terms
@@ -70,6 +70,10 @@ questions = st.lists(
         ["between", "since", "before", "and", "May", "march", "last", "week of", "early", "2023", "8th"]
     )
     | st.sampled_from(["9999-12-31", "0001-01-01", "9999", "weeks ago", "Easter", "Q4", "Sunday", "past", "the"])
+    | st.sampled_from(
+        ["seit", "bis", "im", "letzten", "März", "depuis", "mars", "dernier", "hier", "jusqu'à", "de"]
+    )
+    | st.sampled_from(["hace", "desde", "mayo", "semana", "ſept", "İ", "先週", "3月", "から", "まで", "年", "の前"])
     | st.text(max_size=6),
     max_size=12,
 ).map(" ".join)

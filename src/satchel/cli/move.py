@@ -19,6 +19,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_text, progress_bar, write_bytes
 from satchel.cli.reading import stdin
+from satchel.cli.vectors import embed_waiting
 from satchel.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,17 +69,8 @@ def import_command(
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:
             done = _imported(bag, lines, source, strict=strict, progress=progress)
-    if as_json:
-        print_json(done)
-    else:
-        print_text(
-            f"added {done.added:,}, updated {done.updated:,}, unchanged {done.kept:,}, "
-            f"relations {done.relations:,}, bad lines {len(done.problems):,}\n"
-        )
-        for problem in done.problems[:SHOWN_PROBLEMS]:
-            note(f"line {problem.line}: {problem.message}")
-        if (more := len(done.problems) - SHOWN_PROBLEMS) > 0:
-            note(f"… and {more:,} more bad lines; --json lists them all")
+        _show_imported(done, as_json=as_json)
+        embed_waiting(bag, db)
     if done.problems:
         ctx.exit(1)
 
@@ -111,6 +103,20 @@ def _imported(bag: Satchel, lines: IO[bytes], source: Path, **options: Any) -> "
         return bag.import_(lines, **options)
     except InputError as error:
         raise InputError(f"{'standard input' if str(source) == '-' else source}: {error}") from error
+
+
+def _show_imported(done: "Imported", *, as_json: bool) -> None:
+    if as_json:
+        print_json(done)
+        return
+    print_text(
+        f"added {done.added:,}, updated {done.updated:,}, unchanged {done.kept:,}, "
+        f"relations {done.relations:,}, bad lines {len(done.problems):,}\n"
+    )
+    for problem in done.problems[:SHOWN_PROBLEMS]:
+        note(f"line {problem.line}: {problem.message}")
+    if (more := len(done.problems) - SHOWN_PROBLEMS) > 0:
+        note(f"… and {more:,} more bad lines; --json lists them all")
 
 
 @contextlib.contextmanager

@@ -112,7 +112,7 @@ def scope_options(
 
 
 def filter_options(command: Command) -> Command:
-    """--kind, --tier, --tag and --status, handed over as one dictionary `chosen`."""
+    """--kind, --tier, --tag, --status, --since and --until, handed over as one dictionary `chosen`."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **options: Any) -> Any:
@@ -121,9 +121,16 @@ def filter_options(command: Command) -> Command:
             "tier": options.pop("tier") or None,
             "tags": options.pop("tag") or None,
             "status": options.pop("status") or None,
+            "since": options.pop("since"),
+            "until": options.pop("until"),
         }
         return command(*args, chosen=chosen, **options)
 
+    for name, text in (
+        ("until", "Of this time or earlier, to the end of what is named."),
+        ("since", 'Of this time or later: 2026-03-01, 2026-03, "last month", "2 weeks ago".'),
+    ):
+        wrapped = click.option(f"--{name}", metavar="DATE", help=text)(wrapped)
     for name, choices, text in (
         ("status", STATUSES, "Of this status; active ones if none is given."),
         ("tier", TIERS, "Of this tier."),

@@ -19,6 +19,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
+from satchel.cli.vectors import embed_waiting
 from satchel.errors import InputError
 from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
 from satchel.intake import new_candidate
@@ -80,6 +81,7 @@ def add_command(
     new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
     with open_store_for(db, scope, create=True, embedder=embedder) as bag:
         _show(bag.add_many([draft])[0], as_json=as_json, trouble=bag.embedder_trouble)
+        embed_waiting(bag, db)
 
 
 @click.command("update")
@@ -107,6 +109,7 @@ def update_command(
         changes["text"] = _content(text, None)
     with open_store_for(db, scope, embedder=embedder) as bag:
         _show(bag.update(identifier, **changes), as_json=as_json, trouble=bag.embedder_trouble)
+        embed_waiting(bag, db)
 
 
 @click.command("forget")

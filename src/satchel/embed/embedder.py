@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from satchel.embed.vectors import Vectors
 
-__all__ = ["Embedder", "NoEmbedder"]
+__all__ = ["Embedder", "NoEmbedder", "passages_inline"]
 
 
 class Embedder(Protocol):
@@ -22,6 +22,16 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
         """One row of float32 for each text, of length 1; a row of zeros where a text has nothing to embed."""
+
+
+def passages_inline(embedder: Embedder) -> int | None:
+    """How many passages an embedder makes vectors for while a write waits; None for any number.
+
+    An embedder that takes its time says so by an attribute of this name, which is no part of the
+    protocol: those without it are as quick as `static`, or wait for a server.
+    """
+    limit: int | None = getattr(embedder, "passages_inline", None)
+    return limit
 
 
 class NoEmbedder:

@@ -9,7 +9,7 @@ __all__ = ["DEFAULT_EMBEDDER", "resolve_embedder"]
 DEFAULT_EMBEDDER = "static"
 
 _NONE = NoEmbedder()
-_CHOICES = "static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
+_CHOICES = "static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
 
 
 def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> Embedder:
@@ -26,6 +26,11 @@ def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> 
         return _NONE
     if spec.strip() in ("static", STATIC.name):
         return STATIC
+    if kind.startswith("minilm"):
+        from satchel.embed.minilm import MINILM
+
+        if spec.strip() in ("minilm", MINILM.name):
+            return MINILM
     if kind == "sentence-transformers" and rest:
         from satchel.embed.transformers import TransformerEmbedder
 

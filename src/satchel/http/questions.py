@@ -48,6 +48,14 @@ Title = Annotated[str, Meta(max_length=MAX_TITLE)]
 Tags = Annotated[tuple[Name, ...], Meta(max_length=MAX_TAGS)]
 Weight = Annotated[float, Meta(ge=0, le=1)]
 Time = Annotated[str, Meta(description="ISO 8601; UTC where no zone is given.", examples=["2026-02-10T09:30:00Z"])]
+When = Annotated[
+    str,
+    Meta(
+        max_length=MAX_NAME,
+        description="A date, a time or words; `since` takes the beginning of what is named, `until` its end.",
+        examples=["2026-03-01", "2026-03", "last month", "2 weeks ago"],
+    ),
+]
 Query = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 Tokens = Annotated[int, Meta(ge=0, le=MAX_BUDGET)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
@@ -136,6 +144,8 @@ class _Chosen(Placed, frozen=True, kw_only=True):
     tier: tuple[Tier, ...] = ()
     tags: Tags = ()
     status: tuple[Status, ...] = ()
+    since: When | None = None
+    until: When | None = None
 
     def options(self) -> dict[str, Any]:
         """All but the place as `Satchel` takes it: a filter that is empty is none."""

@@ -10,7 +10,7 @@ from satchel.mcp.answers import Answer, answer_of, nothing_fitted
 from satchel.mcp.desk import Desk
 from satchel.mcp.footers import Footing, footed
 from satchel.mcp.lookup import NOTHING_MATCHED, entries
-from satchel.mcp.parameters import CURSOR, DETAIL, FORMAT, MAX_TOKENS, line, names, number
+from satchel.mcp.parameters import CURSOR, DETAIL, FORMAT, MAX_TOKENS, SINCE, WHEN, line, names, number
 from satchel.mcp.shelf import cursor_for
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory
@@ -49,6 +49,8 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         format=given.get("format", "system_prompt"),
         detail=given.get("detail_level", "full"),
         limit=given.get("limit", LIMIT),
+        since=given.get("since"),
+        until=given.get("until"),
         pins="best_effort",
         frame=framing.wrap,
     )
@@ -111,11 +113,12 @@ def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
     """What is pinned, then the newest sessions, prompts and observations; the newest of each are kept longest."""
     limit = given.get("limit", LIMIT)
     detail = given.get("detail_level", "standard")
-    pinned = bag.recent(pinned=True, limit=limit)
+    since, until = given.get("since"), given.get("until")
+    pinned = bag.recent(pinned=True, limit=limit, since=since, until=until)
     told = {memory.id for memory in pinned}
 
     def newest(kind: str | tuple[str, ...], most: int) -> list[Memory]:
-        found = bag.recent(kind=kind, limit=min(most + len(told), MAX_LIMIT))
+        found = bag.recent(kind=kind, limit=min(most + len(told), MAX_LIMIT), since=since, until=until)
         return [memory for memory in found if memory.id not in told][:most]
 
     sections = [
@@ -140,6 +143,8 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
         token_budget=allowance.tokens,
         kind=given.get("kind"),
         tags=given.get("tags"),
+        since=given.get("since"),
+        until=given.get("until"),
         # Whatever the budget, so that "of Y" is how many there are and not how many were looked at.
         limit=MOST_PACKED,
         pins="best_effort",
@@ -160,6 +165,8 @@ CONTEXT = Tool(
     {
         "query": line(),
         "project": line(),
+        "since": WHEN,
+        "until": WHEN,
         "limit": number(LIMIT, least=1),
         "format": FORMAT,
         "detail_level": DETAIL,
@@ -177,6 +184,8 @@ PACK = Tool(
         "project": line(),
         "kind": line(),
         "tags": names(),
+        "since": SINCE,
+        "until": WHEN,
         "max_tokens": MAX_TOKENS._replace(schema={"type": "integer", "default": PACK_TOKENS}),
     },
     (),

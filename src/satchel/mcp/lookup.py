@@ -7,7 +7,7 @@ from satchel.bag import Satchel
 from satchel.errors import InputError
 from satchel.mcp.answers import Answer
 from satchel.mcp.desk import Desk
-from satchel.mcp.parameters import AFTER, BEFORE, CURSOR, DETAIL, MAX_TOKENS, line, names, number
+from satchel.mcp.parameters import AFTER, BEFORE, CURSOR, DETAIL, MAX_TOKENS, SINCE, WHEN, line, names, number
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory, Relation
 from satchel.portions import Portion
@@ -33,6 +33,8 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
         detail=given.get("detail_level", "standard"),
         kind=given.get("kind"),
         tags=given.get("tags"),
+        since=given.get("since"),
+        until=given.get("until"),
     )
     portions = [Portion(text, name=text.split(" ", 1)[0]) for text in hits.entries]
     return desk.listed("mem_search", portions, given, nothing=NOTHING_MATCHED)
@@ -120,6 +122,8 @@ SEARCH = Tool(
         "query": line(),
         "kind": line(),
         "tags": names(),
+        "since": SINCE,
+        "until": WHEN,
         "project": line(),
         "limit": number(10, least=1),
         "detail_level": DETAIL,

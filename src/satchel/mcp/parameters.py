@@ -23,7 +23,9 @@ __all__ = [
     "KIND",
     "MAX_TOKENS",
     "RELATION",
+    "SINCE",
     "TIER",
+    "WHEN",
     "Parameter",
     "choice",
     "flag",
@@ -178,3 +180,6 @@ TIER = choice(TIERS)
 RELATION = choice(RELATIONS, "related")
 IMPORTANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
 BEFORE = AFTER = number(5)
+SINCE = line('date or "2 weeks ago"')
+# Said once for the tools that every session loads: a definition is paid for whether it is used or not.
+WHEN = line()

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from satchel.memory import Memory
-from satchel.recall.dates import Span
+from satchel.dates import Span
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet, unit

@@ -1,5 +1,6 @@
 """What speaks for each memory, as named columns of numbers; what they weigh is `fusion`'s."""
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,14 @@ DECAY = 0.6
 REACH = 4
 NEAR = 2
 FAR = 6
+# How many words of a question are looked for side by side.
+PAIRED = 24
+# Columns that may weigh otherwise for notes than for turns of a conversation.
+ALONE = (
+    "text", "text/top", "text/rank", "passage", "passage/top", "passage/rank", "cover", "passage_cover", "rarest",
+    "named_word", "unnamed_word", "phrase", "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top",
+    "passage_meaning/rank", "passage_meaning/z", "length", "inside", "too_late", "too_early",
+)  # fmt: skip
 
 
 class Lexical:
@@ -56,11 +65,14 @@ def rarity(total: int, counts: "Floats") -> "Floats":
 def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
     """Every column, over all memories of the sheet."""
     columns = _lexical(sheet, words)
+    columns |= _telling(sheet, question, words)
     columns |= _near(sheet, words, columns)
     columns |= _vectors(sheet, question)
     columns |= _said(sheet, question)
     columns |= _looks(sheet, question)
     columns |= _answers(sheet, columns)
+    columns |= _selected(sheet, question)
+    columns |= _alone(sheet, columns)
     return columns
 
 
@@ -77,6 +89,61 @@ def _lexical(sheet: Sheet, words: Lexical) -> "Columns":
         "cover": words.coverage(words.memories),
         "passage_cover": sheet.best(words.coverage(words.passages)),
     }
+
+
+def _telling(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
+    """Whether a memory has the words that tell most: the rarest one, what is named, words side by side."""
+    zero = np.zeros(sheet.size)
+    if not len(words.rarity):
+        return dict.fromkeys(("rarest", "named_word", "unnamed_word", "phrase", "matched"), zero)
+    found = words.memories > 0
+    weighted = words.rarity[:, None] * found
+    named = np.array([not question.names.isdisjoint((term.meant or term.text).split()) for term in question.terms])
+    share = (weighted[named].sum(axis=0) / (words.rarity[named].sum() or 1.0)) if named.any() else zero
+    pairs, standing = 0, zero
+    for one, other in itertools.pairwise(question.terms[:PAIRED]):
+        if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
+            pairs += 1
+            standing = standing + (sheet.total(sheet.frequencies((*one.codes, *other.codes))) > 0)
+    return {
+        "rarest": weighted.max(axis=0) / (words.rarity.max() or 1.0),
+        "named_word": share,
+        "unnamed_word": (share == 0) * float(named.any()),
+        "phrase": standing / (pairs or 1),
+        "matched": np.log1p(found.sum(axis=0)),
+    }
+
+
+def _selected(sheet: Sheet, question: Question) -> "Columns":
+    """Whether a memory is of the kind and the time that a question asks for."""
+    intent = question.intent
+    kinds = [trace.kind for trace in sheet.traces]
+    asked = np.array([kind in intent.kinds for kind in kinds], np.float64)
+    at = np.array([trace.at for trace in sheet.traces], np.float64)
+    inside, late, early = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
+    if question.times:
+        inside = (_dated(at, question) > 0).astype(np.float64)
+        late = (at >= max(span.end.timestamp() for span in question.times) * 1e6).astype(np.float64)
+        early = (at < min(span.start.timestamp() for span in question.times) * 1e6).astype(np.float64)
+    return {
+        "kind_asked": asked,
+        "kind_other": (1 - asked) * bool(intent.kinds),
+        "kind_likely": np.array([kind in intent.likely for kind in kinds], np.float64),
+        "inside": inside,
+        "too_late": late,
+        "too_early": early,
+        "inside*events": inside * intent.events,
+        "too_late*events": late * intent.events,
+        "too_early*events": early * intent.events,
+    }
+
+
+def _alone(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
+    """The same for notes, which have no surroundings: what counts for them are their own words."""
+    found: Columns = {"alone": sheet.alone}
+    for name in ALONE:
+        found[f"{name}*alone"] = columns[name] * sheet.alone
+    return found
 
 
 def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
@@ -108,7 +175,8 @@ def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Col
         "thread_best/top": _top(sheet.thread_best(best)),
         "thread_cover": words.coverage(said),
     }
-    return found
+    beside = 1 - sheet.alone
+    return {name: values * beside for name, values in found.items()}
 
 
 def _vectors(sheet: Sheet, question: Question) -> "Columns":
@@ -117,7 +185,7 @@ def _vectors(sheet: Sheet, question: Question) -> "Columns":
         zero = np.zeros(sheet.size)
         found = dict.fromkeys((*names, "before_meaning", "after_meaning"), zero)
         return found | {f"{name}/top": zero for name in names} | {
-            "passage_meaning/rank": zero, "around_meaning/rank": zero,
+            "passage_meaning/rank": zero, "around_meaning/rank": zero, "passage_meaning/z": zero,
         }  # fmt: skip
     passages = sheet.vectors(len(question.vector))
     memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
@@ -130,12 +198,17 @@ def _vectors(sheet: Sheet, question: Question) -> "Columns":
         "far_meaning": _cosines(unit(far), question.vector),
         "thread_meaning": _cosines(unit(sheet.thread_total(memories)), question.vector),
     }
-    return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
+    found |= {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
         "passage_meaning/rank": _rank(best),
         "around_meaning/rank": _rank(found["around_meaning"]),
         "before_meaning": sheet.beside(best, -1),
         "after_meaning": sheet.beside(best, 1),
     }  # fmt: skip
+    beside = 1 - sheet.alone
+    return {
+        name: values if name.partition("/")[0] in ("meaning", "passage_meaning") else values * beside
+        for name, values in found.items()
+    } | {"passage_meaning/z": (best - best.mean()) / (best.std() or 1.0)}
 
 
 def _said(sheet: Sheet, question: Question) -> "Columns":

@@ -34,6 +34,7 @@ HAND_SET = {
     "overtaken": -1.0,
     "overtakes": 1.0,
     "lift": 1.0,
+    "course": 1.0,
 }
 
 # What is shown together in an explanation.
@@ -42,7 +43,7 @@ PARTS = {
     "surroundings": (
         "before", "after", "before2", "after2", "near", "around", "around_cover", "far", "far_cover", "answer",
     ),
-    "session": ("thread", "thread_best", "thread_cover", "thread_meaning"),
+    "session": ("thread", "thread_best", "thread_cover", "thread_meaning", "course"),
     "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
     "speaker": ("named", "other", "reply", "reply_to_me"),
     "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from satchel.dates import Span, named_times
 from satchel.parts import CODE_BYTES
-from satchel.recall.dates import Span, named_times
+from satchel.recall.entities import query_entities
+from satchel.recall.intent import Intent, function_words, is_grammar, read_intent
 from satchel.segment import query_terms
 from satchel.terms import QUESTION_WORDS, stem, term_codes
 
@@ -24,6 +26,7 @@ MAX_TERMS = 64
 
 # Words that say how to answer, or that something was said at all, more often than what about.
 ASKING = 0.3
+SELECTING = 0.15
 _ASKED = """
 answer answers answered ask asked asking aspect aspects brief briefly bring brought chat chats clear
 comprehensive conversation conversations describe described detail detailed details different discuss
@@ -42,6 +45,7 @@ _ASKS_WHEN = re.compile(
 )
 _ASKS_MANY = re.compile(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 
+_DIGIT = re.compile(r"\d")
 _LAST_LATIN = "\u024f"
 
 
@@ -65,6 +69,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     first_person: bool
     asks_when: bool
     asks_many: bool
+    intent: Intent = Intent()
+    """What kind of answer it wants."""
+    names: frozenset[str] = frozenset()
+    """Words of what it names: people, products, identifiers, numbers."""
     latin: bool = True
     """Whether all of its letters are Latin ones."""
     vector: Any = None
@@ -77,16 +85,20 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[np.float32] | None"]) -> Question:
     words = query_terms(text)
+    intent, times = read_intent(text), named_times(text, now)
+    dated = frozenset(query_terms(" ".join(span.text for span in times)))
     terms: dict[tuple[int, ...], QueryTerm] = {}
-    for word in _telling(words):
+    for word in _telling(words, intent.language):
         codes = as_codes(word)
         if codes and len(terms) < MAX_TERMS:
-            terms.setdefault(codes, QueryTerm(word, codes, ASKING if word in _ASKING_WORDS else 1.0))
+            terms.setdefault(codes, QueryTerm(word, codes, _weight(word, intent, dated)))
     return Question(
         text=text,
         terms=tuple(terms.values()),
         words=frozenset(words[: 2 * MAX_TERMS]),
-        times=named_times(text, now),
+        times=times,
+        intent=intent,
+        names=frozenset(query_terms(" ".join(query_entities(text)))) | {word for word in words if _DIGIT.search(word)},
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
         asks_many=bool(_ASKS_MANY.search(text)),
@@ -102,10 +114,18 @@ def sought_words(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.replace(" ", "").casefold() for each in stems))
 
 
-def _telling(words: Sequence[str]) -> list[str]:
+def _telling(words: Sequence[str], language: str = "en") -> list[str]:
     """Without the words that every question has, unless there are no others."""
     words = words[: 2 * MAX_TERMS]
-    return [word for word in words if word not in QUESTION_WORDS] or list(words)
+    without = QUESTION_WORDS | function_words(language)
+    return [word for word in words if word not in without and not is_grammar(word)] or list(words)
+
+
+def _weight(word: str, intent: Intent, dated: frozenset[str]) -> float:
+    """How much a word tells of the subject; those that name a time, a kind or an order select instead."""
+    if word in dated:
+        return SELECTING
+    return ASKING if word in _ASKING_WORDS or word in intent.words else 1.0
 
 
 def as_codes(text: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from satchel.memory import Hit
 from satchel.recall.candidates import Candidates, gather
+from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
 from satchel.recall.fusion import fuse, log_odds, shares, weights
@@ -62,6 +63,7 @@ def examine(
     columns["linked"] = linked
     columns["entities"] = shared_names(store, sheet, leading, first)
     columns |= _trust(sheet, refuted, now)
+    columns["course"] = np.zeros(sheet.size)
     matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0)
     columns |= dict.fromkeys(("overtaken", "overtakes", "lift"), np.zeros(sheet.size))
@@ -117,6 +119,9 @@ def rank(
     using = weights(family if question.vector is not None else "none")
     overtaken_by = weigh_currency(store, seen, log_odds(seen.columns, using), now)
     scores = fuse(seen.columns, using)
+    if surroundings and asks_for_course(question.text):
+        seen.columns["course"] = course(seen.sheet, scores)
+        scores = fuse(seen.columns, using)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(

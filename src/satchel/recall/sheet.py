@@ -14,9 +14,17 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["Sheet"]
+__all__ = ["Sheet", "thread_of"]
 
+_SESSION = '["session"'
 _REPLIES = frozenset({"assistant", "ai", "bot", "model", "system", "tool", "agent"})
+
+
+def thread_of(trace: Trace) -> str | None:
+    """What a memory's neighbours share; None for a note, which stands for itself even if a session made it."""
+    if trace.thread is not None and trace.tier != "conversation" and trace.thread.startswith(_SESSION):
+        return None
+    return trace.thread
 
 
 class Sheet:
@@ -25,8 +33,8 @@ class Sheet:
     def __init__(self, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> None:
         """`runs` tell which memories are neighbours where not all of a thread is here."""
         numbers: dict[object, int] = {}
-        # What belongs to no session or document is a thread of its own.
-        threads = [numbers.setdefault(trace.thread or trace.key, len(numbers)) for trace in traces]
+        # What belongs to no conversation or document is a thread of its own.
+        threads = [numbers.setdefault(thread_of(trace) or trace.key, len(numbers)) for trace in traces]
         order = sorted(range(len(traces)), key=lambda place: (threads[place], traces[place].at, traces[place].id))
         self.traces = [traces[place] for place in order]
         self.size = len(self.traces)
@@ -34,6 +42,7 @@ class Sheet:
         self.thread = np.array([threads[place] for place in order], np.int64)
         self.threads = len(numbers)
         self.run = self._runs(runs)
+        self.alone = np.array([thread_of(trace) is None for trace in self.traces], np.float64)
         self._thread_starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
         passages = [passage for trace in self.traces for passage in trace.passages]
         counts = np.array([len(trace.passages) for trace in self.traces], np.int64)

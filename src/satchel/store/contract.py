@@ -40,8 +40,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ("active",)
     valid_at: datetime | None = None
+    since: datetime | None = None
+    """Nothing that speaks of an earlier time; what speaks of this very moment is meant."""
     until: datetime | None = None
-    """Nothing that speaks of a later time."""
+    """Nothing that speaks of a later time; what speaks of this very moment is meant."""
     ids: tuple[str, ...] = ()
     pinned: bool = False
     """Only what is pinned."""
@@ -227,6 +229,9 @@ class Store(Protocol):
 
     def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
         """Memories that wait to be embedded, with the store's own numbers."""
+
+    def backlog_size(self) -> int:
+        """How many memories wait to be embedded."""
 
     def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
         """Write the vectors of memories that waited for them; how many are done."""

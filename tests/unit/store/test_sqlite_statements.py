@@ -1,6 +1,7 @@
 """The named statements: each fits the schema, and the frequent ones go straight to their rows."""
 
 import string
+from datetime import UTC, datetime
 
 import apsw
 import pytest
@@ -15,7 +16,8 @@ from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
 
 DIALECT = SqliteConnection.dialect
-NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",))
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",), since=TIME, until=TIME)
 WHERE = filter_sql(DIALECT, NARROW)[0]
 
 
@@ -143,7 +145,9 @@ def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection
 
 
 @pytest.mark.parametrize("name", ["search_best", "search_filtered"])
-@pytest.mark.parametrize("where", [Filter(), NARROW, Filter(scope=Scope(session="s"), ids=("a", "b"))])
+@pytest.mark.parametrize(
+    "where", [Filter(), NARROW, Filter(since=TIME), Filter(scope=Scope(session="s"), ids=("a", "b"))]
+)
 def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, where):
     lines = plan(db, filled(name, filter_sql(DIALECT, where)[0]))
     tables = [line for line in lines if line.startswith(("SCAN", "SEARCH"))]
@@ -165,9 +169,10 @@ def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, whe
     ],
 )
 def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, scope, index):
-    lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope))[0]))
-    assert index in lines[0]
-    assert not [line for line in lines if "TEMP B-TREE" in line]
+    for bounds in ({}, {"since": TIME}, {"until": TIME}, {"since": TIME, "until": TIME}):
+        lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **bounds))[0]))
+        assert index in lines[0], bounds
+        assert not [line for line in lines if "TEMP B-TREE" in line], bounds
 
 
 @pytest.mark.parametrize("name", ["before", "after"])

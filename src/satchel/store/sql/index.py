@@ -11,7 +11,17 @@ from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sql.vectors import Generation
 
-__all__ = ["PLACE_BITS", "Index", "adopt", "backlog", "build", "embed_backlog", "embedding", "passage_number"]
+__all__ = [
+    "PLACE_BITS",
+    "Index",
+    "adopt",
+    "backlog",
+    "backlog_size",
+    "build",
+    "embed_backlog",
+    "embedding",
+    "passage_number",
+]
 
 PLACE_BITS = 12
 PAGE = 1000
@@ -136,6 +146,10 @@ def build(db: Database) -> None:
 
 def backlog(db: Database, limit: int) -> list[tuple[int, Memory]]:
     return [(row[-1], memory_from_row(row)) for row in _rows(db, db.statement("backlog"), limit)]
+
+
+def backlog_size(db: Database) -> int:
+    return int(db.execute(db.statement("count_backlog")).get)
 
 
 def embed_backlog(db: Database, embedded: Embedded, seqs: Iterable[int]) -> int:

@@ -125,6 +125,10 @@ class SqlStore(ABC, Generic[D]):
         with self._read(self.org) as db:
             return index.backlog(db, limit)
 
+    def backlog_size(self) -> int:
+        with self._read(self.org) as db:
+            return index.backlog_size(db)
+
     def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
         with self._write(self.org) as db:
             return index.embed_backlog(db, embedded, keys)

@@ -60,8 +60,13 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
         conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
         conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
         values.extend((moment, moment))
+    if where.since is not None:
+        conditions.append(f"{alias}.at >= ?")
+        values.append(micros(where.since))
     if where.until is not None:
-        conditions.append(f"{alias}.at <= ?")
+        # Between two bounds SQLite would rather read the times of the whole org than those of one project.
+        by_project = indexed and narrowing and where.since is not None and where.scope.project
+        conditions.append(f"{dialect.unindexed if by_project else ''}{alias}.at <= ?")
         values.append(micros(where.until))
     for tag in where.tags:
         conditions.append(dialect.tagged.format(alias=alias))
@@ -80,6 +85,7 @@ def narrows(where: Filter) -> bool:
         or where.kinds
         or where.tiers
         or where.tags
+        or where.since
         or where.ids
         or where.pinned
         or where.important

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from satchel.recall.dates import named_times
+from satchel.dates import named_times
 
 NOW = datetime(2024, 8, 14, 15, 30, tzinfo=UTC)  # a Wednesday
 

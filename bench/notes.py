@@ -1,0 +1,361 @@
+"""Recall over the notes of a project (decisions, fixes, preferences, procedures), next to plain FTS5 in one run.
+
+python -m bench.notes --data FILE… [--embedder NAME] [--budget 500] [--dump OUT.jsonl]
+
+Each file is one project in a store of its own, and is asked as of its `now`. From `context` within the budget:
+
+  recall       share of the evidence's sentences that stand verbatim in the text, as in bench.recall
+  use          characters of those sentences / characters of the text, mean over questions with an answer
+  quiet        share of the questions without an answer (category none) for which the text is empty
+  away         the same for 15 questions (single, why, howto, who) of each other file, asked here
+  tokens       mean count of the text, with o200k_base; also for the questions of quiet and away
+
+and from `search` with 10 hits:
+
+  hit1, mrr    the first hit is evidence; 1 / rank of the first evidence, 0 without any
+  in ten       share of the evidence among the hits
+  current      of the questions with stale memories: evidence stands above every stale one
+  auc          area under the ROC curve of the first hit's score (0 without a hit): questions with an answer
+               against those without; `auc away` against the questions of other files
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import satchel
+from bench.evidence import evidence_recall, sentences, uses_uncounted
+from bench.floors import Entry, Floor, skip_and_go_on
+from bench.table import print_table
+from satchel.fields import as_time
+
+__all__ = ["Note", "Project", "Question", "Record", "away", "fill", "measure", "read_project", "summary"]
+
+OURS = "satchel"
+PLAIN = "FTS5, skip"
+BUDGET = 500
+HITS = 10
+NONE = "none"
+AWAY = "away"
+AWAY_CATEGORIES = ("single", "why", "howto", "who")
+AWAY_QUESTIONS = 15
+BINS = (0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0001)
+count = satchel.counter("o200k_base").count
+
+
+class Note(msgspec.Struct, frozen=True):
+    """One memory of a project."""
+
+    id: str
+    at: str
+    text: str
+    kind: str | None = None
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question; `stale` are memories that the evidence has overtaken."""
+
+    question: str
+    category: str
+    evidence: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+
+
+class Project(msgspec.Struct, frozen=True):
+    """The notes of one project up to `now`, and what is asked of them then."""
+
+    id: str
+    now: str
+    memories: tuple[Note, ...]
+    questions: tuple[Question, ...]
+
+
+class Answer(NamedTuple):
+    """What a system gave for a question: the text of a context, and the ids and scores of its hits."""
+
+    text: str
+    hits: Sequence[tuple[str, float]]
+
+
+class Record(NamedTuple):
+    """One question to one system, measured. What an unanswerable question has no value for is None."""
+
+    system: str
+    project: str
+    category: str
+    question: str
+    text: str
+    tokens: int
+    hits: Sequence[tuple[str, float]]
+    recall: float | None
+    use: float | None
+    rank: int | None
+    """The place of the first evidence among the hits, from 1; 0 without any."""
+    in_ten: float | None
+    current: bool | None
+
+    @property
+    def score(self) -> float:
+        """The score of the first hit."""
+        return self.hits[0][1] if self.hits else 0.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--embedder", metavar="NAME", help="for satchel.open; its default if not given")
+    parser.add_argument("--budget", type=int, default=BUDGET, metavar="N")
+    parser.add_argument("--dump", type=Path, metavar="OUT", help="write every question as a JSON line")
+    options = parser.parse_args(arguments)
+    with contextlib.ExitStack() as stack:
+        try:
+            projects = [read_project(path) for path in options.data]
+            dump = stack.enter_context(open(options.dump, "w", encoding="utf-8")) if options.dump else None
+        except OSError as error:
+            print(f"bench.notes: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
+        except ValueError as error:
+            print(f"bench.notes: {error}", file=sys.stderr)
+            return 2
+        records = run(projects, budget=options.budget, embedder=options.embedder)
+        report(projects, records)
+        if dump is not None:
+            dump.writelines(json.dumps(record._asdict(), ensure_ascii=False) + "\n" for record in records)
+    overrun = max(record.tokens for record in records) - options.budget if records else 0
+    print(f"\n  tokens over the budget of {options.budget:,}: {max(overrun, 0)}")
+    return 1 if overrun > 0 else 0
+
+
+def read_project(path: Path) -> Project:
+    """The project in a file, with what is known at its `now`.
+
+    Evidence and stale memories that are not there are left out, and then questions without evidence but for
+    those of category none. A file of another form is a ValueError that names it.
+    """
+    content = path.read_bytes()
+    try:
+        project = msgspec.json.decode(content, type=Project)
+        now = as_time(project.now, name="now")
+        memories = tuple(note for note in project.memories if as_time(note.at, name="at") <= now)
+        for note in memories:
+            _draft(note)
+    except (msgspec.MsgspecError, satchel.InputError) as error:
+        raise ValueError(f"{path}: not a project of notes: {error}") from error
+    known = {note.id for note in memories}
+    if len(known) < len(memories):
+        raise ValueError(f"{path}: not a project of notes: two memories have the same id")
+    questions = [
+        msgspec.structs.replace(
+            each,
+            evidence=tuple(dict.fromkeys(note for note in each.evidence if note in known)),
+            stale=tuple(dict.fromkeys(note for note in each.stale if note in known)),
+        )
+        for each in project.questions
+    ]
+    asked = tuple(each for each in questions if bool(each.evidence) != (each.category == NONE))
+    return msgspec.structs.replace(project, id=path.stem, memories=memories, questions=asked)
+
+
+def away(projects: Sequence[Project], place: int) -> list[Question]:
+    """Questions of the other projects, whose answers are nowhere in the one at this place."""
+    asked: list[Question] = []
+    for project in (*projects[:place], *projects[place + 1 :]):
+        fitting = (each for each in project.questions if each.category in AWAY_CATEGORIES)
+        chosen = itertools.islice(fitting, AWAY_QUESTIONS)
+        asked += (Question(each.question, AWAY) for each in chosen)
+    return asked
+
+
+def fill(view: satchel.Satchel, project: Project) -> None:
+    """Remember all notes of a project, each with its id as `ref`."""
+    view.add_many(map(_draft, project.memories))
+    view.catch_up()
+
+
+def measure(
+    view: satchel.Satchel,
+    project: Project,
+    questions: Sequence[Question] | None = None,
+    *,
+    budget: int = BUDGET,
+    system: str = OURS,
+) -> list[Record]:
+    """Ask a view that `fill` has filled; by default the project's own questions.
+
+    The view is left as it was: the order of the questions does not matter, and it can be asked again.
+    """
+
+    def answer(question: str) -> Answer:
+        block = view.context(question, token_budget=budget, as_of=project.now)
+        hits = view.search(question, limit=HITS, as_of=project.now)
+        return Answer(block.text, [(hit.memory.ref or "", hit.score) for hit in hits])
+
+    with uses_uncounted(view):
+        return _judged(system, project, questions, answer)
+
+
+def measure_plain(project: Project, questions: Sequence[Question], *, budget: int) -> list[Record]:
+    """The same of FTS5: the best notes first, without those that do not fit."""
+    floor = Floor(count)
+    floor.add(map(_entry, project.memories))
+
+    def answer(question: str) -> Answer:
+        found = floor.find(question)
+        text = "".join(floor.lines[place] for place in skip_and_go_on(found, budget))
+        return Answer(text, [(project.memories[each.place].id, each.score) for each in found[:HITS]])
+
+    try:
+        return _judged(PLAIN, project, questions, answer)
+    finally:
+        floor.close()
+
+
+def run(projects: Sequence[Project], *, budget: int, embedder: str | None) -> list[Record]:
+    """Every project in a store of its own, asked its own questions and those of the others."""
+    given: dict[str, Any] = {"embedder": embedder} if embedder else {}
+    records = []
+    for place, project in enumerate(projects):
+        questions = [*project.questions, *away(projects, place)]
+        with satchel.open(":memory:", **given) as bag:
+            fill(bag, project)
+            records += measure(bag, project, questions, budget=budget)
+        records += measure_plain(project, questions, budget=budget)
+    return records
+
+
+def _judged(
+    system: str, project: Project, questions: Sequence[Question] | None, answer: Callable[[str], Answer]
+) -> list[Record]:
+    asked = project.questions if questions is None else questions
+    texts = {note.id: note.text for note in project.memories}
+    return [_record(system, project, texts, each, answer(each.question)) for each in asked]
+
+
+def _record(system: str, project: Project, texts: dict[str, str], question: Question, given: Answer) -> Record:
+    evidence = [sentences(texts[each]) for each in question.evidence]
+    found = [identifier for identifier, _ in given.hits]
+    rank = next((place for place, each in enumerate(found, start=1) if each in question.evidence), 0)
+    stale = next((place for place, each in enumerate(found, start=1) if each in question.stale), len(found) + 1)
+    there = {sentence for each in evidence for sentence in each if sentence in given.text}
+    return Record(
+        system=system,
+        project=project.id,
+        category=question.category,
+        question=question.question,
+        text=given.text,
+        tokens=count(given.text),
+        hits=given.hits,
+        recall=evidence_recall(evidence, given.text) if evidence else None,
+        use=sum(map(len, there)) / max(len(given.text), 1) if evidence else None,
+        rank=rank if evidence else None,
+        in_ten=sum(each in found for each in question.evidence) / len(evidence) if evidence else None,
+        current=0 < rank < stale if evidence and question.stale else None,
+    )
+
+
+def summary(records: Iterable[Record]) -> dict[str, float | None]:
+    """Every measure over these records, shares from 0 to 1; None where no question tells."""
+    asked = list(records)
+    answered = [each for each in asked if each.recall is not None]
+    without = [each for each in asked if each.category == NONE]
+    elsewhere = [each for each in asked if each.category == AWAY]
+    scores = [each.score for each in answered]
+    return {
+        "recall": _mean(each.recall for each in answered),
+        "use": _mean(each.use for each in answered),
+        "hit1": _mean(each.rank == 1 for each in answered),
+        "mrr": _mean(1 / each.rank if each.rank else 0.0 for each in answered),
+        "in ten": _mean(each.in_ten for each in answered),
+        "current": _mean(each.current for each in answered),
+        "quiet": _mean(not each.text for each in without),
+        "away": _mean(not each.text for each in elsewhere),
+        "auc": auc(scores, [each.score for each in without]),
+        "auc away": auc(scores, [each.score for each in elsewhere]),
+        "tokens": _mean(each.tokens for each in answered),
+        "tokens none": _mean(each.tokens for each in without),
+        "tokens away": _mean(each.tokens for each in elsewhere),
+    }
+
+
+def auc(above: Sequence[float], below: Sequence[float]) -> float | None:
+    """How likely it is that one of the first is greater than one of the second; a tie counts half."""
+    pairs = [(high > low) + (high == low) / 2 for high in above for low in below]
+    return _mean(pairs)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _draft(note: Note) -> satchel.Draft:
+    return satchel.Draft(note.text, title=note.title, kind=note.kind, tags=note.tags, at=note.at, ref=note.id)  # type: ignore[arg-type]
+
+
+def _entry(note: Note) -> Entry:
+    searched = f"{note.title}: {note.text}" if note.title else note.text
+    return Entry(f"[{note.at[:10]}] {searched}\n", searched)
+
+
+def report(projects: Sequence[Project], records: Sequence[Record]) -> None:
+    """Tables over all files, of each file, by category, and of what scores promise."""
+    notes, asked = (sum(len(getattr(each, name)) for each in projects) for name in ("memories", "questions"))
+    rows = [(system, [each for each in records if each.system == system]) for system in (OURS, PLAIN)]
+    _print_measures(f"notes: {len(projects)} projects, {notes:,} notes, {asked:,} questions; %, and tokens", rows)
+    for project in projects:
+        inside = [each for each in records if each.project == project.id]
+        rows = [(system, [each for each in inside if each.system == system]) for system in (OURS, PLAIN)]
+        _print_measures(f"{project.id}: {len(project.memories):,} notes", rows)
+    for system in (OURS, PLAIN):
+        _print_categories(system, [each for each in records if each.system == system])
+    _print_calibration([each for each in records if each.system == OURS])
+
+
+def _print_measures(title: str, groups: Sequence[tuple[str, Sequence[Record]]]) -> None:
+    measured = [(label, summary(records)) for label, records in groups]
+    rows: list[Sequence[str]] = [("", *measured[0][1])]
+    rows += [(label, *(_cell(name, value) for name, value in values.items())) for label, values in measured]
+    print_table(title, rows)
+
+
+def _print_categories(system: str, records: Sequence[Record]) -> None:
+    names = ("recall", "hit1", "mrr", "in ten", "current", "tokens")
+    rows: list[Sequence[str]] = [("category", *names, "questions")]
+    for category in dict.fromkeys(each.category for each in records if each.recall is not None):
+        inside = [each for each in records if each.category == category]
+        values = summary(inside)
+        rows.append((category, *(_cell(name, values[name]) for name in names), str(len(inside))))
+    print_table(f"{system} by category", rows)
+
+
+def _print_calibration(records: Sequence[Record]) -> None:
+    """How often the first hit is evidence, by its score; questions without an answer included."""
+    rows: list[Sequence[str]] = [("score of the first hit", "questions", "mean score", "is evidence", "away")]
+    for low, high in itertools.pairwise(BINS):
+        inside = [each for each in records if each.hits and low <= each.score < high]
+        own = [each for each in inside if each.category != AWAY]
+        if inside:
+            means = (_mean(each.score for each in own), _mean(each.rank == 1 for each in own))
+            cells = ("–" if mean is None else f"{mean:.3f}" for mean in means)
+            rows.append((f"{low:g}–{min(high, 1):g}", str(len(own)), *cells, str(len(inside) - len(own))))
+    print_table(f"{OURS}: calibration", rows)
+
+
+def _cell(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if name.startswith("tokens") else f"{100 * value:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
