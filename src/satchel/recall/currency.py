@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from satchel.memory import Memory
 from satchel.dates import Span
+from satchel.memory import Memory
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet, unit
@@ -175,6 +175,12 @@ class _Told:
         whole = memory.text.strip()
         self.done = not (whole.endswith(("?", "？")) or _UNDONE.match(whole))
 
+    def labelled(self, other: "_Told") -> bool:
+        """Whether it speaks of an API v2 where the other one has an API without."""
+        return any(
+            stem(head) in other.terms and label != other.labels.get(head) for head, label in self.labels.items()
+        )
+
     @cached_property
     def first(self) -> str:
         """The first term: mostly what it is about."""
@@ -235,7 +241,7 @@ def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
     """
     if (older.kind == "procedure") != (newer.kind == "procedure"):
         return False
-    if newer.adds:
+    if newer.adds or older.labelled(newer) or newer.labelled(older):
         return False
     ours, theirs = older.beside[0], newer.beside[0]
     return not any(
@@ -440,6 +446,8 @@ def _pairs(
     alone = np.maximum(both.diagonal()[:, None], both.diagonal()[None, :]) - both
     leeway = np.where(changed > 1, LEEWAY, 1.0)
     asked_of_both = (changed > 0) & (both >= ANSWERED) & (both * leeway >= alone)
+    # One word in common is not enough, unless each gives the same sort of value for it.
+    asked_of_both &= (holds @ holds.T >= 2) | (columns["slots"] > 0)
     return columns, asked_of_both | ((changed >= NAMED) & (columns["tags"] >= 2))
 
 
@@ -515,7 +523,6 @@ _NOW = re.compile(
     r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"\b(?:in|im|jahr|jahre|en|année|año|de)\s((?:19|20)\d\d)\b|((?:19|20)\d\d)年", re.IGNORECASE)
 _AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 
 
@@ -531,7 +538,6 @@ def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | No
     told = _THEN.search(text) is not None
     past = told or _PAST.search(text) is not None
     ends = [span.end for span in times if span.precise == "exact" or past]
-    ends += [datetime(int(year[1] or year[2]) + 1, 1, 1, tzinfo=UTC) for year in _YEAR.finditer(text)]
     if ends:
         return max(ends) if max(ends) < now - timedelta(days=1) else None
     if told or (past and _BEFORE.search(text)):

@@ -8,8 +8,8 @@ from update_pairs import LOOK_ALIKES, UPDATES
 
 import satchel
 from satchel import Draft, Satchel
+from satchel.dates import named_times
 from satchel.recall.currency import about_then
-from satchel.recall.dates import named_times
 
 THEN, LATER = datetime(2025, 8, 1, 9, tzinfo=UTC), datetime(2026, 3, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 10, 15, 10, tzinfo=UTC)
