@@ -418,9 +418,9 @@ def _pairs(
 
     These speak of a change of what they share, and have most of what either has of the question, or two tags.
     """
-    # What only one of them says is not shared.
+    # What only one of them says is not shared, and that two give the same number does not make them of one thing.
     counts = Counter(term for each in told for term in each.terms)
-    names = sorted(term for term, count in counts.items() if count > 1)
+    names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
     rare = _rarity(sheet, names)
     holds = _table([each.terms for each in told], names)
     changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
