@@ -5,6 +5,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from satchel.arguments import check_known
 from satchel.errors import SatchelError
 from satchel.memory import Hit
@@ -16,6 +18,7 @@ from satchel.pack import (
     Placed,
     Policy,
     Receipt,
+    marked,
     pack,
     receipt,
     sort_out,
@@ -141,6 +144,13 @@ def _tokens(items: Iterable[Item]) -> int:
     return sum(item.tokens or 0 for item in items)
 
 
+def _told(hits: Sequence[Hit], places: Iterable[int]) -> list[Hit]:
+    """The hits at these places, without the marks that name what is not among them."""
+    shown = [hits[place] for place in places]
+    there = {hit.memory.id for hit in shown}
+    return [hit if hit.overtaken_by in there else replace(hit, overtaken_by=None) for hit in shown]
+
+
 def fitted_block(
     items: Sequence[Item],
     *,
@@ -181,7 +191,7 @@ def fitted_block(
         )
 
     def assemble(placed: Sequence[Placed]) -> str:
-        text = layout.block(placed)
+        text = layout.block(marked(placed))
         return frame.wrap(block(placed, text, count(text), at_first)) if frame else text
 
     packing = pack(
@@ -202,6 +212,6 @@ def fitted_block(
         packing.token_count,
         packing.sorted.wanted,
         smallest_budget=packing.smallest_budget,
-        hits=[hits[place] for place in packing.placed] if hits else (),
+        hits=_told(hits, packing.placed) if hits else (),
         receipt=lambda: receipt(packing, counter=counter.name, format=layout.name),
     )

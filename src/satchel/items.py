@@ -82,6 +82,7 @@ def as_item(hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), 
         passages=hit.passages,
         sought=sought,
         superseded_by=memory.superseded_by if superseded else None,
+        overtaken_by=hit.overtaken_by,
     )
     if detail == "full":
         return item

@@ -228,6 +228,8 @@ class Hit(msgspec.Struct, frozen=True):
     """The characters of the text that matched, best first, where the text is longer than one passage."""
     parts: dict[str, float] | None = None
     """What each part of the ranking added to the score; only where an explanation was asked for."""
+    overtaken_by: str | None = None
+    """The id of a newer memory, found too, that tells anew what this one tells, where that is as good as sure."""
 
     @property
     def passage(self) -> tuple[int, int] | None:

@@ -1,10 +1,11 @@
 """What `Satchel` answers with."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.items import matched_start
 from satchel.memory import Hit, Memory
@@ -82,28 +83,37 @@ def fitted_hits(
 
     A snippet begins with the sentence that has most of what was `sought`.
     """
-    if names is None:
-        parts = [_hit_json(hit, detail, sought) for hit in found]
-    else:
-        pairs = zip(found, names, strict=True)
-        parts = [
-            entry(hit.memory, short_id=name, detail=detail, matched=matched_start(hit, sought))
-            for hit, name in pairs
-        ]
+    shorts = {hit.memory.id: name for hit, name in zip(found, names or [""] * len(found), strict=True)}
+    listed = [_marked(hit, shorts) for hit in found]
+
+    def said(hit: Hit) -> str:
+        if names is None:
+            return _hit_json(hit, detail, sought)
+        newer = shorts[hit.overtaken_by] if hit.overtaken_by else None
+        matched = matched_start(hit, sought)
+        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=matched, overtaken_by=newer)
+
+    unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
+    newer_than = {hit.memory.id: hit.overtaken_by for hit in listed if hit.overtaken_by}
+
+    def shown_as(shown: Sequence[Portion]) -> list[str]:
+        """Without the marks that name what is not shown."""
+        there = {portion.name for portion in shown}
+        absent = {name for name, newer in newer_than.items() if newer not in there}
+        return [unmarked[portion.name] if portion.name in absent else portion.text for portion in shown]
 
     def assemble(shown: Sequence[Portion], whole: bool) -> str:
-        chosen = [portion.text for portion in shown]
         if names is None:
-            return join_json("hits", chosen, omitted=len(parts) - len(chosen))
-        return join_entries(chosen)
+            return join_json("hits", shown_as(shown), omitted=len(found) - len(shown))
+        return join_entries(shown_as(shown))
 
-    portions = [Portion(part, name=hit.memory.id) for part, hit in zip(parts, found, strict=True)]
+    portions = [Portion(said(hit), name=hit.memory.id) for hit in listed]
     fitted = portioned(portions, budget=budget, count=counter.count, assemble=assemble)
     kept = {portion.name for portion in fitted.shown}
     return Hits(
-        [hit for hit in found if hit.memory.id in kept],
+        [_marked(hit, kept) for hit in listed if hit.memory.id in kept],
         text=fitted.text,
-        entries=[portion.text for portion in fitted.shown],
+        entries=shown_as(fitted.shown),
         counter=counter,
         omitted=len(found) - len(kept),
         tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),
@@ -111,8 +121,21 @@ def fitted_hits(
     )
 
 
+def _marked(hit: Hit, shown: Container[str]) -> Hit:
+    """A hit that does not name what is not shown."""
+    return hit if hit.overtaken_by is None or hit.overtaken_by in shown else replace(hit, overtaken_by=None)
+
+
 def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
     """With the parts of its score and the passage that matched, where they were asked for."""
     passage = hit.passage if hit.parts is not None else None
     matched = matched_start(hit, sought)
-    return entry_json(hit.memory, detail=detail, score=hit.score, parts=hit.parts, passage=passage, matched=matched)
+    return entry_json(
+        hit.memory,
+        detail=detail,
+        score=hit.score,
+        parts=hit.parts,
+        passage=passage,
+        matched=matched,
+        overtaken_by=hit.overtaken_by,
+    )

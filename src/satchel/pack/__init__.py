@@ -3,7 +3,7 @@
 from satchel.pack.accounting import receipt
 from satchel.pack.choice import POLICIES, Policy
 from satchel.pack.cut import Cut, truncate
-from satchel.pack.item import Item, Level, Placed
+from satchel.pack.item import Item, Level, Placed, marked
 from satchel.pack.packing import PINS, Packing, Pins, pack
 from satchel.pack.receipt import Entry, Receipt
 from satchel.pack.sorting import sort_out
@@ -20,6 +20,7 @@ __all__ = [
     "Placed",
     "Policy",
     "Receipt",
+    "marked",
     "pack",
     "receipt",
     "sort_out",

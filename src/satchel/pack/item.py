@@ -1,14 +1,15 @@
 """What may be packed: values that know nothing of a store."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.fields import Tier
 
-__all__ = ["LEVELS", "Item", "Level", "Placed", "Span"]
+__all__ = ["LEVELS", "Item", "Level", "Placed", "Span", "marked"]
 
 Level = Literal["full", "excerpt", "summary", "title"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -39,6 +40,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     sought: tuple[str, ...] = ()
     """Words that tell, of a passage that matched, which sentence did."""
     superseded_by: str | None = None
+    overtaken_by: str | None = None
+    """The id of a newer item that tells this anew; said in a block that has both."""
 
     def headline(self, width: int = 60) -> str:
         """The title, or the first words of the text where there is none."""
@@ -52,3 +55,14 @@ class Placed(NamedTuple):
     item: Item
     level: Level
     text: str
+
+
+def marked(placed: Sequence[Placed]) -> list[Placed]:
+    """The same, where only what stands beside what overtakes it is told to be overtaken."""
+    there = {each.item.id for each in placed}
+    return [
+        each
+        if each.item.overtaken_by is None or each.item.overtaken_by in there
+        else each._replace(item=replace(each.item, overtaken_by=None))
+        for each in placed
+    ]

@@ -9,7 +9,7 @@ side, so a mark for the reader needs more than a better rank does.
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from satchel.memory import Memory
 from satchel.dates import Span
+from satchel.memory import Memory
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet, unit
-from satchel.store import Store
+from satchel.store import Store, Trace
 from satchel.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LEADING = 24
 SOUGHT_FOR = 8
 BROUGHT = 3
 # How much of a memory is read: what it is about stands at its beginning.
-READ = 1_500
+READ = 1_000
 # What is less than this apart was saved together, and tells several things rather than one anew.
 LEAST_GAP = 600e6
 MONTH = 30 * 86_400e6
@@ -47,23 +47,31 @@ REACH = 5
 # From this strength on a reader is told; what overtakes has also to speak of a change of what they share.
 MARKED = 0.95
 FAINT = 0.1
+# How much of a question two have in common at least, where a reader is told.
+ANSWERED = 0.2
+# How rare a shared word is at least that a change is told of, where two have not the question in common but tags.
+NAMED = 0.8
+# How much more of the question one of them may answer alone, where a change is told of more than one such word.
+LEEWAY = 1.5
 # What a store is taken to hold beside what it does hold, so that a small one tells rare words from common ones too:
 # so many memories, and so many pairs of unrelated ones at this cosine and spread.
 UNSEEN = 50
 UNRELATED, SPREAD = 0.15, 0.12
+# How many spreads above that a find is taken to be where there are no vectors.
+UNKNOWN = 2.0
 
 # Added to the log-odds for each unit of a feature; fitted on pairs of notes.
-INTERCEPT = -14.2
+INTERCEPT = -14.0
 WEIGHTS = {
-    "shared": 7.3,
-    "asked": 3.7,
-    "sought": 0.95,
-    "untagged": 1.0,
-    "tags": 2.1,
-    "kind": 0.7,
-    "changed": 0.9,
-    "gap": 3.0,
-    "slots": 0.85,
+    "shared": 6.7,
+    "asked": 3.3,
+    "sought": 1.08,
+    "untagged": 1.2,
+    "tags": 2.3,
+    "kind": 0.8,
+    "changed": 1.0,
+    "gap": 3.1,
+    "slots": 0.9,
 }
 
 # Words by which a text says that something is no longer as it was; the English ones in any form.
@@ -74,8 +82,8 @@ left successor becomes became renamed dropped formerly previously expired postpo
 discontinued succeeds swapped converted
 """
 _FOREIGN_CHANGES = """
-jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen mittlerweile
-umgezogen gekündigt eingestellt verlegt erhöht gesenkt
+jetzt umgestellt gewechselt wechselt ersetzt statt stattdessen neuerdings abgeschafft nunmehr inzwischen
+mittlerweile umgezogen gekündigt eingestellt verlegt erhöht gesenkt
 maintenant désormais remplace remplacé remplacée passons déménage emménage changé arrête augmente
 ahora cambió cambiamos cambia reemplaza reemplazado sustituye pasamos mudamos migramos dejamos deja subió
 今は もう 変更 代わ 新し 以降 移行 変わ 切り 引っ やめ 廃止 現在 今後 移り 乗り 越し
@@ -106,14 +114,15 @@ _UNDONE = re.compile(
 )
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _MEASURE = re.compile(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
-_WEEKDAY = re.compile(
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|montags?|dienstags?|mittwochs?|donnerstags?|freitags?"
-    r"|samstags?|sonntags?|lundis?|mardis?|mercredis?|jeudis?|vendredis?|samedis?|dimanches?|lunes|martes"
-    r"|miércoles|jueves|viernes|sábados?|domingos?)\b|[月火水木金土日]曜",
-    re.IGNORECASE,
-)
-
-
+_WEEKDAYS = """
+monday tuesday wednesday thursday friday saturday sunday
+mondays tuesdays wednesdays thursdays fridays saturdays sundays
+montag dienstag mittwoch donnerstag freitag samstag sonntag
+montags dienstags mittwochs donnerstags freitags samstags sonntags
+lundi mardi mercredi jeudi vendredi samedi dimanche lundis mardis mercredis jeudis vendredis samedis dimanches
+lunes martes miércoles jueves viernes sábado domingo sábados domingos
+月曜 火曜 水曜 木曜 金曜 土曜 日曜
+"""
 # Words that tell one thing from another of the same name: the deadline of the one, the key for the other.
 _LINKING = frozenset(["of", "for", "von", "fur", "de", "du", "des", "del", "para", "pour"])
 _NONE: frozenset[str] = frozenset()
@@ -121,6 +130,15 @@ _NONE: frozenset[str] = frozenset()
 
 # Run A, API v2.
 _LABEL = re.compile(r"\b([^\W\d_]{2,}) ([A-HJ-Z]|[vV]\d{1,3})\b(?!['’.])")
+
+
+# What is told beside something else, not instead of it.
+_ADDS = re.compile(
+    r"\b(?:too|as well|aussi|également|también|además|ebenfalls|außerdem|auch)[.!]|^\W*(?:also|another|besides"
+    r"|additionally|in addition|auch|außerdem|aussi|también|además|また)\b",
+    re.IGNORECASE,
+)
+FIRST_LINE = 200
 
 
 class Currency(msgspec.Struct, frozen=True):
@@ -141,18 +159,27 @@ class _Told:
 
     def __init__(self, memory: Memory) -> None:
         text = f"{memory.title or ''}. {memory.text[:READ]}"
-        self._words = _paired(words(text))
-        told = {word: stem(word) for word in (*self._words, *words(" ".join(memory.tags)))}
-        self._stems = {word: base for word, base in told.items() if word not in _common() and _telling(word)}
+        self._words = words(text) if text.isascii() else _paired(words(text))
+        said = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(memory.tags))])}
+        common = _common()
+        self._stems = {word: base for word, base in said.items() if word not in common and _telling(word)}
         self.terms = frozenset(self._stems.values())
-        self.changed = frozenset(self._stems[word] for word in _around_changes(self._words) if word in self._stems)
+        self.changed = frozenset(
+            self._stems[word] for word in _around_changes(self._words, said) if word in self._stems
+        )
         self.tags = frozenset(tag.casefold() for tag in memory.tags)
-        self.slots = frozenset(_slots(text))
+        self.slots = frozenset(_slots(text)) | ({"weekday"} if _weekdays() & said.keys() else set())
         self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
         self.kind = memory.kind
-        self.stated = memory.kind in _STATED and memory.tier != "conversation"
-        said = memory.text.strip()
-        self.done = not (said.endswith(("?", "？")) or _UNDONE.match(said))
+        self.adds = _ADDS.search(text.partition("\n")[0][:FIRST_LINE]) is not None
+        whole = memory.text.strip()
+        self.done = not (whole.endswith(("?", "？")) or _UNDONE.match(whole))
+
+    def labelled(self, other: "_Told") -> bool:
+        """Whether it speaks of an API v2 where the other one has an API without."""
+        return any(
+            stem(head) in other.terms and label != other.labels.get(head) for head, label in self.labels.items()
+        )
 
     @cached_property
     def first(self) -> str:
@@ -214,6 +241,8 @@ def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
     """
     if (older.kind == "procedure") != (newer.kind == "procedure"):
         return False
+    if newer.adds or older.labelled(newer) or newer.labelled(older):
+        return False
     ours, theirs = older.beside[0], newer.beside[0]
     return not any(
         _wordy(ours.get(head, _NONE) - newer.terms) and _wordy(theirs.get(head, _NONE) - older.terms)
@@ -240,13 +269,14 @@ def _paired(said: Sequence[str]) -> list[str]:
 
 def _telling(word: str) -> bool:
     """Japanese grammar is written in hiragana, what a text is about mostly is not."""
-    return not any("\u3040" <= sign <= "\u309f" for sign in word)
+    return word.isascii() or not any("\u3040" <= sign <= "\u309f" for sign in word)
 
 
-def _around_changes(said: Sequence[str]) -> Iterator[str]:
-    stems, changes, phrases = _change_words()
-    for place, word in enumerate(said):
-        if word in changes or stem(word) in stems or tuple(said[place : place + 2]) in phrases:
+def _around_changes(said: Sequence[str], stems: Mapping[str, str]) -> Iterator[str]:
+    english, foreign, phrases = _change_words()
+    changes = {word for word in stems if word in foreign or stems[word] in english}
+    for place, pair in enumerate(itertools.pairwise([*said, ""])):
+        if pair[0] in changes or pair in phrases:
             yield from said[max(0, place - REACH) : place + REACH + 1]
 
 
@@ -258,8 +288,6 @@ def _slots(text: str) -> Iterator[str]:
             yield "clock"
         elif before or after:
             yield before or after.casefold()
-    if _WEEKDAY.search(text):
-        yield "weekday"
 
 
 @cache
@@ -268,6 +296,11 @@ def _change_words() -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str
     foreign = (word for line in _FOREIGN_CHANGES.split() for word in _paired(words(line)))
     phrases = (phrase for line in _CHANGE_PHRASES.split("\n") for phrase in line.split("|") if phrase)
     return frozenset(terms(_CHANGES)), frozenset(foreign), frozenset(tuple(words(phrase)) for phrase in phrases)
+
+
+@cache
+def _weekdays() -> frozenset[str]:
+    return frozenset(word for line in _WEEKDAYS.split() for word in _paired(words(line)))
 
 
 @cache
@@ -294,7 +327,8 @@ def currency(
     overtaken, overtakes, lift = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
     by: dict[int, int] = {}
     nothing = Currency(overtaken, overtakes, lift, by)
-    if len(leading) < 2:
+    leading = [place for place in leading if _states(sheet.traces[place])]
+    if not leading:
         return nothing
     rows = _rows(sheet, question)
     places, told = _read(store, sheet, _compared(sheet, rows, leading))
@@ -304,20 +338,22 @@ def currency(
     gap = at[None, :] - at[:, None]
     columns, plain = _pairs(sheet, question, lexical, rows, places, told, gap)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
-    sure = _possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30)))
+    # Rounded, since a product of matrices may sum two equal rows in another order.
+    sure = np.round(_possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
     held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
     asked = _asked(question)
+    marked = np.zeros(sheet.size)
     for older, newer in zip(*np.nonzero(sure >= FAINT), strict=True):
-        if _is_another(told[older], told[newer], asked):
+        if told[newer].terms <= told[older].terms or _is_another(told[older], told[newer], asked):
             continue
         loser, winner = (newer, older) if held[newer] else (older, newer)
         value, lost, won = sure[older, newer], places[loser], places[winner]
-        if value > overtaken[lost]:
-            overtaken[lost] = value
-            if value >= MARKED and plain[older, newer] and not held[newer] and _same(told[older], told[newer], asked):
-                by[lost] = won
+        overtaken[lost] = max(overtaken[lost], value)
         overtakes[won] = max(overtakes[won], value)
         lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
+        tell = value >= max(MARKED, marked[lost]) and plain[older, newer] and not held[newer]
+        if tell and _same(told[older], told[newer], asked):
+            marked[lost], by[lost] = value, won
     return Currency(overtaken, overtakes, lift, by)
 
 
@@ -334,6 +370,11 @@ def _read(store: Store, sheet: Sheet, places: Sequence[int]) -> tuple[list[int],
         if memory is not None and memory.id == sheet.traces[place].id:
             found[place] = _Told(memory)
     return list(found), list(found.values())
+
+
+def _states(trace: Trace) -> bool:
+    """Whether it says how something is. In a conversation everything is said anew, and nothing is overtaken."""
+    return trace.kind in _STATED and trace.tier != "conversation"
 
 
 def _rows(sheet: Sheet, question: Question) -> "Floats | None":
@@ -353,15 +394,15 @@ def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> li
         alike[at[None, :] < at[first][:, None] + LEAST_GAP] = 0
         for row in alike:
             best = np.argsort(-row, kind="stable")[:BROUGHT]
-            places |= dict.fromkeys(int(place) for place in best if row[place] > 0)
+            found = (int(place) for place in best if row[place] > 0)
+            places |= dict.fromkeys(place for place in found if _states(sheet.traces[place]))
     return list(places)
 
 
 def _possible(told: Sequence[_Told], gap: "Floats") -> "Floats":
-    """Whether a pair can be an update at all: two statements, the newer one of something done, not of one moment."""
-    older = np.array([each.stated for each in told])
-    newer = np.array([each.stated and each.done for each in told])
-    return older[:, None] & newer[None, :] & (gap >= LEAST_GAP)
+    """Whether a pair can be an update at all: the newer one is newer, and of something done."""
+    found: Floats = np.array([each.done for each in told])[None, :] & (gap >= LEAST_GAP)
+    return found
 
 
 def _pairs(
@@ -375,15 +416,18 @@ def _pairs(
 ) -> "tuple[dict[str, Floats], Floats]":
     """The features of each pair, a row for the older and a column for the newer; and which may be marked.
 
-    These speak of a change of what they share, and the newer one answers at least half of what the older one does.
+    These speak of a change of what they share, and have most of what either has of the question, or two tags.
     """
-    # What only one of them says is not shared.
-    names = [term for term, count in Counter(term for each in told for term in each.terms).items() if count > 1]
+    # What only one of them says is not shared, and that two give the same number does not make them of one thing.
+    counts = Counter(term for each in told for term in each.terms)
+    names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
     rare = _rarity(sheet, names)
     holds = _table([each.terms for each in told], names)
     changed = np.minimum((holds * rare) @ _table([each.changed for each in told], names).T, 2)
     asked = (lexical.memories[:, places] > 0).astype(np.float64)
-    both = (asked * lexical.rarity[:, None]).T @ asked / lexical.possible
+    # In a store where every memory has a word, it still is what the question asks for.
+    telling = lexical.rarity + np.array([term.weight for term in question.terms])
+    both = (asked * telling[:, None]).T @ asked / (telling.sum() or 1.0)
     sought = _sought(question, rows, places)
     tagged = np.array([bool(each.tags) for each in told])
     kinds = np.array([each.kind for each in told])
@@ -398,8 +442,13 @@ def _pairs(
         "gap": np.clip(gap / MONTH, 0, 1),
         "slots": np.minimum(_common_members([each.slots for each in told]), 2),
     }
-    lost = both.diagonal()[:, None] - both
-    return columns, (changed > 0) & (both > 0) & (both >= lost)
+    # Neither answers much that the other does not.
+    alone = np.maximum(both.diagonal()[:, None], both.diagonal()[None, :]) - both
+    leeway = np.where(changed > 1, LEEWAY, 1.0)
+    asked_of_both = (changed > 0) & (both >= ANSWERED) & (both * leeway >= alone)
+    # One word in common is not enough, unless each gives the same sort of value for it.
+    asked_of_both &= (holds @ holds.T >= 2) | (columns["slots"] > 0)
+    return columns, asked_of_both | ((changed >= NAMED) & (columns["tags"] >= 2))
 
 
 def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
@@ -431,16 +480,17 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     at = np.minimum(np.searchsorted(codes[order], sheet.codes), len(codes) - 1)
     counts = np.zeros(len(codes))
     counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
-    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1))
-    # Of two in the same number of memories, the same in a store of any size.
-    return np.maximum(found / np.log((max(sheet.size, 2 * UNSEEN) + UNSEEN) / 3), 0).astype(np.float32)
+    # What only two memories have counts 1 in a store of any size.
+    found: Floats = np.log((sheet.size + UNSEEN) / (np.maximum(counts, 2) + 1)) / np.log((sheet.size + UNSEEN) / 3)
+    rare: Floats = np.maximum(found, 0).astype(np.float32)
+    return rare
 
 
 def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
     """How near each is to the question, in spreads from what an unrelated one is."""
     if rows is None:
-        return np.ones(len(places))
-    cosines = rows @ question.vector
+        return np.full(len(places), UNKNOWN)
+    cosines = np.einsum("ij,j->i", rows, question.vector)
     mean = (cosines.sum() + UNSEEN * UNRELATED) / (len(cosines) + UNSEEN)
     spread = (((cosines - mean) ** 2).sum() + UNSEEN * SPREAD**2) / (len(cosines) + UNSEEN)
     found: Floats = np.clip((cosines[list(places)] - mean) / np.sqrt(spread), -1, 3)
@@ -464,7 +514,7 @@ _THEN = re.compile(
 _BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
 _PAST = re.compile(
     r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
-    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{3,}(?:ábamos|aba|íamos|ía))\b",
+    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
     re.IGNORECASE,
 )
 _NOW = re.compile(
@@ -473,7 +523,6 @@ _NOW = re.compile(
     r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"\b(?:in|im|jahr|jahre|en|année|año|de)\s((?:19|20)\d\d)\b|((?:19|20)\d\d)年", re.IGNORECASE)
 _AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 
 
@@ -489,7 +538,6 @@ def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | No
     told = _THEN.search(text) is not None
     past = told or _PAST.search(text) is not None
     ends = [span.end for span in times if span.precise == "exact" or past]
-    ends += [datetime(int(year[1] or year[2]) + 1, 1, 1, tzinfo=UTC) for year in _YEAR.finditer(text)]
     if ends:
         return max(ends) if max(ends) < now - timedelta(days=1) else None
     if told or (past and _BEFORE.search(text)):

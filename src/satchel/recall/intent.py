@@ -141,7 +141,9 @@ def read_intent(text: str) -> Intent:
     text = " ".join(text[:MAX_QUERY].split())
     said: set[str] = set()
     kinds = tuple(kind for kind, pattern in _NAMED.items() if _found(pattern, text, said))
-    likely = tuple(kind for kind, pattern in _SUGGESTED.items() if kind not in kinds and _found(pattern, text, None))
+    likely = tuple(
+        kind for kind, pattern in _SUGGESTED.items() if kind not in kinds and _found(pattern, text, None)
+    )
     newest, oldest = _found(_NEWEST, text, said), _found(_OLDEST, text, said)
     return Intent(
         language=_language(text),

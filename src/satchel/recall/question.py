@@ -98,7 +98,8 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
         words=frozenset(words[: 2 * MAX_TERMS]),
         times=times,
         intent=intent,
-        names=frozenset(query_terms(" ".join(query_entities(text)))) | {word for word in words if _DIGIT.search(word)},
+        names=frozenset(query_terms(" ".join(query_entities(text))))
+        | {word for word in words if _DIGIT.search(word)},
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
         asks_many=bool(_ASKS_MANY.search(text)),

@@ -130,6 +130,7 @@ def rank(
     )[:limit]
     memories = store.memories([traces[place].key for place in order])
     matching = _matching(seen, order)
+    shown = frozenset(order)
     hits = []
     for place in order:
         memory = memories.get(traces[place].key)
@@ -138,7 +139,9 @@ def rank(
             parts = None
             if explain:
                 parts = shares(seen.columns, place, using, threaded=traces[place].thread is not None)
-            hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts))
+            newer = overtaken_by.get(place)
+            told = traces[newer].id if newer is not None and newer in shown else None
+            hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts, told))
     return hits
 
 

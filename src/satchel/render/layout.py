@@ -27,6 +27,8 @@ class Parsed(NamedTuple):
     id: str | None = None
     kind: str | None = None
     confidence: float | None = None
+    older: bool = False
+    """Whether the block says that a newer one in it tells this anew."""
 
 
 class Layout(Protocol):

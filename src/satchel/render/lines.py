@@ -2,9 +2,11 @@
 
 Only the first line stands at the margin: a bullet, the title in bold, who said it, the text. The bullet says how
 to read it, at no cost: after "-" a name and a colon are the speaker; after "*" there is no speaker, after "+"
-neither speaker nor title, whatever it looks like. So "Decision: use X" needs no mark inside the text.
+neither speaker nor title, whatever it looks like. So "Decision: use X" needs no mark inside the text. After "-" and
+"*" "(older)" says that a newer item of the block tells the same anew.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -26,14 +28,16 @@ __all__ = ["BULLETS", "lines", "unlined"]
 
 BULLETS = ("- ", "* ", "+ ")
 MORE = "…"
+# Said of an item that a newer one in the block overtakes; after "+" it is the text's own.
+OLDER = "(older) "
 
 # A backslash counts only before a sign that needs one, so that most titles and names are as they were given.
 _IN_TITLE = re.compile(r"\\(?=[\\*]|$)|\*(?=\*|$)")
-_IN_SPEAKER = re.compile(r"\\(?=[\\:*]|$)|:(?= |$)|^\*(?=\*)")
+_IN_SPEAKER = re.compile(r"\\(?=[\\:*(]|$)|:(?= |$)|^\*(?=\*)|^\((?=older\) )")
 _ESCAPED_IN_TITLE = re.compile(r"\\([\\*])")
-_ESCAPED_IN_SPEAKER = re.compile(r"\\([\\:*])")
+_ESCAPED_IN_SPEAKER = re.compile(r"\\([\\:*(])")
 _TITLE = re.compile(rf"\*\*((?:[^*\\]|\\[\\*]|\\|\*(?!\*))++)\*\*(?:: | {MORE}$)")
-_SPEAKER = re.compile(r"((?:[^:\\]|\\[\\:*]|\\|:(?! ))++): ")
+_SPEAKER = re.compile(r"((?:[^:\\]|\\[\\:*(]|\\|:(?! ))++): ")
 
 _OPENINGS = re.compile(BLOCK_OPENINGS)
 _NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)])\s*$")
@@ -46,6 +50,7 @@ class _FirstLine(NamedTuple):
     title: str | None
     speaker: str | None
     text: str
+    older: bool = False
 
 
 def lines(placed: Placed) -> str:
@@ -57,21 +62,32 @@ def lines(placed: Placed) -> str:
         title = one_line(placed.item.headline()) or ""
         return guarded_tags(f"{BULLETS[0]}{_bold(title)} {MORE}\n")
     first, *others = text.split("\n")
-    said = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first)
+    older = placed.item.overtaken_by is not None
+    said = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first, older)
     opening = f"{_bold(said.title)}: " if said.title else ""
     opening += f"{_IN_SPEAKER.sub(_backslash, said.speaker)}: " if said.speaker else ""
     content = guarded_line(opening + first)
-    bullet = next(each for each in BULLETS if _first_line(each, content) == said)
-    return guarded_tags("\n".join([bullet + content, *_indented(content, others)]) + "\n")
+    begun = _begun(content, said)
+    return guarded_tags("\n".join([begun, *_indented(content, others)]) + "\n")
+
+
+def _begun(content: str, said: _FirstLine) -> str:
+    """The first line with the bullet after which it reads as what is said; without a mark that has no room."""
+    marks = (OLDER, "") if said.older else ("",)
+    for mark, bullet in itertools.product(marks, BULLETS):
+        if _first_line(bullet, mark + content) == said._replace(older=bool(mark)):
+            return bullet + mark + content
+    raise AssertionError(content)
 
 
 def _plain(placed: Placed) -> str | None:
     """The same for what needs none of the marks, as most does, in a fraction of the time."""
     title, speaker, text = placed.item.title, placed.item.speaker, placed.text.strip()
+    mark = OLDER if placed.item.overtaken_by else ""
     line = f"{f'**{title}**: ' if title else ''}{f'{speaker}: ' if speaker else ''}{text}"
     safe = line.isprintable() and "<" not in line and "&" not in line and text[:1].isalpha()
     safe = safe and (speaker is None or _is_simple(speaker)) and (title is None or _is_simple(title))
-    return f"{BULLETS[0]}{line}\n" if safe and (speaker or ": " not in text) else None
+    return f"{BULLETS[0]}{mark}{line}\n" if safe and (speaker or ": " not in text) else None
 
 
 def _is_simple(name: str) -> bool:
@@ -83,17 +99,18 @@ def unlined(text: str) -> Parsed:
     first, *others = unguarded_tags(text).strip().split("\n")
     said = _first_line(first[:2], first[2:])
     rest = (unguarded_line(line[1:] if line[1:2].isalpha() else line[2:]) for line in others)
-    return Parsed("\n".join([said.text, *rest]), title=said.title, speaker=said.speaker)
+    return Parsed("\n".join([said.text, *rest]), title=said.title, speaker=said.speaker, older=said.older)
 
 
 def _first_line(bullet: str, content: str) -> _FirstLine:
-    rest = unguarded_line(content)
+    older = bullet != "+ " and content.startswith(OLDER)
+    rest = unguarded_line(content.removeprefix(OLDER) if older else content)
     title = speaker = None
     if bullet != "+ " and (found := _TITLE.match(rest)):
         title, rest = _ESCAPED_IN_TITLE.sub(r"\1", found[1]), rest[found.end() :]
     if bullet == "- " and (found := _SPEAKER.match(rest)):
         speaker, rest = _ESCAPED_IN_SPEAKER.sub(r"\1", found[1]), rest[found.end() :]
-    return _FirstLine(title, speaker, rest)
+    return _FirstLine(title, speaker, rest, older)
 
 
 def _indented(first: str, others: Sequence[str]) -> Iterator[str]:

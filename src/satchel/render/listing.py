@@ -23,14 +23,20 @@ _LISTED = (
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def entry(memory: Memory, *, short_id: str, detail: Detail, matched: int = 0) -> str:
-    """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched."""
+def entry(
+    memory: Memory, *, short_id: str, detail: Detail, matched: int = 0, overtaken_by: str | None = None
+) -> str:
+    """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched.
+
+    `overtaken_by` is the short id of a newer memory that tells this one anew.
+    """
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
     facts += [memory.status] if memory.status != "active" else []
     facts += [f"from {memory.valid_from.date()}"] if memory.valid_from else []
     facts += [f"until {memory.invalid_at.date()}"] if memory.invalid_at else []
     facts += [f"#{tag}" for tag in memory.tags]
+    facts += [f"older; see {overtaken_by}"] if overtaken_by else []
     title = memory.headline() if detail == "summary" else memory.title
     heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
@@ -56,6 +62,7 @@ def entry_json(
     parts: Mapping[str, float] | None = None,
     passage: tuple[int, int] | None = None,
     matched: int = 0,
+    overtaken_by: str | None = None,
 ) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
@@ -66,6 +73,8 @@ def entry_json(
         chosen["parts"] = parts
     if passage is not None:
         chosen["passage"] = passage
+    if overtaken_by is not None:
+        chosen["overtaken_by"] = overtaken_by
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})

@@ -23,6 +23,7 @@ class _Entry(msgspec.Struct):
     title: str | None = None
     speaker: str | None = None
     at: datetime | None = None
+    overtaken_by: str | None = None
 
 
 _read = msgspec.json.Decoder(list[_Entry]).decode
@@ -59,6 +60,7 @@ class Raw:
                 id=entry.id,
                 kind=entry.kind,
                 confidence=entry.confidence,
+                older=entry.overtaken_by is not None,
             )
             for entry in _read(text)
         ]
@@ -74,6 +76,7 @@ def _entry(placed: Placed) -> str:
         "title": item.title if placed.text else item.headline(),
         "speaker": item.speaker,
         "at": item.at,
+        "overtaken_by": item.overtaken_by,
         "level": None if placed.level == "full" else placed.level,
         # Last, since after a known word an end without a comma is sure to cost no more than one with it.
         "tier": item.tier,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from imitations import MAY
 
-from satchel.pack.item import Item, Placed
+from satchel.pack.item import Item, Placed, marked
 from satchel.render import FORMATS, LAYOUTS, Format, Parsed, as_messages
 
 
@@ -126,3 +126,36 @@ def test_raw_reads_back_with_all_it_says():
     assert LAYOUTS["raw"].parse(LAYOUTS["raw"].block([placed])) == [
         Parsed("a\r\nb ", tier="working", day="2023-05-08", id="x", kind="fact", confidence=0.4)
     ]
+
+
+def test_a_mark_reads_back_as_one_and_a_text_that_begins_like_one_does_not():
+    said = [
+        {"text": "CI runs on Jenkins."},
+        {"text": "(older) CI runs on Jenkins."},
+        {"text": "Decision: use Jenkins."},
+        {"text": "# Heading"},
+        {"text": "use Jenkins", "title": "(older) CI"},
+        {"text": "use Jenkins", "speaker": "(older) Bob"},
+        {"text": "use Jenkins", "speaker": "Bob", "title": "CI"},
+        {"text": "first\nsecond"},
+    ]
+    for name, layout in LAYOUTS.items():
+        for fields in said:
+            for overtaken_by in (None, "newer"):
+                placed = full(**fields, id="x", overtaken_by=overtaken_by)
+                [read] = layout.parse(layout.block([placed]))
+                found = (read.text, read.title, read.speaker, read.older)
+                wanted = (fields["text"], fields.get("title"), fields.get("speaker"), overtaken_by is not None)
+                assert found == wanted, name
+
+
+def test_a_mark_that_has_no_room_is_left_out():
+    placed = full("**CI**: use Jenkins", id="x", overtaken_by="newer")
+    [read] = LAYOUTS["markdown"].parse(LAYOUTS["markdown"].block([placed]))
+    assert (read.text, read.title, read.older) == ("**CI**: use Jenkins", None, False)
+
+
+def test_only_what_stands_beside_what_overtakes_it_is_marked():
+    older, newer = full("a", id="a", overtaken_by="b"), full("b", id="b")
+    assert [each.item.overtaken_by for each in marked([older, newer])] == ["b", None]
+    assert [each.item.overtaken_by for each in marked([older])] == [None]
