@@ -1,15 +1,18 @@
-"""Fits the weights by which recall joins what speaks for a memory, on conversations whose evidence is known.
+"""Fits the weights by which recall joins what speaks for a memory, on data whose evidence is known.
 
-python -m bench.fit --data FILE… [--embedder NAME] [--folds 5] [--write]
+python -m bench.fit --data FILE… [--embedder NAME] [--folds 5] [--budgets 500,1000] [--fit NAME…] [--sets] [--write]
 
-Logistic regression over the columns that `satchel.recall` itself computes, so that what is fitted is what
-runs. Each file weighs the same, each question in it, and all the evidence of a question together. Prints
-the recall of contexts for conversations that were left out of the fit, `--folds` times; two folds are the
-halves of each file. `--write` then fits on everything, into `src/satchel/recall/weights.json`.
+A `.json` file is a project of notes (see bench.notes), a `.jsonl` file a set of conversations (see bench.recall).
+Logistic regression over the columns that `satchel.recall` itself computes, so that what is fitted is what runs:
+one set of weights for notes, one for turns. Each file weighs the same, each question in it, and all the evidence
+of a question together. Prints what was left out of the fit: each project of notes, each conversation (`--folds`
+times a part of each file), and with `--sets` each data set whole (for notes that means weights that turns taught).
+`--fit` names the files that may be fitted on, the others are only measured. `--write` then fits on everything
+that may be, into `src/satchel/recall/weights.json`.
 """
 
 import argparse
-import itertools
+import contextlib
 import statistics
 import sys
 import tempfile
@@ -23,21 +26,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 import satchel
-from bench.evidence import Conversation, drafts, evidence_recall, read_conversations, sentences
+from bench import notes
+from bench.evidence import Conversation, drafts, evidence_recall, in_order, read_conversations, sentences, uses_uncounted
 from bench.table import print_table
-from satchel.fields import utc_now
+from satchel.embed import Embedder, resolve_embedder
+from satchel.fields import as_time, utc_now
 from satchel.recall import ranking
-from satchel.recall.fusion import FILE, HAND_SET, Fitted, Weights, family, fuse
+from satchel.recall.fusion import FILE, HAND_SET, NOTES, TURNS, Family, Fitted, Weights, family
 from satchel.recall.question import read_question
 from satchel.store import Filter
 
-PENALTY = 10.0
-BUDGETS = (500, 1000, 2000, 4000)
+PENALTY = {"notes": 3.0, "turns": 10.0}
 ABOUT = (
-    "Log-odds that a memory is needed: an intercept, and a weight for each column of recall/features.py. "
-    "Fitted by `python -m bench.fit --write`; what is weighed by hand is in recall/fusion.py."
+    "Log-odds that a memory is needed: for notes and for turns an intercept and a weight for each column of "
+    "recall/features.py. Fitted by `python -m bench.fit --write`; what is weighed by hand is in recall/fusion.py."
 )
 DIGITS = 5
+MOST_TURNS = 10_000
 
 Array = NDArray[Any]
 
@@ -45,66 +50,142 @@ Array = NDArray[Any]
 class Example(NamedTuple):
     """One question, with a row of columns for each memory, and which of them hold its answer."""
 
-    file: int
-    conversation: int
-    rows: Array
+    file: str
+    group: int
+    """The project or conversation it is asked of."""
+    rows: dict[str, Array]
+    by_hand: Array
     needed: Array
 
 
-def main() -> int:
+class Source(NamedTuple):
+    """One file: a project of notes, or the conversations of a set."""
+
+    name: str
+    project: notes.Project | None
+    conversations: Sequence[Conversation]
+
+    @property
+    def sort(self) -> str:
+        return "turns" if self.project is None else "notes"
+
+
+class Remembering:
+    """An embedder that embeds each text once: the same store is filled several times."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Array] = {}
+        self.name, self.dimensions = embedder.name, embedder.dimensions
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            self._known.update(zip(new, self._embedder.embed(new), strict=True))
+        return np.stack([self._known[text] for text in texts]) if texts else self._embedder.embed(texts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="FILE")
-    parser.add_argument("--embedder", default="static", metavar="NAME")
+    parser.add_argument("--embedder", default="minilm", metavar="NAME")
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--budgets", type=_budgets, default=[500, 1000, 2000, 4000], metavar="N,N…")
+    parser.add_argument("--fit", nargs="+", metavar="NAME", help="names of the files to fit on; all if not given")
+    parser.add_argument("--sets", action="store_true", help="also leave out each data set whole")
     parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
-        files = [read_conversations(path) for path in options.data]
+        sources = [_source(path) for path in options.data]
     except OSError as error:
         print(f"bench.fit: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        satchel.open(Path(folder, "fit.db"), embedder=options.embedder) as bag,
-    ):
-        for place, conversations in enumerate(files):
-            for conversation in conversations:
-                bag.scoped(project=f"{place} {conversation.id}").add_many(drafts(conversation))
-        names, examples = columns_of(bag, files)
-        if options.folds > 1:
-            report(bag, files, options, names, examples)
+    except (ValueError, KeyError, TypeError) as error:
+        print(f"bench.fit: {error}", file=sys.stderr)
+        return 2
+    embedder = Remembering(resolve_embedder(options.embedder))
+    examples = [each for source in sources for each in _examples(source, sources, embedder)]
+    fitted_on = options.fit or [source.name for source in sources]
+    inside = [each for each in examples if each.file in fitted_on]
+    if options.folds > 1:
+        report(sources, examples, fitted_on, embedder, options.budgets, folds=options.folds)
+    if options.sets:
+        report_sets(sources, inside, embedder, options.budgets)
     if options.write:
-        fitted = fit(names, examples)
-        known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families if FILE.exists() else {}
-        families = dict(sorted((known | {family(options.embedder): fitted}).items()))
-        FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
-        print(f"\nwrote {len(fitted.columns)} weights for {family(options.embedder)} embedders to {FILE.name}")
+        _write(fit(sources, inside), family(options.embedder))
     return 0
 
 
-def columns_of(bag: satchel.Satchel, files: Sequence[Sequence[Conversation]]) -> tuple[list[str], list[Example]]:
-    names: list[str] = []
-    examples = []
-    for file, conversations in enumerate(files):
-        for number, conversation in enumerate(conversations):
-            view = bag.scoped(project=f"{file} {conversation.id}")
-            where = Filter(scope=view.scope)
-            refs = {memory.id: memory.ref for memory in view.recent(limit=len(conversation.turns))}
-            for asked in conversation.questions:
-                question = read_question(asked.text, now=utc_now(), vector=view._indexer.query_vector)
-                seen = ranking.examine(view._store, question, where, wanted=100, now=utc_now())
-                names = [name for name in seen.columns if name not in HAND_SET]
-                needed = np.array([refs[trace.id] in asked.evidence for trace in seen.sheet.traces], np.float64)
-                rows = np.stack([seen.columns[name] for name in names], axis=1).astype(np.float32)
-                examples.append(Example(file, number, rows, needed))
-    return names, examples
+def _source(path: Path) -> Source:
+    if path.suffix == ".json":
+        return Source(path.stem, notes.read_project(path), ())
+    return Source(path.stem, None, read_conversations(path))
 
 
-def fit(names: Sequence[str], examples: Sequence[Example]) -> Weights:
+def _examples(source: Source, sources: Sequence[Source], embedder: Embedder) -> Iterator[Example]:
+    """Each question of a file as rows of columns, asked when and of what it has to be asked."""
+    if source.project is not None:
+        projects = [each.project for each in sources if each.project is not None]
+        questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
+        with _store(embedder) as bag:
+            notes.fill(bag, source.project)
+            refs = _refs(bag)
+            now = as_time(source.project.now, name="now")
+            for asked in questions:
+                yield _example(source, projects.index(source.project), bag, asked.question, asked.evidence, refs, now)
+        return
+    for number, conversation in enumerate(source.conversations):
+        with _store(embedder) as bag:
+            for piece in in_order(conversation):
+                bag.add_many(drafts(piece))
+                bag.catch_up()
+                refs = _refs(bag)
+                for question in piece.questions:
+                    yield _example(source, number, bag, question.text, question.evidence, refs, utc_now())
+
+
+@contextlib.contextmanager
+def _store(embedder: Embedder) -> Iterator[satchel.Satchel]:
+    with tempfile.TemporaryDirectory() as folder, satchel.open(Path(folder, "fit.db"), embedder=embedder) as bag:
+        yield bag
+
+
+def _refs(bag: satchel.Satchel) -> dict[str, str | None]:
+    return {memory.id: memory.ref for memory in bag.recent(limit=MOST_TURNS)}
+
+
+def _example(
+    source: Source,
+    group: int,
+    bag: satchel.Satchel,
+    text: str,
+    evidence: Sequence[str],
+    refs: dict[str, str | None],
+    now: Any,
+) -> Example:
+    question = read_question(text, now=now, vector=bag._indexer.query_vector)
+    seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100, now=now)
+    # Chats are asked at a moment that has nothing to do with their own: for them age says nothing.
+    aged = HAND_SET if source.sort == "notes" else {name: value for name, value in HAND_SET.items() if name != "recent"}
+    by_hand = sum((weight * seen.columns[name] for name, weight in aged.items()), np.zeros(seen.sheet.size))
+    needed = np.array([refs[trace.id] in evidence for trace in seen.sheet.traces], np.float64)
+    rows = {name: seen.columns[name].astype(np.float32) for name in (*NOTES, *TURNS) if name in seen.columns}
+    return Example(source.name, group, rows, by_hand, needed)
+
+
+def fit(sources: Sequence[Source], examples: Sequence[Example]) -> Family:
+    """The weights of notes by the projects of notes, those of turns by the conversations; both where one is missing."""
+    sorts = {source.name: source.sort for source in sources}
+    chosen = {sort: [each for each in examples if sorts[each.file] == sort] or list(examples) for sort in PENALTY}
+    return Family(fit_weights(NOTES, chosen["notes"], "notes"), fit_weights(TURNS, chosen["turns"], "turns"))
+
+
+def fit_weights(names: Sequence[str], examples: Sequence[Example], sort: str) -> Weights:
     """Newton's method on the penalised log-likelihood, columns brought to the same scale meanwhile."""
-    asked = [sum(each.file == file for each in examples) for file in range(1 + max(e.file for e in examples))]
-    rows = np.concatenate([each.rows for each in examples]).astype(np.float64)
+    asked = {each.file: sum(other.file == each.file for other in examples) for each in examples}
+    rows = np.concatenate([_stacked(each, names) for each in examples]).astype(np.float64)
     needed = np.concatenate([each.needed for each in examples])
+    by_hand = np.concatenate([each.by_hand for each in examples])
     share = np.concatenate(
         [np.where(each.needed > 0, 1 / max(each.needed.sum(), 1), 1) / asked[each.file] for each in examples]
     )
@@ -113,21 +194,21 @@ def fit(names: Sequence[str], examples: Sequence[Example]) -> Weights:
     varied = spread > 1e-9
     scaled = np.where(varied, (rows - mean) / np.where(varied, spread, 1), 0)
     design = np.concatenate([np.ones((len(rows), 1)), scaled], axis=1)
-    penalty = np.full(design.shape[1], PENALTY)
+    penalty = np.full(design.shape[1], PENALTY[sort])
     penalty[0] = 0
 
     def loss(weights: Array) -> float:
-        odds = design @ weights
+        odds = design @ weights + by_hand
         return float((share * (np.logaddexp(0, odds) - needed * odds)).sum() + (penalty * weights**2).sum() / 2)
 
     weights = np.zeros(design.shape[1])
     now = loss(weights)
     for _ in range(50):
-        chance = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        chance = 1 / (1 + np.exp(-np.clip(design @ weights + by_hand, -30, 30)))
         slope = design.T @ (share * (needed - chance)) - penalty * weights
         bend = (design * (share * chance * (1 - chance))[:, None]).T @ design + np.diag(penalty + 1e-9)
         step = np.linalg.solve(bend, slope)
-        while (then := loss(weights + step)) > now:
+        while (then := loss(weights + step)) > now and np.abs(step).max() > 1e-9:
             step = step / 2
         weights, gained, now = weights + step, now - then, then
         if gained < 1e-7 * now:
@@ -138,65 +219,138 @@ def fit(names: Sequence[str], examples: Sequence[Example]) -> Weights:
     return Weights(round(intercept, DIGITS), chosen)
 
 
+def _stacked(example: Example, names: Sequence[str]) -> Array:
+    """The columns of an example; zeros for those that its memories do not have."""
+    missing = np.zeros(len(example.needed), np.float32)
+    return np.stack([example.rows.get(name, missing) for name in names], axis=1)
+
+
 def report(
-    bag: satchel.Satchel,
-    files: Sequence[Sequence[Conversation]],
-    options: argparse.Namespace,
-    names: Sequence[str],
+    sources: Sequence[Source],
     examples: Sequence[Example],
+    fitted_on: Sequence[str],
+    embedder: Embedder,
+    budgets: Sequence[int],
+    *,
+    folds: int,
 ) -> None:
-    reached: dict[tuple[int, int], list[float]] = {}
-    guesses: list[tuple[float, float]] = []
-    for fold in range(options.folds):
-        inside = [each for each in examples if _fold(each.conversation, files[each.file], options.folds) != fold]
-        outside = [each for each in examples if _fold(each.conversation, files[each.file], options.folds) == fold]
-        weights = fit(names, inside)
-        guesses += _guesses(names, outside, weights)
-        with patch.object(ranking, "weights", lambda _, weights=weights: weights):
-            for file, conversations in enumerate(files):
-                for number, conversation in enumerate(conversations):
-                    if _fold(number, conversations, options.folds) == fold:
-                        view = bag.scoped(project=f"{file} {conversation.id}")
-                        for budget, recall in _recalls(view, conversation):
-                            reached.setdefault((file, budget), []).append(recall)
-    rows: list[Sequence[str]] = [("evidence recall, %", *map(str, BUDGETS))]
-    for file, path in enumerate(options.data):
-        cells = [f"{100 * statistics.fmean(reached[file, budget]):.1f}" for budget in BUDGETS]
-        rows.append((path.stem, *cells))
-    print_table(f"conversations left out of the fit, {options.folds} folds, embedder {options.embedder}", rows)
-    _print_calibration(guesses)
+    """What is reached by weights that have not seen the project or conversation."""
+    records: list[notes.Record] = []
+    reached: dict[tuple[str, int], list[float]] = {}
+    everything = [each for each in examples if each.file in fitted_on]
+    cache: dict[tuple[str, int], Family] = {}
+    for source in sources:
+        groups = [_group(sources, source)] if source.project else range(len(source.conversations))
+        for group in groups:
+            # The weights of notes do not depend on conversations, nor those of turns on notes.
+            fold = group if source.project else _fold(group, len(source.conversations), folds)
+            if (source.sort, fold) not in cache:
+                left = [each for each in everything if not _left_out(each, sources, source.sort, fold, folds)]
+                cache[source.sort, fold] = fit(sources, left)
+            with _using(cache[source.sort, fold]):
+                if source.project is not None:
+                    records += _ask_notes(source, sources, embedder)
+                else:
+                    for budget, recall in _ask_turns(source.conversations[group], embedder, budgets):
+                        reached.setdefault((source.name, budget), []).append(recall)
+    _print(f"left out: each project, {folds} parts of the conversations; {embedder.name}", records, reached, budgets)
 
 
-def _fold(number: int, conversations: Sequence[Conversation], folds: int) -> int:
-    return number * folds // len(conversations)
+def report_sets(
+    sources: Sequence[Source], examples: Sequence[Example], embedder: Embedder, budgets: Sequence[int]
+) -> None:
+    """What is reached by weights that have not seen the whole data set; all projects of notes are one."""
+    records: list[notes.Record] = []
+    reached: dict[tuple[str, int], list[float]] = {}
+    sorts = {source.name: source.sort for source in sources}
+    for source in sources:
+        if source.project is not None:
+            others = [each for each in examples if sorts[each.file] != "notes"]
+        else:
+            others = [each for each in examples if each.file != source.name and sorts[each.file] != "notes"]
+        if not others:
+            continue
+        with _using(fit(sources, others)):
+            if source.project is not None:
+                records += _ask_notes(source, sources, embedder)
+            for conversation in source.conversations:
+                for budget, recall in _ask_turns(conversation, embedder, budgets):
+                    reached.setdefault((source.name, budget), []).append(recall)
+    _print(f"left out: each data set whole; {embedder.name}", records, reached, budgets)
 
 
-def _recalls(view: satchel.Satchel, conversation: Conversation) -> Iterator[tuple[int, float]]:
+def _using(weights: Family) -> Any:
+    return patch.object(ranking, "weights", lambda family: weights)
+
+
+def _group(sources: Sequence[Source], source: Source) -> int:
+    return [each for each in sources if each.project is not None].index(source)
+
+
+def _fold(number: int, conversations: int, folds: int) -> int:
+    return number * folds // conversations
+
+
+def _left_out(example: Example, sources: Sequence[Source], sort: str, fold: int, folds: int) -> bool:
+    source = next(each for each in sources if each.name == example.file)
+    if source.sort != sort:
+        return False
+    if sort == "notes":
+        return example.group == fold
+    return _fold(example.group, len(source.conversations), folds) == fold
+
+
+def _ask_notes(source: Source, sources: Sequence[Source], embedder: Embedder) -> list[notes.Record]:
+    assert source.project is not None
+    projects = [each.project for each in sources if each.project is not None]
+    questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
+    with _store(embedder) as bag:
+        notes.fill(bag, source.project)
+        return notes.measure(bag, source.project, questions)
+
+
+def _ask_turns(
+    conversation: Conversation, embedder: Embedder, budgets: Sequence[int]
+) -> Iterator[tuple[int, float]]:
     pieces = {turn.id: sentences(turn.text) for turn in conversation.turns}
-    for question in conversation.questions:
-        evidence = [pieces[each] for each in question.evidence]
-        for budget in BUDGETS:
-            block = view.context(question.text, token_budget=budget)
-            yield budget, evidence_recall(evidence, block.text)
+    with _store(embedder) as bag:
+        for piece in in_order(conversation):
+            bag.add_many(drafts(piece))
+            bag.catch_up()
+            with uses_uncounted(bag):
+                for question in piece.questions:
+                    evidence = [pieces[each] for each in question.evidence]
+                    for budget in budgets:
+                        block = bag.context(question.text, token_budget=budget)
+                        yield budget, evidence_recall(evidence, block.text)
 
 
-def _guesses(names: Sequence[str], examples: Sequence[Example], weights: Weights) -> Iterator[tuple[float, float]]:
-    for each in examples:
-        columns: dict[str, Array] = dict(zip(names, each.rows.T.astype(np.float64), strict=True))
-        columns |= dict.fromkeys(HAND_SET, np.zeros(len(each.rows)))
-        worth = each.needed / max(each.needed.sum(), 1)
-        yield from zip(fuse(columns, weights).tolist(), worth.tolist(), strict=True)
+def _print(
+    title: str,
+    records: Sequence[notes.Record],
+    reached: dict[tuple[str, int], list[float]],
+    budgets: Sequence[int],
+) -> None:
+    if records:
+        notes.print_summary(f"notes, {title}", records)
+    if reached:
+        rows: list[Sequence[str]] = [("evidence recall, %", *map(str, budgets))]
+        for name in dict.fromkeys(name for name, _ in reached):
+            rows.append((name, *(f"{100 * statistics.fmean(reached[name, budget]):.1f}" for budget in budgets)))
+        print_table(f"conversations, {title}", rows)
 
 
-def _print_calibration(guesses: Sequence[tuple[float, float]]) -> None:
-    edges = [0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0001]
-    rows: list[Sequence[str]] = [("score", "memories", "mean score", "share of the evidence")]
-    for low, high in itertools.pairwise(edges):
-        inside = [guess for guess in guesses if low <= guess[0] < high]
-        if inside:
-            means = [statistics.fmean(column) for column in zip(*inside, strict=True)]
-            rows.append((f"{low:g}–{min(high, 1):g}", f"{len(inside):,}", *(f"{mean:.3f}" for mean in means)))
-    print_table("calibration on what was left out", rows)
+def _write(fitted: Family, name: str) -> None:
+    known: dict[str, Family] = {}
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+    families = dict(sorted((known | {name: fitted}).items()))
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
+    print(f"\nwrote {len(fitted.notes.columns)} and {len(fitted.turns.columns)} weights for {name} to {FILE.name}")
+
+
+def _budgets(text: str) -> list[int]:
+    return sorted({int(each) for each in text.split(",")})
 
 
 if __name__ == "__main__":

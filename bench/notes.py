@@ -37,7 +37,7 @@ from bench.floors import Entry, Floor, skip_and_go_on
 from bench.table import print_table
 from satchel.fields import as_time
 
-__all__ = ["Note", "Project", "Question", "Record", "away", "fill", "measure", "read_project", "summary"]
+__all__ = ["Note", "Project", "Question", "Record", "away", "fill", "measure", "print_summary", "read_project", "summary"]
 
 OURS = "satchel"
 PLAIN = "FTS5, skip"
@@ -319,6 +319,13 @@ def report(projects: Sequence[Project], records: Sequence[Record]) -> None:
     for system in (OURS, PLAIN):
         _print_categories(system, [each for each in records if each.system == system])
     _print_calibration([each for each in records if each.system == OURS])
+
+
+def print_summary(title: str, records: Sequence[Record]) -> None:
+    """The measures over all records, by category, and what scores promise."""
+    _print_measures(title, [(OURS, records)])
+    _print_categories(OURS, records)
+    _print_calibration(records)
 
 
 def _print_measures(title: str, groups: Sequence[tuple[str, Sequence[Record]]]) -> None:

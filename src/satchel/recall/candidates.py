@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 import numpy as np
@@ -9,11 +10,13 @@ import numpy as np
 from satchel.recall.features import Lexical, rarity
 from satchel.recall.graph import SEEDS, spread
 from satchel.recall.question import QueryTerm, Question, corrected, index_term, term_code
-from satchel.recall.sheet import Sheet
+from satchel.recall.sheet import Sheet, thread_of
 from satchel.recall.typos import first_letter_slips, near_terms
 from satchel.store import Filter, Store
 
 __all__ = ["Candidates", "gather"]
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 # A scope of this many memories is read whole: that costs less than asking each index.
 SMALL = 1000
@@ -70,7 +73,7 @@ def _found(store: Store, question: Question, where: Filter, *, wanted: int) -> C
     seeds = store.traces(where, keys)
     place = {key: number for number, key in enumerate(keys)}
     leading = sorted(seeds, key=lambda trace: place[trace.key])[:SURROUNDED]
-    runs = store.beside([trace for trace in leading if trace.thread], where, reach=REACH)
+    runs = store.beside([trace for trace in leading if thread_of(trace)], where, reach=REACH)
     around = dict.fromkeys(key for run in runs for key in run)
     more = store.traces(where, [key for key in around if key not in place])
     sheet = Sheet([*seeds, *more], runs)
@@ -94,8 +97,13 @@ def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -
     for pair in range(max(len(words), len(near))):
         yield from words[pair : pair + 1]
         yield from near[pair : pair + 1]
+    kinds = question.intent.kinds
+    if kinds and not where.kinds:
+        where = msgspec.structs.replace(where, kinds=kinds)
     for span in question.times:
         yield from store.between(where, span.start, span.end, limit=DATED)
+    if kinds and not question.times:
+        yield from store.between(where, FIRST, LAST, limit=DATED)
 
 
 def _respelt(

@@ -25,12 +25,6 @@ NEAR = 2
 FAR = 6
 # How many words of a question are looked for side by side.
 PAIRED = 24
-# Columns that may weigh otherwise for notes than for turns of a conversation.
-ALONE = (
-    "text", "text/top", "text/rank", "passage", "passage/top", "passage/rank", "cover", "passage_cover", "rarest",
-    "named_word", "unnamed_word", "phrase", "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top",
-    "passage_meaning/rank", "passage_meaning/z", "length", "inside", "too_late", "too_early",
-)  # fmt: skip
 
 
 class Lexical:
@@ -63,16 +57,18 @@ def rarity(total: int, counts: "Floats") -> "Floats":
 
 
 def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
-    """Every column, over all memories of the sheet."""
-    columns = _lexical(sheet, words)
+    """Every column, over all memories of the sheet; those of surroundings only where something has any."""
+    columns: Columns = {"alone": sheet.alone}
+    columns |= _lexical(sheet, words)
     columns |= _telling(sheet, question, words)
-    columns |= _near(sheet, words, columns)
     columns |= _vectors(sheet, question)
-    columns |= _said(sheet, question)
     columns |= _looks(sheet, question)
-    columns |= _answers(sheet, columns)
     columns |= _selected(sheet, question)
-    columns |= _alone(sheet, columns)
+    if not sheet.alone.all():
+        columns |= _near(sheet, words, columns)
+        columns |= _near_meaning(sheet, question)
+        columns |= _said(sheet, question)
+        columns |= _answers(sheet, columns)
     return columns
 
 
@@ -138,14 +134,6 @@ def _selected(sheet: Sheet, question: Question) -> "Columns":
     }
 
 
-def _alone(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
-    """The same for notes, which have no surroundings: what counts for them are their own words."""
-    found: Columns = {"alone": sheet.alone}
-    for name in ALONE:
-        found[f"{name}*alone"] = columns[name] * sheet.alone
-    return found
-
-
 def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
     best = columns["passage"]
     top = best.max(initial=0.0) or 1.0
@@ -175,40 +163,50 @@ def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Col
         "thread_best/top": _top(sheet.thread_best(best)),
         "thread_cover": words.coverage(said),
     }
-    beside = 1 - sheet.alone
-    return {name: values * beside for name, values in found.items()}
+    return found
 
 
 def _vectors(sheet: Sheet, question: Question) -> "Columns":
-    names = ("meaning", "passage_meaning", "around_meaning", "far_meaning", "thread_meaning")
+    """How near the question a memory is by its vectors; one that waits for its own counts as an average one."""
     if question.vector is None or not sheet.size:
-        zero = np.zeros(sheet.size)
-        found = dict.fromkeys((*names, "before_meaning", "after_meaning"), zero)
-        return found | {f"{name}/top": zero for name in names} | {
-            "passage_meaning/rank": zero, "around_meaning/rank": zero, "passage_meaning/z": zero,
-        }  # fmt: skip
+        names = ("meaning", "meaning/top", *(f"passage_meaning{form}" for form in ("", "/top", "/rank", "/z")))
+        return dict.fromkeys(names, np.zeros(sheet.size))
     passages = sheet.vectors(len(question.vector))
-    memories = unit(np.add.reduceat(passages, sheet.first, axis=0))
-    around, far = sheet.around(memories, NEAR, FAR)
+    whole = _cosines(sheet.meanings(len(question.vector)), question.vector)
     best = sheet.best(_cosines(passages, question.vector))
-    found = {
-        "meaning": _cosines(memories, question.vector),
+    waiting = ~sheet.embedded
+    if waiting.any() and not waiting.all():
+        whole[waiting], best[waiting] = whole[~waiting].mean(), best[~waiting].mean()
+    return {
+        "meaning": whole,
+        "meaning/top": _top(np.maximum(whole, 0)),
         "passage_meaning": best,
+        "passage_meaning/top": _top(np.maximum(best, 0)),
+        "passage_meaning/rank": _rank(best),
+        "passage_meaning/z": (best - best.mean()) / (float(best.std()) or 1.0),
+    }
+
+
+def _near_meaning(sheet: Sheet, question: Question) -> "Columns":
+    """The same of what stands around a turn."""
+    names = ("around_meaning", "far_meaning", "thread_meaning")
+    if question.vector is None:
+        zero = np.zeros(sheet.size)
+        others = ("around_meaning/rank", "before_meaning", "after_meaning")
+        return dict.fromkeys((*names, *(f"{name}/top" for name in names), *others), zero)
+    memories = sheet.meanings(len(question.vector))
+    around, far = sheet.around(memories, NEAR, FAR)
+    best = sheet.best(_cosines(sheet.vectors(len(question.vector)), question.vector))
+    found = {
         "around_meaning": _cosines(unit(around), question.vector),
         "far_meaning": _cosines(unit(far), question.vector),
         "thread_meaning": _cosines(unit(sheet.thread_total(memories)), question.vector),
     }
-    found |= {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
-        "passage_meaning/rank": _rank(best),
+    return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
         "around_meaning/rank": _rank(found["around_meaning"]),
         "before_meaning": sheet.beside(best, -1),
         "after_meaning": sheet.beside(best, 1),
     }  # fmt: skip
-    beside = 1 - sheet.alone
-    return {
-        name: values if name.partition("/")[0] in ("meaning", "passage_meaning") else values * beside
-        for name, values in found.items()
-    } | {"passage_meaning/z": (best - best.mean()) / (best.std() or 1.0)}
 
 
 def _said(sheet: Sheet, question: Question) -> "Columns":
@@ -230,8 +228,6 @@ def _looks(sheet: Sheet, question: Question) -> "Columns":
     at = np.array([trace.at for trace in sheet.traces], np.float64)
     oldest, newest = (float(at.min()), float(at.max())) if sheet.size else (0.0, 0.0)
     spoken = np.array([trace.tier == "conversation" for trace in sheet.traces], np.float64)
-    place = np.arange(sheet.size) - sheet._thread_starts[sheet.thread] if sheet.size else np.zeros(0)
-    length = np.bincount(sheet.thread, minlength=1)[sheet.thread] if sheet.size else np.zeros(0)
     first = np.ones(sheet.size)
     first[1:] = sheet.run[1:] != sheet.run[:-1]
     return {
@@ -242,8 +238,6 @@ def _looks(sheet: Sheet, question: Question) -> "Columns":
         "number_told": sheet.has_number,
         "number_wanted": sheet.has_number * question.asks_many,
         "opening": first,
-        "place": np.log1p(place),
-        "place/rel": place / np.maximum(length - 1, 1),
         # What is asked about is more often told early in a conversation; of facts the newer count more.
         "early": (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken,
         "dated": _dated(at, question),

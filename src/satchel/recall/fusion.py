@@ -1,11 +1,13 @@
 """One score from all that speaks for a memory: how likely it is that it is needed.
 
-The weights of what was fitted are in `weights.json`, with the script that fits them in its first lines.
-What the data at hand cannot teach is weighed by hand: what a memory's keeper said of it, its age, its use.
+Notes and turns of a conversation have weights of their own: a note stands for itself, while what surrounds a turn
+often tells more than its own words. Both give a probability, so that one ranking holds both. The fitted weights
+are in `weights.json`, with the script that fits them in its first lines. What the data at hand cannot teach is
+weighed by hand: what a memory's keeper said of it, its use, and what the second look adds.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,32 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["FILE", "HAND_SET", "Fitted", "Weights", "family", "fuse", "log_odds", "shares", "weights"]
+__all__ = [
+    "FILE",
+    "HAND_SET",
+    "NOTES",
+    "SECOND_LOOK",
+    "TURNS",
+    "Family",
+    "Fitted",
+    "Weights",
+    "family",
+    "fuse",
+    "log_odds",
+    "shares",
+    "weights",
+]
 
 FILE = Path(__file__).with_name("weights.json")
 
+# Columns of the second look, which compares the best finds with each other.
+SECOND_LOOK = {
+    "overtaken": -2.0,
+    "overtakes": 0.4,
+    "lift": 1.0,
+    "newer_ones": -2.0,
+    "course": 1.0,
+}
 # Added to the log-odds for each unit of a column.
 HAND_SET = {
     "importance": 1.5,
@@ -31,15 +55,29 @@ HAND_SET = {
     "used": 0.05,
     "pinned": 1.0,
     "linked": 2.5,
-    "overtaken": -1.0,
-    "overtakes": 1.0,
-    "lift": 1.0,
-    "course": 1.0,
-}
+} | SECOND_LOOK
+
+_OWN_WORDS = (
+    "text/top", "text/rank", "passage/top", "passage/rank", "cover", "passage_cover", "rarest", "named_word", "phrase",
+    "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top", "passage_meaning/rank",
+    "passage_meaning/z", "length", "entities",
+)  # fmt: skip
+_WHEN = ("inside", "too_late", "too_early", "inside*events", "too_late*events", "too_early*events")
+# The columns that are weighed for notes, and for turns.
+NOTES = (*_OWN_WORDS, *_WHEN, "kind_asked", "kind_other", "kind_likely", "recent")
+TURNS = (
+    *_OWN_WORDS, *_WHEN, "text", "passage", "unnamed_word",
+    "before", "after", "before2", "after2", "near", "near/top", "near/rank", "around", "around/top", "around_cover",
+    "far", "far/top", "far_cover", "thread", "thread/top", "thread_best/top", "thread_cover",
+    "around_meaning", "far_meaning", "thread_meaning", "around_meaning/top", "far_meaning/top", "thread_meaning/top",
+    "around_meaning/rank", "before_meaning", "after_meaning", "named", "other", "reply", "reply_to_me",
+    "asks", "time_told", "time_wanted", "number_told", "number_wanted", "opening", "early", "dated",
+    "answer", "answer*before", "answer*before_meaning",
+)  # fmt: skip
 
 # What is shown together in an explanation.
 PARTS = {
-    "words": ("text", "passage", "cover", "passage_cover"),
+    "words": ("text", "passage", "cover", "passage_cover", "rarest", "named_word", "unnamed_word", "phrase", "matched"),
     "surroundings": (
         "before", "after", "before2", "after2", "near", "around", "around_cover", "far", "far_cover", "answer",
     ),
@@ -47,7 +85,9 @@ PARTS = {
     "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
     "speaker": ("named", "other", "reply", "reply_to_me"),
     "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
-    "time": ("time_wanted", "early", "dated", "recent", "overtaken", "overtakes", "lift"),
+    "kind": ("kind_asked", "kind_other", "kind_likely"),
+    "time": ("time_wanted", "early", "dated", "recent", "inside", "too_late", "too_early", "newer_ones"),
+    "currency": ("overtaken", "overtakes", "lift"),
     "graph": ("linked", "entities"),
     "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
 }  # fmt: skip
@@ -61,11 +101,18 @@ class Weights(msgspec.Struct, frozen=True):
     columns: dict[str, float]
 
 
+class Family(msgspec.Struct, frozen=True):
+    """The weights of notes and of turns, for one family of embedders."""
+
+    notes: Weights
+    turns: Weights
+
+
 class Fitted(msgspec.Struct, frozen=True):
     """The file of weights: one set for each family of embedders, since their numbers differ in scale."""
 
     about: str
-    families: dict[str, Weights]
+    families: dict[str, Family]
 
 
 # Made here: where two threads read a type of msgspec's for the first time at once, the process dies.
@@ -78,42 +125,46 @@ def family(embedder: str) -> str:
 
 
 @cache
-def weights(family: str) -> Weights:
-    """The weights of a family; those of the default embedder where it has none of its own."""
+def weights(family: str) -> Family:
+    """The weights of a family; those of static vectors where it has none of its own."""
     families = _read(FILE.read_bytes()).families
     return families.get(family) or families["static"]
 
 
-def fuse(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
+def fuse(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     """The probability of each memory."""
     found: Floats = 1 / (1 + np.exp(-np.clip(log_odds(columns, chosen), -30, 30)))
     return found
 
 
-def log_odds(columns: Mapping[str, "Floats"], chosen: Weights) -> "Floats":
-    """The intercept and what each column adds."""
-    size = len(next(iter(columns.values())))
-    total = np.full(size, chosen.intercept)
-    for name, weight in (chosen.columns | HAND_SET).items():
-        total += weight * columns[name]
+def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
+    """The intercept and what each column adds, by the weights for notes or for turns."""
+    alone = columns["alone"] > 0
+    total = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
+    for values, weight in _weighed(columns, chosen):
+        total += values * weight
     return total
 
 
-def shares(
-    columns: Mapping[str, "Floats"], place: int, chosen: Weights, *, threaded: bool = True
-) -> dict[str, float]:
-    """What each part adds to one memory's log-odds, beside what the average candidate has of it.
+def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple[Floats, Floats]]":
+    """Each column with the weight it has for each memory; those that only turns have count for turns."""
+    alone = columns["alone"] > 0
+    notes, turns = chosen.notes.columns, chosen.turns.columns
+    for name, values in columns.items():
+        by_hand = HAND_SET.get(name, 0.0)
+        weight = np.where(alone, notes.get(name, 0.0) + by_hand, turns.get(name, 0.0) + by_hand)
+        if weight.any():
+            yield values, weight
 
-    A memory that is not `threaded` is a session of its own and its own surroundings: what counts there are
-    its words.
-    """
+
+def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[str, float]:
+    """What each part adds to one memory's log-odds, beside what the average candidate has of it."""
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-    for name, weight in (chosen.columns | HAND_SET).items():
-        found[part_of(name)] += float(weight * (columns[name][place] - columns[name].mean()))
-    if not threaded:
-        for alone in ("session", "surroundings"):
-            found["words"] += found[alone]
-            found[alone] = 0.0
+    own = chosen.notes if columns["alone"][place] > 0 else chosen.turns
+    for name, values in columns.items():
+        weight = own.columns.get(name, 0.0) + HAND_SET.get(name, 0.0)
+        if weight:
+            found[part_of(name)] += float(weight * (values[place] - values.mean()))
     return {part: round(value, 3) for part, value in found.items()}
 
 

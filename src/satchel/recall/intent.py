@@ -125,6 +125,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     order: Order | None = None
     open: bool = False
     """Only what is not done yet."""
+    reasons: bool = False
+    """Why something is or was so."""
     events: bool = False
     """What happened in a time, rather than what held then."""
     words: frozenset[str] = frozenset()
@@ -151,6 +153,7 @@ def read_intent(text: str) -> Intent:
         likely=likely,
         order="newest" if newest else "oldest" if oldest else None,
         open=_found(_OPEN, text, said if "todo" in kinds else None),
+        reasons="decision" in likely or _found(_SUGGESTED["decision"], text, None),
         events=_found(_EVENTS, text, None) or bool(kinds),
         words=frozenset(said),
     )

@@ -11,7 +11,7 @@ from satchel.recall.candidates import Candidates, gather
 from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
-from satchel.recall.fusion import fuse, log_odds, shares, weights
+from satchel.recall.fusion import SECOND_LOOK, fuse, log_odds, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.sheet import Sheet
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["Examined", "examine", "rank"]
+__all__ = ["Examined", "examine", "look_again", "rank"]
 
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
 NEVER = 2.0
 # What overtakes a find at least this surely is a find too.
 OVERTAKES = 0.5
+# By how much what overtakes a find can gain at most: what was hardly found itself is probably about something else.
+MOST_LIFT = 3.0
+# Finds within these log-odds of the best are put in order of time where the newest or oldest is asked for.
+ABOUT_AS_GOOD = 3.0
 # Of a long memory, how many passages a hit names.
 PASSAGES_TOLD = 8
 DAY = 86_400e6
@@ -63,21 +67,45 @@ def examine(
     columns["linked"] = linked
     columns["entities"] = shared_names(store, sheet, leading, first)
     columns |= _trust(sheet, refuted, now)
-    columns["course"] = np.zeros(sheet.size)
     matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
-    matched |= (columns["dated"] > 0) | (linked > 0)
-    columns |= dict.fromkeys(("overtaken", "overtakes", "lift"), np.zeros(sheet.size))
+    matched |= (columns["dated"] > 0) | (linked > 0) | (columns["kind_asked"] > 0)
+    columns |= dict.fromkeys(SECOND_LOOK, np.zeros(sheet.size))
     return Examined(found, columns, matched)
 
 
-def weigh_currency(store: Store, seen: Examined, odds: "Floats", now: datetime) -> dict[int, int]:
-    """Add what overtakes what to the columns, given the log-odds without it; the place of what overtakes each."""
+def look_again(
+    store: Store, seen: Examined, odds: "Floats", *, now: datetime, surroundings: bool = False
+) -> dict[int, int]:
+    """Fill the columns that compare the best finds with each other, given their log-odds without these.
+
+    Gives the place of the newer memory for each one that is surely outdated. A question about the course of things
+    or about reasons needs the outdated too: for these nothing is overtaken.
+    """
+    question = seen.question
+    if question.intent.order is not None:
+        seen.columns["newer_ones"] = _newer_ones(seen.sheet, odds, oldest=question.intent.order == "oldest")
+    if asks_for_course(question.text):
+        if surroundings:
+            scores = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+            seen.columns["course"] = course(seen.sheet, scores)
+        return {}
+    if question.intent.reasons or not seen.sheet.alone.any():
+        return {}
     leading = [int(place) for place in np.argsort(-odds, kind="stable")[:LEADING]]
-    then = about_then(seen.question.text, seen.question.times, now)
-    found = currency(store, seen.sheet, seen.question, seen.words, leading, odds, then=then)
-    seen.columns |= {"overtaken": found.overtaken, "overtakes": found.overtakes, "lift": found.lift}
+    then = about_then(question.text, question.times, now)
+    found = currency(store, seen.sheet, question, seen.words, leading, odds, then=then)
+    lift = np.minimum(found.lift, MOST_LIFT)
+    seen.columns |= {"overtaken": found.overtaken, "overtakes": found.overtakes, "lift": lift}
     seen.matched |= found.overtakes >= OVERTAKES
     return found.by
+
+
+def _newer_ones(sheet: Sheet, odds: "Floats", *, oldest: bool) -> "Floats":
+    """The logarithm of how many of the finds that are about as good are newer, or older if the oldest is wanted."""
+    at = np.array([trace.at for trace in sheet.traces], np.float64) * (-1 if oldest else 1)
+    group = np.sort(at[odds > odds.max() - ABOUT_AS_GOOD])
+    found: Floats = np.log1p(len(group) - np.searchsorted(group, at, side="right"))
+    return found
 
 
 def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
@@ -116,12 +144,12 @@ def rank(
     seen = examine(store, question, where, wanted=limit, now=now, close=_close(question, family))
     if not seen.matched.any():
         return []
-    using = weights(family if question.vector is not None else "none")
-    overtaken_by = weigh_currency(store, seen, log_odds(seen.columns, using), now)
+    # While most wait for their vectors, as after a large import, words alone decide.
+    by_vectors = question.vector is not None and 2 * int(seen.sheet.embedded.sum()) >= seen.sheet.size
+    using = weights(family if by_vectors else "none")
+    odds = log_odds(seen.columns, using)
+    overtaken_by = look_again(store, seen, odds, now=now, surroundings=surroundings)
     scores = fuse(seen.columns, using)
-    if surroundings and asks_for_course(question.text):
-        seen.columns["course"] = course(seen.sheet, scores)
-        scores = fuse(seen.columns, using)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(
@@ -138,7 +166,7 @@ def rank(
         if memory is not None and memory.id == traces[place].id:
             parts = None
             if explain:
-                parts = shares(seen.columns, place, using, threaded=traces[place].thread is not None)
+                parts = shares(seen.columns, place, using)
             newer = overtaken_by.get(place)
             told = traces[newer].id if newer is not None and newer in shown else None
             hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts, told))

@@ -58,6 +58,7 @@ class Sheet:
         self.spans = [(passage.start, passage.end) for passage in passages]
         self._vectors = [passage.vector for passage in passages]
         self._rows: NDArray[np.float32] | None = None
+        self._means: NDArray[np.float32] | None = None
 
     def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
         """A number for each stretch of a thread that has no gap."""
@@ -75,6 +76,18 @@ class Sheet:
         if self._rows is None:
             self._rows = self._unpacked(dimensions)
         return self._rows
+
+    def meanings(self, dimensions: int) -> "NDArray[np.float32]":
+        """A unit row for each memory: the mean of its passages."""
+        if self._means is None:
+            self._means = unit(np.add.reduceat(self.vectors(dimensions), self.first, axis=0))
+        return self._means
+
+    @property
+    def embedded(self) -> "NDArray[np.bool_]":
+        """Which memories have a vector; the others wait for theirs."""
+        found: NDArray[np.bool_] = self.total(np.array([each is not None for each in self._vectors], np.int64)) > 0
+        return found
 
     def _unpacked(self, dimensions: int) -> "NDArray[np.float32]":
         empty = bytes(dimensions)
