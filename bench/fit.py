@@ -27,7 +27,15 @@ from numpy.typing import NDArray
 
 import satchel
 from bench import notes
-from bench.evidence import Conversation, drafts, evidence_recall, in_order, read_conversations, sentences, uses_uncounted
+from bench.evidence import (
+    Conversation,
+    drafts,
+    evidence_recall,
+    in_order,
+    read_conversations,
+    sentences,
+    uses_uncounted,
+)
 from bench.table import print_table
 from satchel.embed import Embedder, resolve_embedder
 from satchel.fields import as_time, utc_now
@@ -132,7 +140,9 @@ def _examples(source: Source, sources: Sequence[Source], embedder: Embedder) -> 
             refs = _refs(bag)
             now = as_time(source.project.now, name="now")
             for asked in questions:
-                yield _example(source, projects.index(source.project), bag, asked.question, asked.evidence, refs, now)
+                yield _example(
+                    source, projects.index(source.project), bag, asked.question, asked.evidence, refs, now
+                )
         return
     for number, conversation in enumerate(source.conversations):
         with _store(embedder) as bag:
@@ -166,7 +176,11 @@ def _example(
     question = read_question(text, now=now, vector=bag._indexer.query_vector)
     seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100, now=now)
     # Chats are asked at a moment that has nothing to do with their own: for them age says nothing.
-    aged = HAND_SET if source.sort == "notes" else {name: value for name, value in HAND_SET.items() if name != "recent"}
+    aged = (
+        HAND_SET
+        if source.sort == "notes"
+        else {name: value for name, value in HAND_SET.items() if name != "recent"}
+    )
     by_hand = sum((weight * seen.columns[name] for name, weight in aged.items()), np.zeros(seen.sheet.size))
     needed = np.array([refs[trace.id] in evidence for trace in seen.sheet.traces], np.float64)
     rows = {name: seen.columns[name].astype(np.float32) for name in (*NOTES, *TURNS) if name in seen.columns}
@@ -174,7 +188,7 @@ def _example(
 
 
 def fit(sources: Sequence[Source], examples: Sequence[Example]) -> Family:
-    """The weights of notes by the projects of notes, those of turns by the conversations; both where one is missing."""
+    """Weights for notes by the projects of notes, for turns by conversations; by all where these are missing."""
     sorts = {source.name: source.sort for source in sources}
     chosen = {sort: [each for each in examples if sorts[each.file] == sort] or list(examples) for sort in PENALTY}
     return Family(fit_weights(NOTES, chosen["notes"], "notes"), fit_weights(TURNS, chosen["turns"], "turns"))
@@ -253,7 +267,9 @@ def report(
                 else:
                     for budget, recall in _ask_turns(source.conversations[group], embedder, budgets):
                         reached.setdefault((source.name, budget), []).append(recall)
-    _print(f"left out: each project, {folds} parts of the conversations; {embedder.name}", records, reached, budgets)
+    _print(
+        f"left out: each project, {folds} parts of the conversations; {embedder.name}", records, reached, budgets
+    )
 
 
 def report_sets(
@@ -335,8 +351,10 @@ def _print(
         notes.print_summary(f"notes, {title}", records)
     if reached:
         rows: list[Sequence[str]] = [("evidence recall, %", *map(str, budgets))]
-        for name in dict.fromkeys(name for name, _ in reached):
-            rows.append((name, *(f"{100 * statistics.fmean(reached[name, budget]):.1f}" for budget in budgets)))
+        rows += [
+            (name, *(f"{100 * statistics.fmean(reached[name, budget]):.1f}" for budget in budgets))
+            for name in dict.fromkeys(name for name, _ in reached)
+        ]
         print_table(f"conversations, {title}", rows)
 
 

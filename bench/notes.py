@@ -37,7 +37,18 @@ from bench.floors import Entry, Floor, skip_and_go_on
 from bench.table import print_table
 from satchel.fields import as_time
 
-__all__ = ["Note", "Project", "Question", "Record", "away", "fill", "measure", "print_summary", "read_project", "summary"]
+__all__ = [
+    "Note",
+    "Project",
+    "Question",
+    "Record",
+    "away",
+    "fill",
+    "measure",
+    "print_summary",
+    "read_project",
+    "summary",
+]
 
 OURS = "satchel"
 PLAIN = "FTS5, skip"

@@ -146,16 +146,28 @@ class Satchel(Keeper):
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
 
-        `as_of` searches what was known and held at an earlier moment; `explain` fills `Hit.parts`.
+        `as_of` searches what was known and held at an earlier moment; `explain` fills `Hit.parts`. Where nothing
+        matches but something passes the filters given, these are the newest and most important of it, and
+        `Hits.matched` is False.
         """
         budget = check_budget(token_budget)
         check_known("detail", detail, DETAILS)
         check_known("format", format, ("text", "json"))
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
-        found = self._finder.asked(as_query(query), where, limit=check_limit(limit), explain=explain)
+        asked = as_query(query)
+        found, matched = self._finder.asked(
+            asked, where, limit=check_limit(limit), filtered=any(chosen.values()), explain=explain
+        )
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
-        sought = self._finder.sought(query)
-        hits = fitted_hits(found, names=names, budget=budget, counter=self.counter, detail=detail, sought=sought)
+        hits = fitted_hits(
+            found,
+            names=names,
+            budget=budget,
+            counter=self.counter,
+            detail=detail,
+            sought=self._finder.sought(asked),
+            matched=matched,
+        )
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
 
@@ -189,7 +201,9 @@ class Satchel(Keeper):
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
         sought = () if asked is None else self._finder.sought(asked)
-        found = self._finder.for_context(asked, where, limit=most, explain=explain)
+        found, matched = self._finder.for_context(
+            asked, where, limit=most, filtered=any(chosen.values()), explain=explain
+        )
         block = fitted_block(
             [as_item(hit, detail=detail, sought=sought, superseded=not ended) for hit in found],
             budget=budget,
@@ -200,6 +214,7 @@ class Satchel(Keeper):
             floor=0.0 if asked is None else FLOOR,
             frame=frame,
             hits=found,
+            matched=matched,
         )
         self._store.touch([hit.memory.id for hit in block.hits], utc_now())
         return block
@@ -227,7 +242,7 @@ class Satchel(Keeper):
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
-        found = self._finder.for_context(asked, where, limit=most)
+        found, _ = self._finder.for_context(asked, where, limit=most, filtered=any(chosen.values()))
         pack = ContextPack(
             found,
             project=self.scope.project,

@@ -46,6 +46,7 @@ class ContextBlock:
         tokens_omitted: int = 0,
         hits: Sequence[Hit] = (),
         receipt: Callable[[], Receipt] | None = None,
+        matched: bool = True,
     ) -> None:
         self.text = text
         self.token_count = token_count
@@ -64,6 +65,8 @@ class ContextBlock:
         """Where nothing fitted though something was found: the least budget that holds a part of it."""
         self.hits = tuple(hits)
         """What was included, best first."""
+        self.matched = matched
+        """False where nothing matched: then these are the newest and most important that pass the filters."""
         self._receipt = receipt
 
     @cached_property
@@ -98,7 +101,9 @@ class Frame(NamedTuple):
 class Pricing:
     """What the parts of a layout cost with a counter, inside a frame if there is one."""
 
-    def __init__(self, layout: Layout, counter: Counter, frame: Frame | None, candidates: int) -> None:
+    def __init__(
+        self, layout: Layout, counter: Counter, frame: Frame | None, candidates: int, *, matched: bool = True
+    ) -> None:
         self._layout = layout
         self._count = counter.count
         self._counts_as_stored = counter.name == DEFAULT_COUNTER
@@ -117,6 +122,7 @@ class Pricing:
                 facts_wanted=most,
                 complete=False,
                 tier_breakdown=tiers,
+                matched=matched,
             )
             self.around = self._count(frame.wrap(widest))
 
@@ -163,6 +169,7 @@ def fitted_block(
     whole: bool = False,
     frame: Frame | Wrap | None = None,
     hits: Sequence[Hit] | None = None,
+    matched: bool = True,
 ) -> ContextBlock:
     """What is worth most of the items, which come in order of rank, as one block within the budget.
 
@@ -187,6 +194,7 @@ def fitted_block(
             facts_wanted=wanted,
             complete=len(placed) >= wanted and all(each.level == "full" for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
+            matched=matched,
             **more,
         )
 
@@ -198,7 +206,7 @@ def fitted_block(
         items,
         kept=kept,
         budget=budget,
-        prices=Pricing(layout, counter, frame, len(items)),
+        prices=Pricing(layout, counter, frame, len(items), matched=matched),
         assemble=assemble,
         count=count,
         policy=policy,

@@ -1,5 +1,7 @@
 """What a context is made of: what a question finds, and what matters without one."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from satchel.indexing import Indexer
@@ -8,7 +10,7 @@ from satchel.memory import Hit, Memory
 from satchel.recall import recall
 from satchel.store import Filter, Store
 
-__all__ = ["FLOOR", "Finder", "enough_for"]
+__all__ = ["FLOOR", "Finder", "Found", "enough_for"]
 
 SHORT_LINE = 6
 FEWEST_CANDIDATES = 50
@@ -20,6 +22,14 @@ PINNED_SCORE = 1.0
 
 # What is less likely to be needed than this is not worth reading, however much room there is.
 FLOOR = 0.0001
+
+
+class Found(NamedTuple):
+    """What was found, and whether by the question."""
+
+    hits: list[Hit]
+    matched: bool = True
+    """False where nothing matched and these are the newest and most important that pass an explicit filter."""
 
 
 def enough_for(budget: int | None) -> int:
@@ -35,10 +45,21 @@ class Finder:
         self._indexer = indexer
 
     def asked(
-        self, query: str, where: Filter, *, limit: int, surroundings: bool = False, explain: bool = False
-    ) -> list[Hit]:
-        """The best matches; with `surroundings` also what stands beside them."""
-        return recall(
+        self,
+        query: str,
+        where: Filter,
+        *,
+        limit: int,
+        filtered: bool = False,
+        surroundings: bool = False,
+        explain: bool = False,
+    ) -> Found:
+        """The best matches; with `surroundings` also what stands beside them.
+
+        Where a caller `filtered` by kind, tag, tier or time, that is never answered with nothing while something
+        passes the filter.
+        """
+        hits = recall(
             self._store,
             query,
             where,
@@ -49,6 +70,9 @@ class Finder:
             surroundings=surroundings,
             explain=explain,
         )
+        if not hits and filtered:
+            return Found(self._unasked(where, limit=limit), matched=False)
+        return Found(hits)
 
     def sought(self, query: str) -> tuple[str, ...]:
         """What tells the sentence of a passage that a query is about."""
@@ -56,16 +80,19 @@ class Finder:
 
         return sought_words(query)
 
-    def for_context(self, query: str | None, where: Filter, *, limit: int, explain: bool = False) -> list[Hit]:
+    def for_context(
+        self, query: str | None, where: Filter, *, limit: int, filtered: bool = False, explain: bool = False
+    ) -> Found:
         """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
         pinned = self._store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
         if query is None:
-            found = self._unasked(where, limit=limit)
+            found = Found(self._unasked(where, limit=limit))
         else:
-            found = self.asked(query, where, limit=limit, surroundings=True, explain=explain)
-        known = {hit.memory.id: hit for hit in found}
+            found = self.asked(query, where, limit=limit, filtered=filtered, surroundings=True, explain=explain)
+        known = {hit.memory.id: hit for hit in found.hits}
         ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in pinned}
-        return [*ahead.values(), *(hit for hit in found if hit.memory.id not in ahead)]
+        hits = [*ahead.values(), *(hit for hit in found.hits if hit.memory.id not in ahead)]
+        return found._replace(hits=hits)
 
     def _unasked(self, where: Filter, *, limit: int) -> list[Hit]:
         """The newest, and older ones that are important; worth less with age, more with importance."""
@@ -74,7 +101,7 @@ class Finder:
         both: dict[str, Memory] = {memory.id: memory for memory in (*newest, *important)}
         by_age = sorted(both.values(), key=lambda memory: (memory.at, memory.id), reverse=True)
         hits = [Hit(memory, _worth(memory, place)) for place, memory in enumerate(by_age)]
-        return sorted(hits, key=lambda hit: -hit.score)
+        return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
 
 def _worth(memory: Memory, place: int) -> float:

@@ -29,6 +29,7 @@ class Hits(Sequence[Hit]):
         omitted: int,
         smallest_budget: int | None,
         tokens_omitted: int = 0,
+        matched: bool = True,
     ) -> None:
         self._hits = tuple(hits)
         self._counter = counter
@@ -39,6 +40,8 @@ class Hits(Sequence[Hit]):
         self.tokens_omitted = tokens_omitted
         """What the texts of those would cost."""
         self.smallest_budget = smallest_budget
+        self.matched = matched
+        """False where nothing matched: then these are the newest and most important that pass the filters."""
 
     @cached_property
     def token_count(self) -> int:
@@ -78,6 +81,7 @@ def fitted_hits(
     counter: Counter,
     detail: Detail,
     sought: Sequence[str] = (),
+    matched: bool = True,
 ) -> Hits:
     """The hits whose listing fits the budget: text under the given short ids, or JSON without any.
 
@@ -90,8 +94,8 @@ def fitted_hits(
         if names is None:
             return _hit_json(hit, detail, sought)
         newer = shorts[hit.overtaken_by] if hit.overtaken_by else None
-        matched = matched_start(hit, sought)
-        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=matched, overtaken_by=newer)
+        start = matched_start(hit, sought)
+        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=start, overtaken_by=newer)
 
     unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
     newer_than = {hit.memory.id: hit.overtaken_by for hit in listed if hit.overtaken_by}
@@ -118,6 +122,7 @@ def fitted_hits(
         omitted=len(found) - len(kept),
         tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),
         smallest_budget=fitted.smallest_budget,
+        matched=matched,
     )
 
 

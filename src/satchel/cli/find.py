@@ -24,7 +24,7 @@ from satchel.cli.options import (
 from satchel.cli.output import note, print_listing, print_text
 from satchel.cli.picture import plot_option, save_picture
 from satchel.cli.receipt_table import explain_receipt
-from satchel.cli.remarks import Outcome, nothing_kept, on_hits, on_words_alone, spent
+from satchel.cli.remarks import UNMATCHED, Outcome, nothing_kept, on_hits, on_words_alone, spent
 from satchel.render import FORMATS, Detail, Format
 from satchel.render.as_json import as_json as to_json
 from satchel.render.as_json import json_inside
@@ -139,6 +139,8 @@ def context_command(
         outcome = Outcome(block.facts_included, block.facts_omitted, block.token_count, block.smallest_budget)
         empty = nothing_kept(outcome, token_budget, asked=query is not None)
         note(empty or spent(outcome, token_budget, block.receipt if explain else None))
+        if not block.matched:
+            note(UNMATCHED)
         if query is not None and (remark := on_words_alone(bag, embedder)):
             note(remark)
 

@@ -7,7 +7,10 @@ from satchel.bag import Satchel
 from satchel.pack import Receipt
 from satchel.results import Hits
 
-__all__ = ["Outcome", "nothing_kept", "on_hits", "on_words_alone", "spent"]
+__all__ = ["UNMATCHED", "Outcome", "nothing_kept", "on_hits", "on_words_alone", "spent"]
+
+
+UNMATCHED = "nothing matched the query; these are the newest and most important that pass the filters"
 
 
 class Outcome(NamedTuple):
@@ -25,12 +28,12 @@ def on_hits(hits: Hits, budget: int | None) -> str | None:
     if not hits and not hits.omitted:
         return "nothing matched"
     if budget is None:
-        return None
+        return None if hits.matched else UNMATCHED
     if not hits:
         needed = f"the smallest needs a budget of {hits.smallest_budget:,}"
         return f"nothing fitted into {budget:,} tokens: {hits.omitted:,} matched, {needed}"
     more = f"; {hits.omitted:,} more did not fit" if hits.omitted else ""
-    return f"{hits.token_count:,} of {budget:,} tokens{more}"
+    return ("" if hits.matched else f"{UNMATCHED}; ") + f"{hits.token_count:,} of {budget:,} tokens{more}"
 
 
 def nothing_kept(outcome: Outcome, budget: int, *, asked: bool) -> str | None:

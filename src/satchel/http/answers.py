@@ -45,6 +45,8 @@ class Searched(_Answer, frozen=True, kw_only=True):
     """How many more were found and did not fit."""
     tokens_omitted: int
     smallest_budget: int | None
+    matched: bool
+    """False where nothing matched and these are the newest and most important that pass the filters."""
     hits: tuple[Hit, ...]
 
 
@@ -61,6 +63,8 @@ class Context(_Answer, frozen=True, kw_only=True):
     complete: bool
     tier_breakdown: dict[str, int]
     smallest_budget: int | None
+    matched: bool
+    """False where nothing matched and these are the newest and most important that pass the filters."""
     receipt: Receipt | None = None
 
 

@@ -105,6 +105,7 @@ def search(view: Satchel, body: SearchAsked) -> Searched:
         omitted=hits.omitted,
         tokens_omitted=hits.tokens_omitted,
         smallest_budget=hits.smallest_budget,
+        matched=hits.matched,
         hits=tuple(hits),
     )
 
@@ -122,6 +123,7 @@ def context(view: Satchel, body: ContextAsked) -> Context:
         complete=block.complete,
         tier_breakdown=block.tier_breakdown,
         smallest_budget=block.smallest_budget,
+        matched=block.matched,
         receipt=block.receipt if body.receipt else None,
     )
 

@@ -9,7 +9,7 @@ from satchel.limits import MAX_LIMIT
 from satchel.mcp.answers import Answer, answer_of, nothing_fitted
 from satchel.mcp.desk import Desk
 from satchel.mcp.footers import Footing, footed
-from satchel.mcp.lookup import NOTHING_MATCHED, entries
+from satchel.mcp.lookup import NOTHING_MATCHED, UNMATCHED, entries
 from satchel.mcp.parameters import CURSOR, DETAIL, FORMAT, MAX_TOKENS, SINCE, WHEN, line, names, number
 from satchel.mcp.shelf import cursor_for
 from satchel.mcp.tool import Tool
@@ -70,6 +70,11 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
 
 
+def _told(block: ContextBlock) -> str:
+    """The text of a block, below the line that says so where nothing matched."""
+    return block.text if block.matched or not block.text else f"{UNMATCHED}\n{block.text}"
+
+
 class _Framing:
     """Footers around a block while it is made, and with the numbers that are true at the end."""
 
@@ -95,7 +100,7 @@ class _Framing:
     def final(self, text: str, shown: int, wanted: int, complete: bool, cursor: str | None) -> tuple[str, int]:
         """What turned out to be said already was not left out for lack of room."""
         footing = Footing(budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor)
-        made = footed(self._blocks[text].text, footing, self._desk.count)
+        made = footed(_told(self._blocks[text]), footing, self._desk.count)
         return made if made[1] <= self._budget else (text, self._desk.count(text))
 
     def _framed(self, block: ContextBlock, budget: int) -> tuple[str, int]:
@@ -106,7 +111,7 @@ class _Framing:
             whole=block.complete,
             cursor=self._cursor,
         )
-        return footed(block.text, footing, self._desk.count)
+        return footed(_told(block), footing, self._desk.count)
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:

@@ -13,9 +13,10 @@ from satchel.memory import Memory, Relation
 from satchel.portions import Portion
 from satchel.render import Detail, clean, entry
 
-__all__ = ["GET", "SEARCH", "STATS", "TIMELINE", "entries"]
+__all__ = ["GET", "NOTHING_MATCHED", "SEARCH", "STATS", "TIMELINE", "UNMATCHED", "entries"]
 
 NOTHING_MATCHED = "Nothing matched."
+UNMATCHED = "Nothing matched the query; the newest and most important that pass the filters:"
 
 
 def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: Any) -> list[Portion]:
@@ -36,7 +37,8 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
         since=given.get("since"),
         until=given.get("until"),
     )
-    portions = [Portion(text, name=text.split(" ", 1)[0]) for text in hits.entries]
+    section = "" if hits.matched else UNMATCHED
+    portions = [Portion(text, section=section, name=text.split(" ", 1)[0]) for text in hits.entries]
     return desk.listed("mem_search", portions, given, nothing=NOTHING_MATCHED)
 
 

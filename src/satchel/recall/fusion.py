@@ -58,8 +58,8 @@ HAND_SET = {
 } | SECOND_LOOK
 
 _OWN_WORDS = (
-    "text/top", "text/rank", "passage/top", "passage/rank", "cover", "passage_cover", "rarest", "named_word", "phrase",
-    "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top", "passage_meaning/rank",
+    "text/top", "text/rank", "passage/top", "passage/rank", "cover", "passage_cover", "rarest", "named_word",
+    "phrase", "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top", "passage_meaning/rank",
     "passage_meaning/z", "length", "entities",
 )  # fmt: skip
 _WHEN = ("inside", "too_late", "too_early", "inside*events", "too_late*events", "too_early*events")
@@ -69,15 +69,18 @@ TURNS = (
     *_OWN_WORDS, *_WHEN, "text", "passage", "unnamed_word",
     "before", "after", "before2", "after2", "near", "near/top", "near/rank", "around", "around/top", "around_cover",
     "far", "far/top", "far_cover", "thread", "thread/top", "thread_best/top", "thread_cover",
-    "around_meaning", "far_meaning", "thread_meaning", "around_meaning/top", "far_meaning/top", "thread_meaning/top",
-    "around_meaning/rank", "before_meaning", "after_meaning", "named", "other", "reply", "reply_to_me",
+    "around_meaning", "far_meaning", "thread_meaning", "around_meaning/top", "far_meaning/top",
+    "thread_meaning/top", "around_meaning/rank", "before_meaning", "after_meaning",
+    "named", "other", "reply", "reply_to_me",
     "asks", "time_told", "time_wanted", "number_told", "number_wanted", "opening", "early", "dated",
     "answer", "answer*before", "answer*before_meaning",
 )  # fmt: skip
 
 # What is shown together in an explanation.
 PARTS = {
-    "words": ("text", "passage", "cover", "passage_cover", "rarest", "named_word", "unnamed_word", "phrase", "matched"),
+    "words": (
+        "text", "passage", "cover", "passage_cover", "rarest", "named_word", "unnamed_word", "phrase", "matched",
+    ),
     "surroundings": (
         "before", "after", "before2", "after2", "near", "around", "around_cover", "far", "far_cover", "answer",
     ),

@@ -86,7 +86,7 @@ class SectionIndex:
         with self._lock:
             shelf = self._shelf = self._shelf or _Shelf()
             shelf.hold(documents)
-            hits = shelf.finder.asked(query, filter_for(Scope()), limit=limit)
+            hits = shelf.finder.asked(query, filter_for(Scope()), limit=limit).hits
             found = [FoundSection(*shelf.sections[hit.memory.id], hit) for hit in hits]
         place = {id(document): number for number, document in enumerate(documents)}
         return sorted(
