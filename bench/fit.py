@@ -16,7 +16,7 @@ import contextlib
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.sets:
         report_sets(sources, inside, embedder, options.budgets)
     if options.write:
-        _write(fit(sources, inside), family(options.embedder))
+        _write(fit(sources, inside), family(options.embedder), {source.sort for source in sources})
     return 0
 
 
@@ -358,10 +358,13 @@ def _print(
         print_table(f"conversations, {title}", rows)
 
 
-def _write(fitted: Family, name: str) -> None:
+def _write(fitted: Family, name: str, sorts: Set[str]) -> None:
+    """Write the weights of a family; those of notes or turns stay as they are where there were no data for them."""
     known: dict[str, Family] = {}
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+    if (held := known.get(name)) is not None:
+        fitted = Family(*(getattr(fitted if sort in sorts else held, sort) for sort in ("notes", "turns")))
     families = dict(sorted((known | {name: fitted}).items()))
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
     print(f"\nwrote {len(fitted.notes.columns)} and {len(fitted.turns.columns)} weights for {name} to {FILE.name}")

@@ -70,6 +70,11 @@ def restore(
     return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
 
+def _filtered(chosen: Chosen) -> bool:
+    """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
+    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
+
+
 def _asked(query: str | None) -> str | None:
     """The question of a context; a blank one is none."""
     return None if query is None or not as_query(query).strip() else query
@@ -156,7 +161,7 @@ class Satchel(Keeper):
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = as_query(query)
         found, matched = self._finder.asked(
-            asked, where, limit=check_limit(limit), filtered=any(chosen.values()), explain=explain
+            asked, where, limit=check_limit(limit), filtered=_filtered(chosen), explain=explain
         )
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
         hits = fitted_hits(
@@ -202,7 +207,7 @@ class Satchel(Keeper):
         asked = _asked(query)
         sought = () if asked is None else self._finder.sought(asked)
         found, matched = self._finder.for_context(
-            asked, where, limit=most, filtered=any(chosen.values()), explain=explain
+            asked, where, limit=most, filtered=_filtered(chosen), explain=explain
         )
         block = fitted_block(
             [as_item(hit, detail=detail, sought=sought, superseded=not ended) for hit in found],
@@ -242,7 +247,7 @@ class Satchel(Keeper):
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
-        found, _ = self._finder.for_context(asked, where, limit=most, filtered=any(chosen.values()))
+        found, _ = self._finder.for_context(asked, where, limit=most, filtered=_filtered(chosen))
         pack = ContextPack(
             found,
             project=self.scope.project,

@@ -9,7 +9,7 @@ from satchel import Draft, Satchel
 NOW = datetime(2026, 10, 15, 10, tzinfo=UTC)
 
 HOUSEHOLD = (
-    ("2025-08-28", "fact", "Dr. Hollis started me on lisinopril 5 mg, one in the morning. Measure at home twice a week."),
+    ("2025-08-28", "fact", "Dr. Hollis started me on lisinopril 5 mg, one in the morning. Measure twice a week."),
     ("2026-01-13", "fact", "Because of the dry cough we changed from lisinopril to losartan 50 mg, evenings."),
     ("2026-02-12", "fact", "Insurer pays €1,940 for the claim, deductible of €250 already taken off."),
     ("2026-02-20", "decision", "We take Daklux for the roof although dearer: twice the guarantee."),
@@ -73,9 +73,9 @@ def test_a_date_in_the_question_selects_before_words_rank(household):
 def test_a_filter_is_never_answered_with_nothing_while_something_passes_it(household):
     for given in ({"kind": "lesson"}, {"since": "2026-10-01"}, {"tier": "knowledge"}, {"until": "2025-12-31"}):
         hits = household.search("zyzzyva quokka", as_of=NOW, **given)
-        assert len(hits) > 0 and not hits.matched, given
+        assert (len(hits) > 0, hits.matched) == (True, False), given
         block = household.context("zyzzyva quokka", as_of=NOW, **given)
-        assert block.facts_included > 0 and not block.matched, given
+        assert (block.facts_included > 0, block.matched) == (True, False), given
     newest = household.search("zyzzyva quokka", as_of=NOW, kind="decision")
     assert [hit.memory.text for hit in newest] == [HOUSEHOLD[5][2], HOUSEHOLD[4][2], HOUSEHOLD[3][2]]
 
@@ -89,24 +89,36 @@ def test_without_a_filter_nothing_still_means_nothing(words):
 
 def test_what_matches_inside_a_filter_is_said_to_match(household):
     hits = household.search("roof guarantee", kind="decision", as_of=NOW)
-    assert hits.matched and "Daklux" in hits[0].memory.text
+    assert hits.matched
+    assert "Daklux" in hits[0].memory.text
 
 
 def test_the_same_store_and_call_give_the_same_text(household):
-    for question in ("What did we decide most recently?", "Why was I taken off lisinopril?", "anything from last week?"):
+    for question in (
+        "What did we decide most recently?",
+        "Why was I taken off lisinopril?",
+        "anything from last week?",
+    ):
         texts = {household.context(question, as_of=NOW, token_budget=300).text for _ in range(3)}
         assert len(texts) == 1
 
 
 def test_an_explanation_names_kind_time_and_currency(household):
     parts = household.search("What did we decide most recently?", as_of=NOW, explain=True)[0].parts
-    assert parts is not None and parts["kind"] > 0 and {"time", "currency", "words", "meaning"} <= parts.keys()
+    assert parts is not None
+    assert parts["kind"] > 0
+    assert {"time", "currency", "words", "meaning"} <= parts.keys()
 
 
 def test_a_note_of_a_session_stands_for_itself(notes):
     """An agent saves many unrelated notes in one session: one that matches does not lift the others."""
     when = datetime(2026, 5, 1, tzinfo=UTC)
-    texts = ["The gateway listens on port 8443.", "Iris prefers tea.", "The roof was repaired.", "Pepper weighs 14 kg."]
+    texts = [
+        "The gateway listens on port 8443.",
+        "Iris prefers tea.",
+        "The roof was repaired.",
+        "Pepper weighs 14 kg.",
+    ]
     notes.add_many(
         [Draft(text, session="s1", at=when + timedelta(minutes=number)) for number, text in enumerate(texts)]
     )

@@ -34,8 +34,8 @@ __all__ = ["LEADING", "MARKED", "Currency", "about_then", "currency"]
 
 # How many of the best finds are compared with each other. For the first of them, what is newer and most like them
 # is looked for among all candidates: it often shares no word with the question.
-LEADING = 24
-SOUGHT_FOR = 8
+LEADING = 12
+SOUGHT_FOR = 4
 BROUGHT = 3
 # How much of a memory is read: what it is about stands at its beginning.
 READ = 1_000
@@ -46,7 +46,9 @@ MONTH = 30 * 86_400e6
 REACH = 5
 # From this strength on a reader is told; what overtakes has also to speak of a change of what they share.
 MARKED = 0.95
-FAINT = 0.1
+# Below the first probability nothing is overtaken, from the second on with full strength: taking two things for
+# one is worse than leaving an old one first.
+FAINT, CERTAIN = 0.5, 0.9
 # How much of a question two have in common at least, where a reader is told.
 ANSWERED = 0.2
 # How rare a shared word is at least that a change is told of, where two have not the question in common but tags.
@@ -340,20 +342,22 @@ def currency(
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
     # Rounded, since a product of matrices may sum two equal rows in another order.
     sure = np.round(_possible(told, gap) / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
+    strengths = np.minimum((sure - FAINT) / (CERTAIN - FAINT), 1.0)
     held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
     asked = _asked(question)
     marked = np.zeros(sheet.size)
-    for older, newer in zip(*np.nonzero(sure >= FAINT), strict=True):
+    for older, newer in zip(*np.nonzero(sure > FAINT), strict=True):
         if told[newer].terms <= told[older].terms or _is_another(told[older], told[newer], asked):
             continue
         loser, winner = (newer, older) if held[newer] else (older, newer)
-        value, lost, won = sure[older, newer], places[loser], places[winner]
+        value, lost, won = strengths[older, newer], places[loser], places[winner]
         overtaken[lost] = max(overtaken[lost], value)
         overtakes[won] = max(overtakes[won], value)
         lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
-        tell = value >= max(MARKED, marked[lost]) and plain[older, newer] and not held[newer]
+        told_surely = sure[older, newer] >= max(MARKED, marked[lost])
+        tell = told_surely and plain[older, newer] and not held[newer]
         if tell and _same(told[older], told[newer], asked):
-            marked[lost], by[lost] = value, won
+            marked[lost], by[lost] = sure[older, newer], won
     return Currency(overtaken, overtakes, lift, by)
 
 

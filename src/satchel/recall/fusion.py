@@ -40,8 +40,8 @@ FILE = Path(__file__).with_name("weights.json")
 
 # Columns of the second look, which compares the best finds with each other.
 SECOND_LOOK = {
-    "overtaken": -2.0,
-    "overtakes": 0.4,
+    "overtaken": -1.5,
+    "overtakes": 0.3,
     "lift": 1.0,
     "newer_ones": -2.0,
     "course": 1.0,
@@ -58,15 +58,15 @@ HAND_SET = {
 } | SECOND_LOOK
 
 _OWN_WORDS = (
-    "text/top", "text/rank", "passage/top", "passage/rank", "cover", "passage_cover", "rarest", "named_word",
-    "phrase", "matched", "meaning", "meaning/top", "passage_meaning", "passage_meaning/top", "passage_meaning/rank",
-    "passage_meaning/z", "length", "entities",
+    "text/top", "text/rank", "passage_cover", "rarest", "named_word", "matched", "passage_meaning",
+    "passage_meaning/top", "passage_meaning/rank", "length", "entities",
 )  # fmt: skip
 _WHEN = ("inside", "too_late", "too_early", "inside*events", "too_late*events", "too_early*events")
 # The columns that are weighed for notes, and for turns.
 NOTES = (*_OWN_WORDS, *_WHEN, "kind_asked", "kind_other", "kind_likely", "recent")
 TURNS = (
-    *_OWN_WORDS, *_WHEN, "text", "passage", "unnamed_word",
+    *_OWN_WORDS, *_WHEN, "text", "passage", "passage/top", "passage/rank", "cover", "unnamed_word", "phrase",
+    "meaning", "meaning/top", "passage_meaning/z",
     "before", "after", "before2", "after2", "near", "near/top", "near/rank", "around", "around/top", "around_cover",
     "far", "far/top", "far_cover", "thread", "thread/top", "thread_best/top", "thread_cover",
     "around_meaning", "far_meaning", "thread_meaning", "around_meaning/top", "far_meaning/top",
@@ -142,32 +142,34 @@ def fuse(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
 
 def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     """The intercept and what each column adds, by the weights for notes or for turns."""
-    alone = columns["alone"] > 0
-    total = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
-    for values, weight in _weighed(columns, chosen):
-        total += values * weight
+    total = np.where(columns["alone"] > 0, chosen.notes.intercept, chosen.turns.intercept)
+    for _, added in _weighed(columns, chosen):
+        total += added
     return total
 
 
-def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple[Floats, Floats]]":
-    """Each column with the weight it has for each memory; those that only turns have count for turns."""
+def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple[str, Floats]]":
+    """What each column adds to each memory's log-odds."""
     alone = columns["alone"] > 0
     notes, turns = chosen.notes.columns, chosen.turns.columns
     for name, values in columns.items():
         by_hand = HAND_SET.get(name, 0.0)
-        weight = np.where(alone, notes.get(name, 0.0) + by_hand, turns.get(name, 0.0) + by_hand)
-        if weight.any():
-            yield values, weight
+        for_notes, for_turns = notes.get(name, 0.0) + by_hand, turns.get(name, 0.0) + by_hand
+        if for_notes or for_turns:
+            yield name, values * np.where(alone, for_notes, for_turns)
 
 
 def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[str, float]:
-    """What each part adds to one memory's log-odds, beside what the average candidate has of it."""
+    """What each part adds to one memory's log-odds, beside what the average candidate has of it.
+
+    Where notes and turns are compared, the difference of their intercepts is a part of their shape.
+    """
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-    own = chosen.notes if columns["alone"][place] > 0 else chosen.turns
-    for name, values in columns.items():
-        weight = own.columns.get(name, 0.0) + HAND_SET.get(name, 0.0)
-        if weight:
-            found[part_of(name)] += float(weight * (values[place] - values.mean()))
+    alone = columns["alone"] > 0
+    intercepts = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
+    found["shape"] = float(intercepts[place] - intercepts.mean())
+    for name, added in _weighed(columns, chosen):
+        found[part_of(name)] += float(added[place] - added.mean())
     return {part: round(value, 3) for part, value in found.items()}
 
 

@@ -9,7 +9,22 @@ import pytest
 import satchel
 from satchel import Draft
 from satchel.fields import utc_now
-from satchel.recall.fusion import FILE, HAND_SET, PARTS, Fitted, Weights, family, fuse, part_of, shares, weights
+from satchel.recall.fusion import (
+    FILE,
+    HAND_SET,
+    NOTES,
+    PARTS,
+    TURNS,
+    Family,
+    Fitted,
+    Weights,
+    family,
+    fuse,
+    log_odds,
+    part_of,
+    shares,
+    weights,
+)
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
 from satchel.store import Filter
@@ -17,44 +32,49 @@ from satchel.store import Filter
 FITTED = msgspec.json.decode(FILE.read_bytes(), type=Fitted)
 
 
-@pytest.fixture(scope="module")
-def seen():
+NOTHING = Weights(0.0, {})
+
+
+@pytest.fixture(scope="module", params=["conversation", "knowledge"])
+def seen(request):
     with satchel.open(":memory:") as bag:
         bag.add_many(
-            Draft(f"The crane {number} is blue", session="s", importance=number / 9) for number in range(9)
+            Draft(f"The crane {number} is blue", session="s", tier=request.param, importance=number / 9)
+            for number in range(9)
         )
-        bag.add("Where is it?", session="s")
+        bag.add("Where is it?", session="s", tier=request.param)
         query = "Where was the blue crane?"
         question = read_question(query, now=utc_now(), vector=bag._indexer.query_vector)
         yield examine(bag._store, question, Filter(), wanted=10, now=utc_now())
 
 
-def test_there_are_weights_for_the_embedder_that_ships_and_for_none():
-    assert {"static", "none"} <= FITTED.families.keys() <= {"static", "none", "dense"}
+def sorts(chosen: Family) -> tuple[tuple[Weights, tuple[str, ...]], ...]:
+    return (chosen.notes, NOTES), (chosen.turns, TURNS)
 
 
-@pytest.mark.parametrize("name", FITTED.families)
-def test_every_weight_is_a_number_for_a_column_that_there_is(name, seen):
-    chosen = FITTED.families[name]
-    assert chosen.columns.keys() <= seen.columns.keys()
-    assert all(map(math.isfinite, [chosen.intercept, *chosen.columns.values()]))
-    assert not chosen.columns.keys() & HAND_SET.keys()
+def test_there_are_weights_for_each_family_of_embedders():
+    assert FITTED.families.keys() == {"static", "none", "dense"}
 
 
-@pytest.mark.parametrize("name", FITTED.families)
-def test_every_column_is_a_part_of_an_explanation(name, seen):
-    assert {part_of(column) for column in FITTED.families[name].columns.keys() | HAND_SET} <= PARTS.keys()
-    assert HAND_SET.keys() <= seen.columns.keys()
+def test_every_weight_is_a_number_for_a_column_that_is_weighed():
+    for chosen in FITTED.families.values():
+        for fitted, names in sorts(chosen):
+            assert fitted.columns.keys() == set(names)
+            assert all(map(math.isfinite, [fitted.intercept, *fitted.columns.values()]))
 
 
-def test_every_column_that_is_made_is_weighed(seen):
-    for name, chosen in FITTED.families.items():
-        assert seen.columns.keys() == chosen.columns.keys() | HAND_SET.keys(), name
+def test_every_column_is_a_part_of_an_explanation():
+    assert {part_of(column) for column in (*NOTES, *TURNS, *HAND_SET)} == PARTS.keys()
+
+
+def test_every_column_that_is_made_is_weighed_and_every_one_that_is_weighed_is_made(seen):
+    assert seen.columns.keys() <= {"alone", *NOTES, *TURNS, *HAND_SET}
+    assert seen.columns.keys() >= HAND_SET.keys() | set(NOTES if seen.sheet.alone.all() else TURNS)
 
 
 def test_without_vectors_their_columns_weigh_nothing():
-    columns = FITTED.families["none"].columns
-    assert all(weight == 0 for name, weight in columns.items() if "meaning" in name)
+    for fitted, _ in sorts(FITTED.families["none"]):
+        assert all(weight == 0 for name, weight in fitted.columns.items() if "meaning" in name)
 
 
 def test_every_column_has_a_number_for_every_candidate(seen):
@@ -81,27 +101,34 @@ def test_a_family_without_weights_has_those_of_the_default_embedder():
     assert weights("none") == FITTED.families["none"]
 
 
+def columns(**given: list[float]) -> dict[str, np.ndarray]:
+    return {name: np.zeros(2) for name in HAND_SET} | {name: np.array(values) for name, values in given.items()}
+
+
 def test_the_score_is_the_logistic_of_the_weighed_sum():
-    columns = {name: np.zeros(2) for name in HAND_SET} | {"x": np.array([2.0, -1.0])}
-    scores = fuse(columns, Weights(-1.0, {"x": 0.5}))
-    assert scores == pytest.approx([0.5, 1 / (1 + math.exp(1.5))])
-    columns["importance"] += 0.4
-    assert fuse(columns, Weights(-1.0, {"x": 0.5})) == pytest.approx(
-        [1 / (1 + math.exp(-0.6)), 1 / (1 + math.exp(0.9))]
-    )
+    made = columns(alone=[1.0, 1.0], x=[2.0, -1.0])
+    chosen = Family(Weights(-1.0, {"x": 0.5}), NOTHING)
+    assert fuse(made, chosen) == pytest.approx([0.5, 1 / (1 + math.exp(1.5))])
+    made["importance"] += 0.4
+    assert fuse(made, chosen) == pytest.approx([1 / (1 + math.exp(-0.6)), 1 / (1 + math.exp(0.9))])
+
+
+def test_notes_and_turns_are_weighed_by_weights_of_their_own():
+    made = columns(alone=[1.0, 0.0], x=[2.0, 2.0])
+    chosen = Family(Weights(-1.0, {"x": 0.5}), Weights(3.0, {"x": -2.0}))
+    assert log_odds(made, chosen) == pytest.approx([0.0, -1.0])
 
 
 def test_extreme_sums_stay_between_nothing_and_certainty():
-    columns = {name: np.zeros(2) for name in HAND_SET} | {"x": np.array([1e9, -1e9])}
-    scores = fuse(columns, Weights(0.0, {"x": 1.0}))
+    made = columns(alone=[0.0, 0.0], x=[1e9, -1e9])
+    scores = fuse(made, Family(NOTHING, Weights(0.0, {"x": 1.0})))
     assert 0 < scores[1] < 1e-9 < 1 - 1e-9 < scores[0] <= 1
 
 
 @pytest.mark.parametrize("name", FITTED.families)
 def test_parts_sum_to_what_sets_a_memory_apart_from_the_average_candidate(name, seen):
     chosen = FITTED.families[name]
-    scores = fuse(seen.columns, chosen)
-    log_odds = np.log(scores / (1 - scores))
+    odds = log_odds(seen.columns, chosen)
     for place in range(seen.sheet.size):
         parts = shares(seen.columns, place, chosen)
-        assert sum(parts.values()) == pytest.approx(log_odds[place] - log_odds.mean(), abs=0.0005 * len(parts))
+        assert sum(parts.values()) == pytest.approx(odds[place] - odds.mean(), abs=0.0005 * len(parts))

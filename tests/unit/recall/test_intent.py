@@ -93,7 +93,14 @@ def test_the_oldest_is_asked_for():
 
 
 def test_a_question_about_reasons_is_known_in_five_languages():
-    for question in ("Why is it slow?", "Warum nicht?", "Pourquoi ?", "¿Por qué?", "なぜですか", "For what reason?"):
+    for question in (
+        "Why is it slow?",
+        "Warum nicht?",
+        "Pourquoi ?",
+        "¿Por qué?",
+        "なぜですか",
+        "For what reason?",
+    ):
         assert read_intent(question).reasons, question
     assert not read_intent("Where is it?").reasons
 
