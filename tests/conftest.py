@@ -15,7 +15,8 @@ from hypothesis import settings
 
 import satchel
 from pg_server import Database, Server, server
-from satchel import Satchel
+from satchel import Satchel, indexing
+from satchel.embed import DEFAULT_EMBEDDER
 from satchel.recall import candidates
 
 settings.register_profile("satchel", deadline=None, derandomize=True)
@@ -23,6 +24,10 @@ settings.load_profile("satchel")
 
 # So that a failing assertion in a support module shows its values, as one in a test does.
 pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations", "samples")
+
+# Most tests are not about what a text means: their stores have word vectors, which are a hundred times as fast.
+# Commands in processes of their own, and tests that use `as_installed`, have the default embedder.
+indexing.DEFAULT_EMBEDDER = "static"
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
@@ -36,6 +41,12 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="satchel-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New stores have the embedder that they have outside the tests."""
+    monkeypatch.setattr(indexing, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
 
 
 @pytest.fixture

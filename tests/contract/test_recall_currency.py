@@ -7,6 +7,8 @@ import pytest
 from satchel import Draft, Satchel
 from satchel.render import LAYOUTS
 
+pytestmark = pytest.mark.usefixtures("as_installed")
+
 # Older, newer, a question about now, and two about then.
 PAIRS = [
     (

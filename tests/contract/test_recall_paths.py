@@ -37,6 +37,7 @@ def memories() -> list[Draft]:
             f"{PEOPLE[n % 4]} {DOINGS[n % 7]} {THINGS[n % 11]} {PLACES[n % 5]}.",
             at=start + timedelta(hours=13 * n),
             session=f"s{n // 10}" if n % 3 else None,
+            tier="conversation" if n % 3 else "knowledge",
             speaker=PEOPLE[n % 4],
         )
         for n in range(200)

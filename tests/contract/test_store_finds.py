@@ -23,7 +23,7 @@ def test_words_are_matched_by_their_stem_without_case_or_accents(bag: Satchel):
         assert len(bag.search(query)) == 1
 
 
-def test_a_word_in_the_title_outranks_one_in_the_text(bag: Satchel):
+def test_a_word_in_the_title_outranks_one_in_the_text(as_installed: None, bag: Satchel):
     bag.add("deployment is mentioned here once among many other words of the text", title="Kitchen")
     bag.add("this says nothing about it at all but has quite a few words too", title="Deployment")
     assert bag.search("deployment")[0].memory.title == "Deployment"

@@ -21,12 +21,14 @@ from conftest import Cli, clean_environment
 from embedding_server import Server, plain_environment, server, status, well
 from satchel import Draft
 from satchel.cli.vectors import embed_waiting
-from satchel.embed import resolve_embedder
+from satchel.embed import DEFAULT_EMBEDDER, resolve_embedder
 
 # Fixtures, which the tests ask for by name.
 __all__ = ["plain_environment", "server"]
 
-STATIC = resolve_embedder("static").name
+pytestmark = pytest.mark.usefixtures("as_installed")
+
+DEFAULT = resolve_embedder(DEFAULT_EMBEDDER).name
 SPEC = re.compile(r"`satchel ([^`]+)`")
 
 
@@ -52,7 +54,7 @@ def endpoint(server: Server) -> str:
 
 def test_without_the_option_a_new_store_has_the_default_and_an_old_one_its_own(cli: Cli, path: Path):
     assert cli("add", "one").returncode == 0
-    assert embedder_of(path) == STATIC
+    assert embedder_of(path) == DEFAULT
     with satchel.open(path) as bag:
         bag.reembed("none")
     assert cli("add", "two").returncode == 0
@@ -79,7 +81,7 @@ def test_a_spec_that_is_none_is_named(cli: Cli, path: Path, spec: str):
     fill(path)
     said = complaint(cli("reembed", "--embedder", spec))
     assert spec.removeprefix("openai:m@") in said
-    assert embedder_of(path) == STATIC
+    assert embedder_of(path) == DEFAULT
 
 
 def test_a_bad_spec_changes_nothing_whatever_the_command(cli: Cli, path: Path):
@@ -95,7 +97,7 @@ def test_a_bad_spec_changes_nothing_whatever_the_command(cli: Cli, path: Path):
     ):
         assert "'bogus'" in complaint(cli("--embedder", "bogus", *arguments))
     assert contents(path) == before
-    assert embedder_of(path) == STATIC
+    assert embedder_of(path) == DEFAULT
 
 
 def test_a_bad_variable_is_named_by_the_commands_that_embed_and_keeps_no_other_from_its_work(cli: Cli, path: Path):
@@ -118,7 +120,7 @@ def test_a_refused_embedder_names_the_command_that_then_works(cli: Cli, tmp_path
     before = contents(place)
     for arguments in (("search", "rotation"), ("context", "rotation"), ("add", "new"), ("import", "-")):
         said = complaint(cli(*given, "--embedder", "none", *arguments))
-        assert STATIC in said
+        assert DEFAULT in said
     assert contents(place) == before
     (advised,) = SPEC.findall(said)
     done = cli(*shlex.split(advised))
@@ -154,8 +156,8 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
     assert found[0]["id"] == memories[0].id
     assert found[0]["parts"]["meaning"] == 0
     before = contents(path)  # what was found has been used
-    done = cli("reembed", "--embedder", "static")
-    assert re.fullmatch(rf"embedded 6 passages by {STATIC} in \d+\.\d s\n", done.stdout)
+    done = cli("reembed", "--embedder", DEFAULT_EMBEDDER)
+    assert re.fullmatch(rf"embedded 6 passages by {DEFAULT} in \d+\.\d s\n", done.stdout)
     assert done.stderr == ""
     assert contents(path) == before
     found = json.loads(cli("search", "signing keys", "--json", "--explain").stdout)["hits"]
@@ -167,7 +169,7 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
 def test_reembed_without_a_spec_makes_the_stores_own_vectors_anew(cli: Cli, path: Path):
     fill(path)
     done = cli("reembed", "--json")
-    assert json.loads(done.stdout) == {"embedded": 6, "embedder": STATIC}
+    assert json.loads(done.stdout) == {"embedded": 6, "embedder": DEFAULT}
     assert done.stderr == ""
 
 
@@ -182,7 +184,7 @@ def test_a_terminal_gets_a_bar_that_goes_away_and_the_same_last_line(path: Path,
     assert shown.returncode == 0
     assert ESCAPE in shown.screen
     assert "embedding" in plain(shown.screen)
-    assert re.fullmatch(rf"embedded 6 passages by {STATIC} in \d+\.\d s\n", shown.piped)
+    assert re.fullmatch(rf"embedded 6 passages by {DEFAULT} in \d+\.\d s\n", shown.piped)
 
 
 def test_reembed_by_an_endpoint(cli: Cli, path: Path, server: Server, endpoint: str):
@@ -245,15 +247,15 @@ def test_an_embedder_that_fails_leaves_the_old_vectors_and_says_why(
     before = contents(path)
     assert why in complaint(cli("reembed", "--embedder", named), code=1)
     assert contents(path) == before
-    assert embedder_of(path) == STATIC
+    assert embedder_of(path) == DEFAULT
     assert vectors_check(cli)["state"] == "ok"
     assert cli("search", "signing keys").returncode == 0
 
 
 def test_stats_name_the_embedder(cli: Cli, path: Path):
     assert cli("add", "one").returncode == 0
-    assert f"\nembedder  {STATIC}\n" in cli("stats").stdout
-    assert json.loads(cli("stats", "--json").stdout)["embedder"] == STATIC
+    assert f"\nembedder  {DEFAULT}\n" in cli("stats").stdout
+    assert json.loads(cli("stats", "--json").stdout)["embedder"] == DEFAULT
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
@@ -281,7 +283,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
         go_on.set()
     assert (process.returncode, out) == (130, "")
     assert said == "satchel: stopped; the same command goes on where it was\n"
-    assert embedder_of(path) == STATIC
+    assert embedder_of(path) == DEFAULT
     assert contents(path) == before
     check = vectors_check(cli)
     assert (check["state"], SPEC.findall(check["detail"])) == ("warning", [f"reembed --embedder {endpoint}"])

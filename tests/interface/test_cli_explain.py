@@ -13,7 +13,9 @@ import satchel
 from conftest import Cli
 from satchel import Draft, count_tokens
 
-PARTS = ("words", "surroundings", "session", "meaning", "speaker", "shape", "time", "graph", "trust")
+PARTS = (
+    "words", "surroundings", "session", "meaning", "speaker", "shape", "kind", "time", "currency", "graph", "trust",
+)  # fmt: skip
 LEGEND = "score: how likely it is needed; its parts: log-odds beside the average candidate\n"
 
 

@@ -100,7 +100,7 @@ class MiniLMEmbedder:
 
     name = "minilm-l6-v2-int8"
     dimensions = WIDTH
-    passages_inline = 256
+    passages_inline = 160
 
     def __init__(self) -> None:
         self._model: _Model | None = None

@@ -6,7 +6,7 @@ from satchel.errors import InputError
 
 __all__ = ["DEFAULT_EMBEDDER", "resolve_embedder"]
 
-DEFAULT_EMBEDDER = "static"
+DEFAULT_EMBEDDER = "minilm"
 
 _NONE = NoEmbedder()
 _CHOICES = "static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"

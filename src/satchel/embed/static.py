@@ -1,4 +1,4 @@
-"""The default: the mean of WordLlama's vectors for the tokens of a text. No network, no model to run.
+"""The mean of WordLlama's vectors for the tokens of a text. No network, no model to run.
 
 Of the package `wordllama` only the weights are used. It is never imported: that is slow, and its
 loader asks the network for a file it carries. Its vocabulary is that of Llama 2, which the tokenizer
@@ -114,7 +114,10 @@ def _open_weights() -> "NDArray[np.float16]":
     """The matrix in wordllama's wheel, mapped and not read."""
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
-        raise EmbedderError("the embedder static needs the package wordllama, which is not installed")
+        raise EmbedderError(
+            "the embedder static needs the package wordllama: pip install 'satchel[static]', or make this store's "
+            "vectors by another one with `satchel reembed --embedder minilm`"
+        )
     return _open_tensor(Path(found.submodule_search_locations[0], _WEIGHTS))
 
 

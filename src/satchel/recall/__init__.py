@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from satchel.fields import utc_now
 from satchel.memory import Hit
 from satchel.store import Filter, Store
@@ -33,12 +35,14 @@ def recall(
     stands beside a match.
     """
     # Imported when first needed: numpy takes longer to load than most commands take in all.
-    from satchel.recall.fusion import family
+    from satchel.recall.fusion import family, reads
     from satchel.recall.question import read_question
     from satchel.recall.ranking import rank
 
     moment = now or utc_now()
     question = read_question(query, now=moment, vector=vector)
+    if not reads(embedder, latin=question.latin):
+        question = msgspec.structs.replace(question, vector=None)
     if not question.terms and not question.times:
         return []
     # The question is embedded before, since that may take a server's time.

@@ -32,6 +32,7 @@ __all__ = [
     "family",
     "fuse",
     "log_odds",
+    "reads",
     "shares",
     "weights",
 ]
@@ -125,6 +126,15 @@ _read = msgspec.json.Decoder(Fitted).decode
 def family(embedder: str) -> str:
     """Whose weights serve an embedder of this name."""
     return embedder if embedder == "none" else "static" if embedder.startswith("static") else "dense"
+
+
+def reads(embedder: str, *, latin: bool) -> bool:
+    """Whether the vectors of an embedder mean something for a question.
+
+    The vocabularies that ship know scripts other than the Latin one by single characters or bytes: in Greek or
+    Hebrew any two texts are near, and in Japanese those that share characters. Such questions go by words.
+    """
+    return latin or not embedder.startswith(("static", "minilm"))
 
 
 @cache

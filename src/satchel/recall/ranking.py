@@ -26,7 +26,6 @@ __all__ = ["Examined", "examine", "look_again", "rank"]
 
 # A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
 CLOSE = 0.5
-NEVER = 2.0
 # What overtakes a find at least this surely is a find too.
 OVERTAKES = 0.5
 # By how much what overtakes a find can gain at most: what was hardly found itself is probably about something else.
@@ -51,10 +50,8 @@ class Examined:
         self.matched = matched
 
 
-def examine(
-    store: Store, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
-) -> Examined:
-    """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
+def examine(store: Store, question: Question, where: Filter, *, wanted: int, now: datetime) -> Examined:
+    """Every candidate; one whose vector is at least as near as `CLOSE` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
     if not found.sheet.size:
         return Examined(found, {}, np.zeros(0, bool))
@@ -67,7 +64,7 @@ def examine(
     columns["linked"] = linked
     columns["entities"] = shared_names(store, sheet, leading, first)
     columns |= _trust(sheet, refuted, now)
-    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
+    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= CLOSE)
     matched |= (columns["dated"] > 0) | (linked > 0) | (columns["kind_asked"] > 0)
     columns |= dict.fromkeys(SECOND_LOOK, np.zeros(sheet.size))
     return Examined(found, columns, matched)
@@ -141,7 +138,7 @@ def rank(
     explain: bool,
 ) -> list[Hit]:
     """The best hits; with `surroundings` also what did not match itself but stands by what did."""
-    seen = examine(store, question, where, wanted=limit, now=now, close=_close(question, family))
+    seen = examine(store, question, where, wanted=limit, now=now)
     if not seen.matched.any():
         return []
     # While most wait for their vectors, as after a large import, words alone decide.
@@ -171,15 +168,6 @@ def rank(
             told = traces[newer].id if newer is not None and newer in shown else None
             hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts, told))
     return hits
-
-
-def _close(question: Question, family: str) -> float:
-    """How near a vector has to be to be a find of its own.
-
-    The static vocabulary knows other scripts by single characters or bytes: in Greek or Hebrew any two texts
-    are near, and in Japanese those that share characters.
-    """
-    return CLOSE if question.latin or family != "static" else NEVER
 
 
 def _matching(seen: Examined, places: Iterable[int]) -> "dict[int, tuple[tuple[int, int], ...]]":

@@ -47,7 +47,7 @@ class _Shelf:
         self._keeper = Keeper(store, counter=counter(DEFAULT_COUNTER), indexer=indexer)
         # By identity: a document that was read again is another one, and two may be shown under one name.
         self._held: dict[int, tuple[Document, list[str]]] = {}
-        self._sessions = 0
+        self._sources = 0
 
     def hold(self, documents: Sequence[Document]) -> None:
         """Hold just these documents."""
@@ -62,10 +62,10 @@ class _Shelf:
                 self._held[key] = document, self._take_in(document)
 
     def _take_in(self, document: Document) -> list[str]:
-        # A number and no name: what names a session is short, and must not look like a secret.
-        self._sessions += 1
+        # A number and no name: what names a source is short, and must not look like a secret.
+        self._sources += 1
         told = list(_telling(document.sections))
-        drafts = [_draft(document, section, session=str(self._sessions)) for section in told]
+        drafts = [_draft(document, section, source=str(self._sources)) for section in told]
         stored = zip(told, _stored(self._keeper, drafts), strict=True)
         taken = {memory.id: (document, section) for section, memory in stored if memory is not None}
         self.sections |= taken
@@ -103,7 +103,7 @@ def _telling(sections: Sequence[Section]) -> Iterator[Section]:
             yield section
 
 
-def _draft(document: Document, section: Section, *, session: str) -> Draft:
+def _draft(document: Document, section: Section, *, source: str) -> Draft:
     titles = (document.slug.replace("-", " "), *section.titles) if document.slug else section.titles
     # A change or a decision is about one thing, and its sections speak for each other; a stage is about many.
     about_one = document.slug or document.group == ADRS
@@ -111,7 +111,7 @@ def _draft(document: Document, section: Section, *, session: str) -> Draft:
         section.body if section.body.strip() else section.text,
         title=" > ".join(titles) or None,
         kind="fact",
-        session=session if about_one else None,
+        source=source if about_one else None,
         at=_AT,
     )
 

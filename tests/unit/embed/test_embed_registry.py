@@ -38,7 +38,7 @@ def test_a_spec_gives_an_embedder_whose_name_is_a_spec_for_the_same(spec, name):
 
 
 def test_the_default_is_the_static_one_and_shared():
-    assert DEFAULT_EMBEDDER == "static"
+    assert DEFAULT_EMBEDDER == "minilm"
     assert resolve_embedder("static") is resolve_embedder("static:wordllama-l2-supercat-256")
 
 

@@ -19,7 +19,7 @@ START = datetime(2026, 2, 10, 9, 30, tzinfo=UTC)
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(as_installed: None, tmp_path: Path) -> Iterator[Desk]:
     with empty_desk(tmp_path) as made:
         yield made
 

@@ -12,6 +12,8 @@ from satchel.errors import InputError
 from satchel.portions import joined, portioned
 from satchel.specs import Specs, spec_check, spec_context
 
+pytestmark = pytest.mark.usefixtures("as_installed")
+
 # What matters for each planned change, by parts of the names of sections.
 MATTERS = {
     "Let sellers sign in with passkeys instead of TOTP": (
