@@ -10,7 +10,10 @@ from typing import NamedTuple
 from satchel.fields import KINDS
 from satchel.terms import QUESTION_WORDS
 
-__all__ = ["PROJECTS", "Asked", "Corpus", "vocabulary"]
+__all__ = ["EMBEDDER", "PROJECTS", "Asked", "Corpus", "vocabulary"]
+
+# Who makes the vectors where the store is measured: quick, so that it is not the embedder that is.
+EMBEDDER = "static"
 
 ONSETS = [
     "b",

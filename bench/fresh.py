@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import satchel
-from satchel.embed import DEFAULT_EMBEDDER, resolve_embedder
+from bench.corpus import EMBEDDER
+from satchel.embed import resolve_embedder
 
 __all__ = ["Building", "build", "in_fresh_process", "peak_bytes", "peaks_of_asking"]
 
@@ -35,7 +36,7 @@ def build(source: Path, store: Path, size: int) -> Building:
     """Import a file of so many lines into a new store, from opening it to closing it."""
     _load_models()
     started, used = time.perf_counter(), time.process_time()
-    with satchel.open(store) as bag:
+    with satchel.open(store, embedder=EMBEDDER) as bag:
         done = bag.import_(source)
     seconds, cpu = time.perf_counter() - started, time.process_time() - used
     if done.added != size:
@@ -67,4 +68,4 @@ def peak_bytes() -> int:
 def _load_models() -> None:
     """What a long-lived process loads once."""
     satchel.count_tokens("a word")
-    resolve_embedder(DEFAULT_EMBEDDER).embed(["a word"])
+    resolve_embedder(EMBEDDER).embed(["a word"])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import satchel
-from bench.corpus import Corpus
+from bench.corpus import EMBEDDER, Corpus
 from bench.table import print_table
 from satchel.segment import query_terms
 from satchel.store.sqlite.connection import connect
@@ -42,7 +42,7 @@ def main() -> int:
         with open(source, "w", encoding="utf-8") as lines:
             lines.writelines(json.dumps(memory) + "\n" for memory in corpus.memories(options.memories))
         path = str(Path(folder, "bench.db"))
-        with satchel.open(path) as bag:
+        with satchel.open(path, embedder=EMBEDDER) as bag:
             bag.counter.count("loads the vocabulary")
             started = time.perf_counter()
             done = bag.import_(source)

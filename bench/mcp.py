@@ -122,6 +122,7 @@ def main() -> int:
         path = str(Path(folder, "bench.db"))
         with satchel.open(path) as bag:
             bag.import_(json.dumps(each).encode() for each in corpus.memories(options.memories))
+            bag.catch_up()
         queries = [corpus.query() for _ in range(options.calls)]
         imports, starts = [], []
         for _ in range(options.runs):

@@ -38,11 +38,11 @@ from typing import Any, NamedTuple
 
 import satchel
 from bench.bare import BareText, BareVectors
-from bench.corpus import PROJECTS, Asked, Corpus, vocabulary
+from bench.corpus import EMBEDDER, PROJECTS, Asked, Corpus, vocabulary
 from bench.fresh import Building, build, in_fresh_process, peaks_of_asking
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
-from satchel.embed import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed import resolve_embedder
 from satchel.fields import utc_now
 from satchel.recall.question import read_question
 from satchel.segment import query_terms
@@ -231,7 +231,7 @@ def _ours(store: Path, stack: contextlib.ExitStack) -> dict[str, System]:
 
 def _bare(store: Path, stack: contextlib.ExitStack, vectors: BareVectors) -> dict[str, System]:
     few, many = (stack.enter_context(contextlib.closing(BareText(store))) for _ in range(2))
-    embed = resolve_embedder(DEFAULT_EMBEDDER).embed
+    embed = resolve_embedder(EMBEDDER).embed
 
     def telling(asked: Asked) -> str:
         question = read_question(asked.text, now=utc_now(), vector=lambda text: None)

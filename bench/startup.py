@@ -35,6 +35,7 @@ def main() -> int:
         path = str(Path(folder, "bench.db"))
         with satchel.open(path) as bag:
             bag.import_(json.dumps(each).encode() for each in corpus.memories(options.memories))
+            bag.catch_up()
         environment = os.environ | {"SATCHEL_DB": path}
         query = corpus.query()
         commands = {

@@ -25,7 +25,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import satchel
-from bench.corpus import Asked, Corpus, vocabulary
+from bench.corpus import EMBEDDER, Asked, Corpus, vocabulary
 from bench.hold import Held, hold
 from bench.table import print_table
 
@@ -51,7 +51,7 @@ def measure_tenants(
 ) -> int:
     print(f"{tenants:,} tenants with {each:,} memories, {queries} questions", flush=True)
     with _database(url, "all", keep=keep) as shared, _database(url, "one", keep=keep) as alone:
-        with satchel.open(shared), satchel.open(alone):
+        with satchel.open(shared, embedder=EMBEDDER), satchel.open(alone, embedder=EMBEDDER):
             pass
         started = time.perf_counter()
         _load(shared, tenants, each)
@@ -117,7 +117,7 @@ def _load_some(url: str, numbers: Sequence[int], each: int) -> None:
         variant: [satchel.Draft(**memory) for memory in _corpus(variant).days(each)]  # type: ignore[arg-type]
         for variant in {number % VARIANTS for number in numbers}
     }
-    with satchel.open(url) as bag:
+    with satchel.open(url, embedder=EMBEDDER) as bag:
         for start, number in itertools.product(range(0, each, TURN), numbers):
             bag.scoped(org=_org(number)).add_many(drafts[number % VARIANTS][start : start + TURN])
 

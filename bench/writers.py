@@ -18,6 +18,7 @@ from typing import TypeAlias
 import apsw
 
 import satchel
+from bench.corpus import EMBEDDER
 from bench.table import print_table
 from satchel.embed.static import STATIC
 from satchel.indexing import packed
@@ -35,7 +36,7 @@ Worker = Callable[[str, int, int, Barrier, Results], None]
 
 
 def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
-    bag = satchel.open(path)
+    bag = satchel.open(path, embedder=EMBEDDER)
     bag.counter.count("loads the vocabulary")
     STATIC.embed(["loads the vectors"])
     barrier.wait()
@@ -118,7 +119,7 @@ def open_at_once(path: str, who: int, writes: int, barrier: Barrier, results: Re
     errors = 0
     started = time.time()
     try:
-        with satchel.open(path) as bag:
+        with satchel.open(path, embedder=EMBEDDER) as bag:
             for number in range(writes):
                 bag.add(TEXT.format(who=who, number=number))
     except satchel.SatchelError as error:
@@ -128,7 +129,7 @@ def open_at_once(path: str, who: int, writes: int, barrier: Barrier, results: Re
 
 
 def stored(path: str) -> tuple[int, bool]:
-    with satchel.open(path) as bag:
+    with satchel.open(path, embedder=EMBEDDER) as bag:
         return bag.stats().memories, all(check.state == "ok" for check in bag.checks())
 
 
@@ -151,7 +152,7 @@ def main() -> int:
             rates = []
             for reference in (bare, bare_with_our_naps):
                 plain = str(Path(folder, f"{reference.__name__}{number}.db"))
-                with satchel.open(plain) as made:
+                with satchel.open(plain, embedder=EMBEDDER) as made:
                     made.forget([made.add("makes the tables of vectors").id], purge=True)
                 rates.append(measure(reference, plain, options.processes, options.writes)[0])
             path = str(Path(folder, f"ours{number}.db"))

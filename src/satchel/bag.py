@@ -49,7 +49,7 @@ def open(
 ) -> "Satchel":
     """Open the store at a location: a file, which is made if need be, or ":memory:".
 
-    Without an embedder the store's own is used, and `static` for a new one.
+    Without an embedder the store's own is used, and `minilm` for a new one.
     """
     counting = find_counter(counter)
     if embedder is not None:

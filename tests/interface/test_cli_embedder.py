@@ -261,7 +261,7 @@ def test_stats_name_the_embedder(cli: Cli, path: Path):
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
     cli: Cli, path: Path, tmp_path: Path, server: Server, endpoint: str
 ):
-    with satchel.open(path) as bag:
+    with satchel.open(path, embedder="static") as bag:
         bag.add_many(Draft(f"note number {number}") for number in range(1_100))
     before = contents(path)
     stuck, go_on = threading.Event(), threading.Event()
@@ -283,7 +283,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
         go_on.set()
     assert (process.returncode, out) == (130, "")
     assert said == "satchel: stopped; the same command goes on where it was\n"
-    assert embedder_of(path) == DEFAULT
+    assert embedder_of(path) == resolve_embedder("static").name
     assert contents(path) == before
     check = vectors_check(cli)
     assert (check["state"], SPEC.findall(check["detail"])) == ("warning", [f"reembed --embedder {endpoint}"])

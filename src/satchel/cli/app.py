@@ -69,7 +69,7 @@ class LazyCommands(click.Group):
 @click.option(
     "--embedder",
     metavar="SPEC",
-    help="Who makes vectors: static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]; "
+    help="Who makes vectors: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]; "
     "SATCHEL_EMBEDDER or the store's own else.",
 )
 @click.pass_context

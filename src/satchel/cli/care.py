@@ -58,7 +58,7 @@ def doctor_command(
 @click.command("reembed")
 @partial(
     embedder_option,
-    text="The new one: static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
+    text="The new one: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
 )
 @org_option
 @store_options

@@ -9,7 +9,7 @@ __all__ = ["DEFAULT_EMBEDDER", "resolve_embedder"]
 DEFAULT_EMBEDDER = "minilm"
 
 _NONE = NoEmbedder()
-_CHOICES = "static, minilm, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
+_CHOICES = "minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
 
 
 def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> Embedder:

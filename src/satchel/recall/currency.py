@@ -11,14 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from satchel.dates import Span
-from satchel.memory import Memory
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet, unit
@@ -159,22 +158,22 @@ class Currency(msgspec.Struct, frozen=True):
 class _Told:
     """One memory, read: its terms, those near a word of change, its tags and what it gives a value of."""
 
-    def __init__(self, memory: Memory) -> None:
-        text = f"{memory.title or ''}. {memory.text[:READ]}"
+    def __init__(self, title: str | None, text: str, tags: tuple[str, ...], kind: str) -> None:
+        whole = text.strip()
+        text = f"{title or ''}. {text[:READ]}"
         self._words = words(text) if text.isascii() else _paired(words(text))
-        said = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(memory.tags))])}
+        said = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(tags))])}
         common = _common()
         self._stems = {word: base for word, base in said.items() if word not in common and _telling(word)}
         self.terms = frozenset(self._stems.values())
         self.changed = frozenset(
             self._stems[word] for word in _around_changes(self._words, said) if word in self._stems
         )
-        self.tags = frozenset(tag.casefold() for tag in memory.tags)
+        self.tags = frozenset(tag.casefold() for tag in tags)
         self.slots = frozenset(_slots(text)) | ({"weekday"} if _weekdays() & said.keys() else set())
         self.labels = {head.casefold(): label.casefold() for head, label in _LABEL.findall(text)}
-        self.kind = memory.kind
+        self.kind = kind
         self.adds = _ADDS.search(text.partition("\n")[0][:FIRST_LINE]) is not None
-        whole = memory.text.strip()
         self.done = not (whole.endswith(("?", "？")) or _UNDONE.match(whole))
 
     def labelled(self, other: "_Told") -> bool:
@@ -208,6 +207,10 @@ class _Told:
             if not term[0].isdigit():
                 last, linked = term, False
         return before, after, behind
+
+
+# Found again and again, the same memories are read once.
+_told = lru_cache(maxsize=512)(_Told)
 
 
 def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
@@ -372,7 +375,7 @@ def _read(store: Store, sheet: Sheet, places: Sequence[int]) -> tuple[list[int],
         memory = told.get(sheet.traces[place].key)
         # A number may be used again after a purge, by a memory of another scope.
         if memory is not None and memory.id == sheet.traces[place].id:
-            found[place] = _Told(memory)
+            found[place] = _told(memory.title, memory.text, memory.tags, memory.kind)
     return list(found), list(found.values())
 
 
