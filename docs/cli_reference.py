@@ -19,8 +19,8 @@ name. Without it `SATCHEL_DB` names the store, or else it is `satchel.db` in the
 `--embedder SPEC`, or else `SATCHEL_EMBEDDER`, says who makes vectors:
 `minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`; without either the
 store's own, or `minilm` for a new one. Only commands that embed something look at it, and a store whose vectors
-another one made is refused until `satchel reembed`. What a program may read goes to standard output, remarks to standard error.
-Exit codes: 0 done, 2 bad input (nothing was changed), 1 a failure, 130 stopped by Ctrl-C.
+another one made is refused until `satchel reembed`. What a program may read goes to standard output, remarks to
+standard error. Exit codes: 0 done, 2 bad input (nothing was changed), 1 a failure, 130 stopped by Ctrl-C.
 """
 
 

@@ -130,7 +130,7 @@ class Keeper:
             if memory.invalid_at is not None and memory.invalid_at <= utc_now():
                 fields.setdefault("invalid_at", None)
         embedded = None
-        if {"text", "title"} & fields.keys():
+        if {"text", "title", "tags"} & fields.keys():
             embedded = self._indexer.embedded([msgspec.structs.replace(memory, **fields)])
         changed = self._store.change(self.scope, memory.id, fields, action="update", embedded=embedded)
         self._indexer.catch_up()

@@ -38,7 +38,7 @@ class Part(NamedTuple):
     start: int
     end: int
     text: str
-    """What is embedded: the title, if there is one, and the passage."""
+    """What is embedded: the title, if there is one, the passage, and the tags in a line below it."""
     codes: bytes
     """The codes of the title's terms, twice, the tags' and the passage's, in this order."""
     flags: int
@@ -52,10 +52,11 @@ def parts_of(memory: Memory) -> list[Part]:
 def _parts(memory: Memory) -> Iterator[Part]:
     head = codes_of(memory)
     title = f"{memory.title}\n" if memory.title else ""
+    tags = f"\n{', '.join(memory.tags)}" if memory.tags else ""
     for start, end in passages(memory.text):
         passage = memory.text[start:end]
         codes = term_codes(passage)
-        yield Part(start, end, title + passage, head + codes, _flags(passage, codes))
+        yield Part(start, end, title + passage + tags, head + codes, _flags(passage, codes))
 
 
 def codes_of(memory: Memory) -> bytes:

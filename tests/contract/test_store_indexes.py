@@ -248,15 +248,18 @@ def test_a_change_of_words_is_a_change_of_passages_and_vectors(bag: Satchel):
         assert [check.name for check in bag.checks() if check.state != "ok"] == []
 
 
-def test_new_tags_leave_the_vectors_of_an_embedder_that_is_not_there(location: Path | str):
+@pytest.mark.parametrize("change", [{"tags": ["u"]}, {"title": "Fruit"}, {"text": "pear"}])
+def test_what_is_embedded_anew_waits_for_an_embedder_that_is_not_there(location: Path | str, change):
     with satchel.open(location, embedder=Letters()) as bag:
         memory = bag.add("apple", tags=["t"])
     with satchel.open(location) as bag:
-        bag.update(memory.id, tags=["u"])
+        bag.update(memory.id, importance=0.9)
         assert bag._store.backlog(limit=9) == []
-        assert differences(bag) == []
-        bag.update(memory.id, title="Fruit")
+        bag.update(memory.id, **change)
         assert [found.id for _, found in bag._store.backlog(limit=9)] == [memory.id]
+        assert differences(bag) == []
+    with satchel.open(location, embedder=Letters()) as bag:
+        assert bag.catch_up() == 1
         assert differences(bag) == []
 
 

@@ -54,15 +54,10 @@ class Index:
         """Index a new memory."""
         self._enter(seq, self._parts.get(memory.id) or parts_of(memory))
 
-    def replace(self, seq: int, old: Memory, new: Memory) -> None:
-        """Index a memory again, after its words changed; the tags alone change nothing that is embedded."""
-        parts = parts_of(new)
-        if (old.title, old.text) == (new.title, new.text):
-            for place, part in enumerate(parts):
-                self._db.execute(self._db.statement("update_codes"), (part.codes, passage_number(seq, place)))
-        else:
-            self.remove(seq)
-            self._enter(seq, parts)
+    def replace(self, seq: int, memory: Memory) -> None:
+        """Index a memory again, after its title, text or tags changed."""
+        self.remove(seq)
+        self._enter(seq, parts_of(memory))
 
     def remake(self, seq: int, memory: Memory) -> None:
         """Index a memory again after a fault, also where vectors have outlived their passages."""

@@ -244,7 +244,7 @@ def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
     db.execute(db.statement("update_memory", assignments=assignments), (*values, new.id))
     if worded:
         db.words_come([new])
-        index.replace(seq, old, new)
+        index.replace(seq, new)
 
 
 def _seq(db: Database, identifier: str) -> int:

@@ -106,10 +106,6 @@ DELETE FROM passage_vector WHERE org = @org AND generation = {generation}
 -- name: generation
 SELECT generation, name, dimensions FROM embedding WHERE org = @org AND state = ?
 
--- name: update_codes
-UPDATE passage SET codes = ?1
-WHERE org = @org AND memory = ?2::bigint >> 12 AND place = (?2::bigint & 4095)::integer
-
 -- name: insert_generation
 INSERT INTO embedding (org, generation, name, dimensions, state)
 SELECT @org, coalesce((SELECT max(e.generation) FROM embedding e WHERE e.org = @org), 0) + 1, ?, ?, ?

@@ -94,9 +94,6 @@ SELECT passage FROM {vectors} WHERE passage >= ? AND passage < ?
 -- name: generation
 SELECT generation, name, dimensions FROM embedding WHERE state = ?
 
--- name: update_codes
-UPDATE passage SET codes = ? WHERE seq = ?
-
 -- name: insert_generation
 INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?) RETURNING generation
 
