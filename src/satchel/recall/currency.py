@@ -20,7 +20,7 @@ import numpy as np
 from satchel.dates import Span
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
-from satchel.recall.sheet import Sheet, unit
+from satchel.recall.sheet import Sheet
 from satchel.store import Store, Trace
 from satchel.terms import QUESTION_WORDS, stem, terms, words
 
@@ -388,7 +388,7 @@ def _rows(sheet: Sheet, question: Question) -> "Floats | None":
     """A unit vector for each memory, where there are any."""
     if question.vector is None:
         return None
-    return unit(np.add.reduceat(sheet.vectors(len(question.vector)), sheet.first, axis=0))
+    return sheet.meanings(len(question.vector))
 
 
 def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> list[int]:

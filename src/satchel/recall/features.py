@@ -57,7 +57,7 @@ def rarity(total: int, counts: "Floats") -> "Floats":
 
 
 def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
-    """Every column, over all memories of the sheet; those of surroundings only where something has any."""
+    """Every column, over all memories of the sheet; those that only turns are weighed by where there are any."""
     columns: Columns = {"alone": sheet.alone}
     columns |= _lexical(sheet, words)
     columns |= _telling(sheet, question, words)
@@ -65,6 +65,7 @@ def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
     columns |= _looks(sheet, question)
     columns |= _selected(sheet, question)
     if not sheet.alone.all():
+        columns |= _turn(sheet, question, words, columns)
         columns |= _near(sheet, words, columns)
         columns |= _near_meaning(sheet, question)
         columns |= _said(sheet, question)
@@ -76,37 +77,50 @@ def _lexical(sheet: Sheet, words: Lexical) -> "Columns":
     whole = words.bm25(words.memories, words.length)
     best = sheet.best(words.bm25(words.passages, sheet.length))
     return {
-        "text": whole,
         "text/top": _top(whole),
         "text/rank": _rank(whole),
         "passage": best,
         "passage/top": _top(best),
         "passage/rank": _rank(best),
-        "cover": words.coverage(words.memories),
         "passage_cover": sheet.best(words.coverage(words.passages)),
     }
 
 
 def _telling(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
-    """Whether a memory has the words that tell most: the rarest one, what is named, words side by side."""
+    """Whether a memory has the words that tell most: the rarest one, and what is named."""
     zero = np.zeros(sheet.size)
     if not len(words.rarity):
-        return dict.fromkeys(("rarest", "named_word", "unnamed_word", "phrase", "matched"), zero)
+        return dict.fromkeys(("rarest", "named_word", "unnamed_word", "matched"), zero)
     found = words.memories > 0
     weighted = words.rarity[:, None] * found
     named = np.array([not question.names.isdisjoint((term.meant or term.text).split()) for term in question.terms])
     share = (weighted[named].sum(axis=0) / (words.rarity[named].sum() or 1.0)) if named.any() else zero
-    pairs, standing = 0, zero
-    for one, other in itertools.pairwise(question.terms[:PAIRED]):
-        if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
-            pairs += 1
-            standing = standing + (sheet.total(sheet.frequencies((*one.codes, *other.codes))) > 0)
     return {
         "rarest": weighted.max(axis=0) / (words.rarity.max() or 1.0),
         "named_word": share,
         "unnamed_word": (share == 0) * float(named.any()),
-        "phrase": standing / (pairs or 1),
         "matched": np.log1p(found.sum(axis=0)),
+    }
+
+
+def _turn(sheet: Sheet, question: Question, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
+    """More about the words and the vector of a turn: words side by side, all of its passages together."""
+    pairs, standing = 0, np.zeros(sheet.size)
+    for one, other in itertools.pairwise(question.terms[:PAIRED]):
+        if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
+            pairs += 1
+            standing = standing + (sheet.total(sheet.frequencies((*one.codes, *other.codes))) > 0)
+    best = columns["passage_meaning"]
+    whole = np.zeros(sheet.size)
+    if question.vector is not None:
+        whole = _imputed(sheet, _cosines(sheet.meanings(len(question.vector)), question.vector))
+    return {
+        "text": words.bm25(words.memories, words.length),
+        "cover": words.coverage(words.memories),
+        "phrase": standing / (pairs or 1),
+        "meaning": whole,
+        "meaning/top": _top(np.maximum(whole, 0)),
+        "passage_meaning/z": (best - best.mean()) / (float(best.std()) or 1.0),
     }
 
 
@@ -169,22 +183,21 @@ def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Col
 def _vectors(sheet: Sheet, question: Question) -> "Columns":
     """How near the question a memory is by its vectors; one that waits for its own counts as an average one."""
     if question.vector is None or not sheet.size:
-        names = ("meaning", "meaning/top", *(f"passage_meaning{form}" for form in ("", "/top", "/rank", "/z")))
-        return dict.fromkeys(names, np.zeros(sheet.size))
-    passages = sheet.vectors(len(question.vector))
-    whole = _cosines(sheet.meanings(len(question.vector)), question.vector)
-    best = sheet.best(_cosines(passages, question.vector))
-    waiting = ~sheet.embedded
-    if waiting.any() and not waiting.all():
-        whole[waiting], best[waiting] = whole[~waiting].mean(), best[~waiting].mean()
+        return dict.fromkeys((f"passage_meaning{form}" for form in ("", "/top", "/rank")), np.zeros(sheet.size))
+    best = _imputed(sheet, sheet.best(_cosines(sheet.vectors(len(question.vector)), question.vector)))
     return {
-        "meaning": whole,
-        "meaning/top": _top(np.maximum(whole, 0)),
         "passage_meaning": best,
         "passage_meaning/top": _top(np.maximum(best, 0)),
         "passage_meaning/rank": _rank(best),
-        "passage_meaning/z": (best - best.mean()) / (float(best.std()) or 1.0),
     }
+
+
+def _imputed(sheet: Sheet, cosines: "Floats") -> "Floats":
+    """The cosines, with the mean of the others for memories that wait for their vectors."""
+    waiting = ~sheet.embedded
+    if waiting.any() and not waiting.all():
+        cosines[waiting] = cosines[~waiting].mean()
+    return cosines
 
 
 def _near_meaning(sheet: Sheet, question: Question) -> "Columns":

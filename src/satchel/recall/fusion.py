@@ -32,6 +32,7 @@ __all__ = [
     "family",
     "fuse",
     "log_odds",
+    "probability",
     "reads",
     "shares",
     "weights",
@@ -146,7 +147,12 @@ def weights(family: str) -> Family:
 
 def fuse(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     """The probability of each memory."""
-    found: Floats = 1 / (1 + np.exp(-np.clip(log_odds(columns, chosen), -30, 30)))
+    return probability(log_odds(columns, chosen))
+
+
+def probability(odds: "Floats") -> "Floats":
+    """What log-odds come to."""
+    found: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
     return found
 
 

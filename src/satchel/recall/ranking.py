@@ -11,7 +11,7 @@ from satchel.recall.candidates import Candidates, gather
 from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import features
-from satchel.recall.fusion import SECOND_LOOK, fuse, log_odds, shares, weights
+from satchel.recall.fusion import SECOND_LOOK, log_odds, probability, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.sheet import Sheet
@@ -83,8 +83,7 @@ def look_again(
         seen.columns["newer_ones"] = _newer_ones(seen.sheet, odds, oldest=question.intent.order == "oldest")
     if asks_for_course(question.text):
         if surroundings:
-            scores = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
-            seen.columns["course"] = course(seen.sheet, scores)
+            seen.columns["course"] = course(seen.sheet, probability(odds))
         return {}
     if question.intent.reasons or not seen.sheet.alone.any():
         return {}
@@ -146,7 +145,7 @@ def rank(
     using = weights(family if by_vectors else "none")
     odds = log_odds(seen.columns, using)
     overtaken_by = look_again(store, seen, odds, now=now, surroundings=surroundings)
-    scores = fuse(seen.columns, using)
+    scores = probability(odds + sum(weight * seen.columns[name] for name, weight in SECOND_LOOK.items()))
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(

@@ -210,3 +210,19 @@ def test_a_tool_that_reads_changes_nothing_but_the_count_of_uses(desk: Desk, day
 def _without_uses(desk: Desk) -> list[bytes]:
     uses = re.compile(rb',"access_count":\d+|,"accessed_at":"[^"]*"')
     return [uses.sub(b"", line) for line in desk.bag.export()]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [("mem_search", {"kind": "todo"}), ("mem_context", {"since": "2026-01-01"})]
+)
+def test_where_nothing_matches_what_passes_a_filter_is_shown_and_that_is_said(desk: Desk, tool: str, given: dict):
+    desk.bag.add_many(Draft(f"Buy {thing}", kind="todo", at=START) for thing in ("milk", "bread", "salt"))
+    answer = ask(desk, tool, query="zyzzyva quokka", **given)
+    assert answer.text.startswith(
+        "Nothing matched the query; the newest and most important that pass the filters:\n"
+    )
+    assert all(f"Buy {thing}" in answer.text for thing in ("milk", "bread", "salt"))
+    for budget in (60, 80, 100):
+        tight = ask(desk, tool, query="zyzzyva quokka", max_tokens=budget, **given)
+        assert desk.count(tight.text) <= budget
+    assert ask(desk, "mem_search", query="zyzzyva quokka").text.startswith("Nothing matched.\n")
