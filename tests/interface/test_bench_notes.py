@@ -240,4 +240,4 @@ def test_figures_run_on_what_is_there_and_name_what_is_missing(tmp_path: Path, c
     assert figures.main(["--data", str(tmp_path), "--only", "locomo"]) == 2
     with pytest.raises(SystemExit):
         figures.main(["--data", str(tmp_path), "--only", "notes,poems"])
-    assert "unknown 'poems'; known: notes, locomo, beam, realmem" in capsys.readouterr().err
+    assert "unknown 'poems'; known: notes, left-out, locomo, beam, realmem" in capsys.readouterr().err
