@@ -35,7 +35,7 @@ def recall(
     stands beside a match.
     """
     # Imported when first needed: numpy takes longer to load than most commands take in all.
-    from satchel.recall.fusion import family, reads
+    from satchel.recall.fusion import family, near_enough, reads
     from satchel.recall.question import read_question
     from satchel.recall.ranking import rank
 
@@ -54,6 +54,7 @@ def recall(
             limit=limit,
             now=moment,
             family=family(embedder),
+            close=near_enough(embedder),
             surroundings=surroundings,
             explain=explain,
         )

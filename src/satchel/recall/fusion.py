@@ -32,6 +32,7 @@ __all__ = [
     "family",
     "fuse",
     "log_odds",
+    "near_enough",
     "probability",
     "reads",
     "shares",
@@ -136,6 +137,15 @@ def reads(embedder: str, *, latin: bool) -> bool:
     Hebrew any two texts are near, and in Japanese those that share characters. Such questions go by words.
     """
     return latin or not embedder.startswith(("static", "minilm"))
+
+
+def near_enough(embedder: str) -> float:
+    """The cosine from which on a vector alone makes a memory a find.
+
+    Of questions and notes that have nothing to do with each other one pair in a hundred is as near for `minilm`
+    (0.29); the other embedders' numbers are not known, or higher.
+    """
+    return 0.3 if embedder.startswith("minilm") else 0.5
 
 
 @cache

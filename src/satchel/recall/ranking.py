@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "examine", "look_again", "rank"]
 
-# A vector at least this near counts as a find of its own: one in a hundred unrelated ones is.
+# A vector at least this near counts as a find of its own.
 CLOSE = 0.5
 # What overtakes a find at least this surely is a find too.
 OVERTAKES = 0.5
@@ -50,8 +50,10 @@ class Examined:
         self.matched = matched
 
 
-def examine(store: Store, question: Question, where: Filter, *, wanted: int, now: datetime) -> Examined:
-    """Every candidate; one whose vector is at least as near as `CLOSE` matches by it alone."""
+def examine(
+    store: Store, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
+) -> Examined:
+    """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
     if not found.sheet.size:
         return Examined(found, {}, np.zeros(0, bool))
@@ -64,7 +66,7 @@ def examine(store: Store, question: Question, where: Filter, *, wanted: int, now
     columns["linked"] = linked
     columns["entities"] = shared_names(store, sheet, leading, first)
     columns |= _trust(sheet, refuted, now)
-    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= CLOSE)
+    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
     matched |= (columns["dated"] > 0) | (linked > 0) | (columns["kind_asked"] > 0)
     columns |= dict.fromkeys(SECOND_LOOK, np.zeros(sheet.size))
     return Examined(found, columns, matched)
@@ -133,11 +135,12 @@ def rank(
     limit: int,
     now: datetime,
     family: str,
+    close: float = CLOSE,
     surroundings: bool,
     explain: bool,
 ) -> list[Hit]:
     """The best hits; with `surroundings` also what did not match itself but stands by what did."""
-    seen = examine(store, question, where, wanted=limit, now=now)
+    seen = examine(store, question, where, wanted=limit, now=now, close=close)
     if not seen.matched.any():
         return []
     # While most wait for their vectors, as after a large import, words alone decide.
