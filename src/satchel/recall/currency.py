@@ -240,12 +240,7 @@ def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
 
 
 def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
-    """Whether the two are surely of the same thing and sort: no other word stands before what both speak of.
-
-    A procedure is not outdated by a fact that mentions it, nor a fact by a procedure.
-    """
-    if (older.kind == "procedure") != (newer.kind == "procedure"):
-        return False
+    """Whether the two are surely of the same thing: no other word stands before what both speak of."""
     if newer.adds or older.labelled(newer) or newer.labelled(older):
         return False
     ours, theirs = older.beside[0], newer.beside[0]
@@ -407,8 +402,13 @@ def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> li
 
 
 def _possible(told: Sequence[_Told], gap: "Floats") -> "Floats":
-    """Whether a pair can be an update at all: the newer one is newer, and of something done."""
-    found: Floats = np.array([each.done for each in told])[None, :] & (gap >= LEAST_GAP)
+    """Whether a pair can be an update at all: the newer one is newer, and of something done.
+
+    A procedure is not outdated by a fact that mentions it, nor a fact by a procedure.
+    """
+    done = np.array([each.done for each in told])
+    steps = np.array([each.kind == "procedure" for each in told])
+    found: Floats = done[None, :] & (steps[:, None] == steps[None, :]) & (gap >= LEAST_GAP)
     return found
 
 
