@@ -126,3 +126,9 @@ def test_a_note_of_a_session_stands_for_itself(notes):
     )
     parts = {hit.memory.text: hit.parts for hit in notes.search("Which port does the gateway use?", explain=True)}
     assert parts[texts[0]]["surroundings"] == parts[texts[0]]["session"] == 0
+
+
+def test_a_note_that_shares_no_word_is_found_by_what_it_means(notes):
+    notes.add("The pump is broken.")
+    assert [hit.memory.text for hit in notes.search("What needs repair?")] == ["The pump is broken."]
+    assert not notes.search("Who won the chess match?")
