@@ -191,10 +191,13 @@ def fit(sources: Sequence[Source], examples: Sequence[Example]) -> Family:
     """Weights for notes by the projects of notes, for turns by conversations; by all where these are missing."""
     sorts = {source.name: source.sort for source in sources}
     chosen = {sort: [each for each in examples if sorts[each.file] == sort] or list(examples) for sort in PENALTY}
-    return Family(fit_weights(NOTES, chosen["notes"], "notes"), fit_weights(TURNS, chosen["turns"], "turns"))
+    return Family(
+        fit_weights(NOTES, chosen["notes"], penalty=PENALTY["notes"]),
+        fit_weights(TURNS, chosen["turns"], penalty=PENALTY["turns"]),
+    )
 
 
-def fit_weights(names: Sequence[str], examples: Sequence[Example], sort: str) -> Weights:
+def fit_weights(names: Sequence[str], examples: Sequence[Example], *, penalty: float) -> Weights:
     """Newton's method on the penalised log-likelihood, columns brought to the same scale meanwhile."""
     asked = {each.file: sum(other.file == each.file for other in examples) for each in examples}
     rows = np.concatenate([_stacked(each, names) for each in examples]).astype(np.float64)
@@ -208,19 +211,19 @@ def fit_weights(names: Sequence[str], examples: Sequence[Example], sort: str) ->
     varied = spread > 1e-9
     scaled = np.where(varied, (rows - mean) / np.where(varied, spread, 1), 0)
     design = np.concatenate([np.ones((len(rows), 1)), scaled], axis=1)
-    penalty = np.full(design.shape[1], PENALTY[sort])
-    penalty[0] = 0
+    penalties = np.full(design.shape[1], penalty)
+    penalties[0] = 0
 
     def loss(weights: Array) -> float:
         odds = design @ weights + by_hand
-        return float((share * (np.logaddexp(0, odds) - needed * odds)).sum() + (penalty * weights**2).sum() / 2)
+        return float((share * (np.logaddexp(0, odds) - needed * odds)).sum() + (penalties * weights**2).sum() / 2)
 
     weights = np.zeros(design.shape[1])
     now = loss(weights)
     for _ in range(50):
         chance = 1 / (1 + np.exp(-np.clip(design @ weights + by_hand, -30, 30)))
-        slope = design.T @ (share * (needed - chance)) - penalty * weights
-        bend = (design * (share * chance * (1 - chance))[:, None]).T @ design + np.diag(penalty + 1e-9)
+        slope = design.T @ (share * (needed - chance)) - penalties * weights
+        bend = (design * (share * chance * (1 - chance))[:, None]).T @ design + np.diag(penalties + 1e-9)
         step = np.linalg.solve(bend, slope)
         while (then := loss(weights + step)) > now and np.abs(step).max() > 1e-9:
             step = step / 2
@@ -322,7 +325,10 @@ def _ask_notes(source: Source, sources: Sequence[Source], embedder: Embedder) ->
     questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
     with _store(embedder) as bag:
         notes.fill(bag, source.project)
-        return notes.measure(bag, source.project, questions)
+        return [
+            *notes.measure(bag, source.project, questions),
+            *notes.measure(bag, source.project, questions, system=notes.FILLED, min_relevance=0),
+        ]
 
 
 def _ask_turns(

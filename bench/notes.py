@@ -2,13 +2,15 @@
 
 python -m bench.notes --data FILE… [--embedder NAME] [--budget 500] [--dump OUT.jsonl]
 
-Each file is one project in a store of its own, and is asked as of its `now`. From `context` within the budget:
+Each file is one project in a store of its own, and is asked as of its `now`: with the default `min_relevance`, and
+with 0, which fills the budget. From `context` within the budget:
 
   recall       share of the evidence's sentences that stand verbatim in the text, as in bench.recall
   use          characters of those sentences / characters of the text, mean over questions with an answer
   quiet        share of the questions without an answer (category none) for which the text is empty
   away         the same for 15 questions (single, why, howto, who) of each other file, asked here
   tokens       mean count of the text, with o200k_base; also for the questions of quiet and away
+  median one   median count of the text for questions with one piece of evidence
 
 and from `search` with 10 hits:
 
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 OURS = "satchel"
+FILLED = "satchel, min_relevance 0"
 PLAIN = "FTS5, skip"
 BUDGET = 500
 HITS = 10
@@ -114,6 +117,8 @@ class Record(NamedTuple):
     """The place of the first evidence among the hits, from 1; 0 without any."""
     in_ten: float | None
     current: bool | None
+    pieces: int = 0
+    """Of how many notes the evidence consists."""
 
     @property
     def score(self) -> float:
@@ -200,6 +205,7 @@ def measure(
     *,
     budget: int = BUDGET,
     system: str = OURS,
+    min_relevance: float | None = None,
 ) -> list[Record]:
     """Ask a view that `fill` has filled; by default the project's own questions.
 
@@ -207,8 +213,9 @@ def measure(
     """
 
     def answer(question: str) -> Answer:
-        block = view.context(question, token_budget=budget, as_of=project.now)
-        hits = view.search(question, limit=HITS, as_of=project.now)
+        asked: dict[str, Any] = {"as_of": project.now, "min_relevance": min_relevance}
+        block = view.context(question, token_budget=budget, **asked)
+        hits = view.search(question, limit=HITS, **asked)
         return Answer(block.text, [(hit.memory.ref or "", hit.score) for hit in hits])
 
     with uses_uncounted(view):
@@ -240,6 +247,7 @@ def run(projects: Sequence[Project], *, budget: int, embedder: str | None) -> li
         with satchel.open(":memory:", **given) as bag:
             fill(bag, project)
             records += measure(bag, project, questions, budget=budget)
+            records += measure(bag, project, questions, budget=budget, system=FILLED, min_relevance=0)
         records += measure_plain(project, questions, budget=budget)
     return records
 
@@ -271,6 +279,7 @@ def _record(system: str, project: Project, texts: dict[str, str], question: Ques
         rank=rank if evidence else None,
         in_ten=sum(each in found for each in question.evidence) / len(evidence) if evidence else None,
         current=0 < rank < stale if evidence and question.stale else None,
+        pieces=len(evidence),
     )
 
 
@@ -293,6 +302,7 @@ def summary(records: Iterable[Record]) -> dict[str, float | None]:
         "auc": auc(scores, [each.score for each in without]),
         "auc away": auc(scores, [each.score for each in elsewhere]),
         "tokens": _mean(each.tokens for each in answered),
+        "median one": _median(each.tokens for each in answered if each.pieces == 1),
         "tokens none": _mean(each.tokens for each in without),
         "tokens away": _mean(each.tokens for each in elsewhere),
     }
@@ -309,6 +319,11 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return statistics.fmean(known) if known else None
 
 
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return statistics.median(known) if known else None
+
+
 def _draft(note: Note) -> satchel.Draft:
     return satchel.Draft(note.text, title=note.title, kind=note.kind, tags=note.tags, at=note.at, ref=note.id)  # type: ignore[arg-type]
 
@@ -321,22 +336,26 @@ def _entry(note: Note) -> Entry:
 def report(projects: Sequence[Project], records: Sequence[Record]) -> None:
     """Tables over all files, of each file, by category, and of what scores promise."""
     notes, asked = (sum(len(getattr(each, name)) for each in projects) for name in ("memories", "questions"))
-    rows = [(system, [each for each in records if each.system == system]) for system in (OURS, PLAIN)]
+    systems = (OURS, FILLED, PLAIN)
+    rows = [(system, [each for each in records if each.system == system]) for system in systems]
     _print_measures(f"notes: {len(projects)} projects, {notes:,} notes, {asked:,} questions; %, and tokens", rows)
     for project in projects:
         inside = [each for each in records if each.project == project.id]
-        rows = [(system, [each for each in inside if each.system == system]) for system in (OURS, PLAIN)]
+        rows = [(system, [each for each in inside if each.system == system]) for system in systems]
         _print_measures(f"{project.id}: {len(project.memories):,} notes", rows)
-    for system in (OURS, PLAIN):
+    for system in systems:
         _print_categories(system, [each for each in records if each.system == system])
-    _print_calibration([each for each in records if each.system == OURS])
+    _print_calibration([each for each in records if each.system == FILLED])
 
 
 def print_summary(title: str, records: Sequence[Record]) -> None:
     """The measures over all records, by category, and what scores promise."""
-    _print_measures(title, [(OURS, records)])
-    _print_categories(OURS, records)
-    _print_calibration(records)
+    systems = dict.fromkeys(each.system for each in records)
+    rows = [(system, [each for each in records if each.system == system]) for system in systems]
+    _print_measures(title, rows)
+    for system, asked in rows:
+        _print_categories(system, asked)
+    _print_calibration(rows[-1][1])
 
 
 def _print_measures(title: str, groups: Sequence[tuple[str, Sequence[Record]]]) -> None:
@@ -347,7 +366,7 @@ def _print_measures(title: str, groups: Sequence[tuple[str, Sequence[Record]]]) 
 
 
 def _print_categories(system: str, records: Sequence[Record]) -> None:
-    names = ("recall", "hit1", "mrr", "in ten", "current", "tokens")
+    names = ("recall", "use", "hit1", "mrr", "in ten", "current", "tokens")
     rows: list[Sequence[str]] = [("category", *names, "questions")]
     for category in dict.fromkeys(each.category for each in records if each.recall is not None):
         inside = [each for each in records if each.category == category]
@@ -366,13 +385,13 @@ def _print_calibration(records: Sequence[Record]) -> None:
             means = (_mean(each.score for each in own), _mean(each.rank == 1 for each in own))
             cells = ("–" if mean is None else f"{mean:.3f}" for mean in means)
             rows.append((f"{low:g}–{min(high, 1):g}", str(len(own)), *cells, str(len(inside) - len(own))))
-    print_table(f"{OURS}: calibration", rows)
+    print_table(f"{FILLED}: calibration", rows)
 
 
 def _cell(name: str, value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.0f}" if name.startswith("tokens") else f"{100 * value:.1f}"
+    return f"{value:.0f}" if name.startswith(("tokens", "median")) else f"{100 * value:.1f}"
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from satchel.blocks import ContextBlock, Frame, Wrap, fitted_block
 from satchel.embed import Embedder, resolve_embedder
 from satchel.errors import InputError, UnknownIdError
 from satchel.fields import utc_now
-from satchel.finding import FLOOR, Finder, enough_for
+from satchel.finding import MIN_RELEVANCE, Finder, Found, enough_for, is_relevant
 from satchel.ids import normalise_prefix
 from satchel.indexing import Indexer
 from satchel.items import as_item
 from satchel.keeping import Keeper
-from satchel.limits import check_budget, check_limit
+from satchel.limits import check_budget, check_limit, check_weight
 from satchel.memory import (
     Change,
     Memory,
@@ -78,6 +78,15 @@ def _filtered(chosen: Chosen) -> bool:
 def _asked(query: str | None) -> str | None:
     """The question of a context; a blank one is none."""
     return None if query is None or not as_query(query).strip() else query
+
+
+def _relevance(wanted: float | None) -> float:
+    return MIN_RELEVANCE if wanted is None else check_weight(wanted, name="min_relevance")
+
+
+def _least(found: Found, asked: str | None, wanted: float) -> float:
+    """The relevance that is asked of what was found; none where it was not the question that found it."""
+    return wanted if asked is not None and found.matched else 0.0
 
 
 class Satchel(Keeper):
@@ -147,31 +156,42 @@ class Satchel(Keeper):
         format: Literal["text", "json"] = "text",
         explain: bool = False,
         as_of: datetime | date | str | None = None,
+        min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
 
-        `as_of` searches what was known and held at an earlier moment; `explain` fills `Hit.parts`. Where nothing
-        matches but something passes the filters given, these are the newest and most important of it, and
-        `Hits.matched` is False.
+        Only those whose relevance is at least `min_relevance` (0 to 1; by default what was measured to lose hardly
+        any evidence): `Hits.weak` says how many others matched. `as_of` searches what was known and held at an
+        earlier moment; `explain` fills `Hit.parts`. Where nothing relevant matches but something passes the
+        filters given, these are the newest and most important of it, and `Hits.matched` is False.
         """
         budget = check_budget(token_budget)
+        least = _relevance(min_relevance)
         check_known("detail", detail, DETAILS)
         check_known("format", format, ("text", "json"))
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = as_query(query)
-        found, matched = self._finder.asked(
-            asked, where, limit=check_limit(limit), filtered=_filtered(chosen), explain=explain
+        found = self._finder.asked(
+            asked,
+            where,
+            limit=check_limit(limit),
+            filtered=_filtered(chosen),
+            min_relevance=least,
+            explain=explain,
         )
-        names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
+        least = _least(found, asked, least)
+        relevant = [hit for hit in found.hits if hit.relevance >= least]
+        names = self.short_ids([hit.memory for hit in relevant]) if format == "text" else None
         hits = fitted_hits(
-            found,
+            relevant,
             names=names,
             budget=budget,
             counter=self.counter,
             detail=detail,
             sought=self._finder.sought(asked),
-            matched=matched,
+            matched=found.matched,
+            weak=len(found.hits) - len(relevant),
         )
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
@@ -190,36 +210,50 @@ class Satchel(Keeper):
         frame: Frame | Wrap | None = None,
         explain: bool = False,
         as_of: datetime | date | str | None = None,
+        min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
         """One text with what is worth most for its tokens: all that is pinned, then what the query finds.
 
-        Without a query what is recent and important. The budget is held against `text`, which `frame` may
-        make of the block, such as a prompt around it. Where what is pinned does not fit, that is an error,
-        or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a memory;
-        it, `as_of` and `explain` are those of `search`.
+        The budget is a limit, not a target: only what has `min_relevance` comes, the best match first, and 0 fills
+        the budget. Without a query what is recent and important. The budget is held against `text`, which
+        `frame` may make of the block, such as a prompt around it. Where what is pinned does not fit, that is an
+        error, or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a
+        memory; it, `as_of` and `explain` are those of `search`.
         """
         budget = check_budget(token_budget)
+        least = _relevance(min_relevance)
         check_known("format", format, FORMATS)
         check_known("detail", detail, DETAILS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
         sought = () if asked is None else self._finder.sought(asked)
-        found, matched = self._finder.for_context(
-            asked, where, limit=most, filtered=_filtered(chosen), explain=explain
+        found = self._finder.for_context(
+            asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least, explain=explain
         )
+        least = _least(found, asked, least)
         block = fitted_block(
-            [as_item(hit, detail=detail, sought=sought, superseded=not ended) for hit in found],
+            [
+                as_item(
+                    hit,
+                    detail=detail,
+                    sought=sought,
+                    superseded=not ended,
+                    relevant=asked is None or is_relevant(hit, least),
+                    needed=hit.needed(least),
+                )
+                for hit in found.hits
+            ],
             budget=budget,
             counter=self.counter,
             layout=LAYOUTS[format],
             policy=policy,
             pins=pins,
-            floor=0.0 if asked is None else FLOOR,
+            best_first=least > 0,
             frame=frame,
-            hits=found,
-            matched=matched,
+            hits=found.hits,
+            matched=found.matched,
         )
         self._store.touch([hit.memory.id for hit in block.hits], utc_now())
         return block
@@ -236,27 +270,31 @@ class Satchel(Keeper):
         ended: bool = False,
         frame: Frame | Wrap | None = None,
         as_of: datetime | date | str | None = None,
+        min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack:
         """Whole memories as one text to carry elsewhere; as JSON, `import_` brings them back there.
 
         Which memories, and in which order, is decided as in `context`, whose `frame` may also stand around it.
         """
+        least = _relevance(min_relevance)
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
         most = enough_for(budget) if limit is None else check_limit(limit)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = _asked(query)
-        found, _ = self._finder.for_context(asked, where, limit=most, filtered=_filtered(chosen))
+        found = self._finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
+        least = _least(found, asked, least)
         pack = ContextPack(
-            found,
+            found.hits,
+            relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],
             project=self.scope.project,
             token_budget=budget,
             counter=self.counter,
             format=format,
             policy=policy,
             pins=pins,
-            floor=0.0 if asked is None else FLOOR,
+            best_first=least > 0,
             frame=frame,
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())

@@ -47,6 +47,7 @@ class ContextBlock:
         hits: Sequence[Hit] = (),
         receipt: Callable[[], Receipt] | None = None,
         matched: bool = True,
+        irrelevant: int = 0,
     ) -> None:
         self.text = text
         self.token_count = token_count
@@ -67,6 +68,8 @@ class ContextBlock:
         """What was included, best first."""
         self.matched = matched
         """False where nothing matched: then these are the newest and most important that pass the filters."""
+        self.irrelevant = irrelevant
+        """How many candidates were left out because they are not relevant enough."""
         self._receipt = receipt
 
     @cached_property
@@ -165,8 +168,8 @@ def fitted_block(
     layout: Layout,
     policy: Policy = "best",
     pins: Pins = "strict",
-    floor: float = 0.0,
     whole: bool = False,
+    best_first: bool = False,
     frame: Frame | Wrap | None = None,
     hits: Sequence[Hit] | None = None,
     matched: bool = True,
@@ -181,7 +184,7 @@ def fitted_block(
     if frame is not None and not isinstance(frame, Frame):
         frame = Frame(frame)
 
-    kept = sort_out(items, budget=budget, floor=floor)
+    kept = sort_out(items, budget=budget)
     at_first = kept.wanted
 
     def block(placed: Sequence[Placed], text: str, tokens: int, wanted: int, **more: Any) -> ContextBlock:
@@ -192,9 +195,10 @@ def fitted_block(
             facts_omitted=len(items) - len(placed),
             tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
             facts_wanted=wanted,
-            complete=len(placed) >= wanted and all(each.level == "full" for each in placed),
+            complete=len(placed) >= wanted and all(each.whole for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             matched=matched,
+            irrelevant=kept.irrelevant,
             **more,
         )
 
@@ -211,8 +215,8 @@ def fitted_block(
         count=count,
         policy=policy,
         pins=pins,
-        floor=floor,
         whole=whole,
+        best_first=best_first,
     )
     return block(
         list(packing.placed.values()),

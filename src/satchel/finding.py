@@ -10,7 +10,7 @@ from satchel.memory import Hit, Memory
 from satchel.recall import recall
 from satchel.store import Filter, Store
 
-__all__ = ["FLOOR", "Finder", "Found", "enough_for"]
+__all__ = ["MIN_RELEVANCE", "Finder", "Found", "enough_for", "is_relevant"]
 
 SHORT_LINE = 6
 FEWEST_CANDIDATES = 50
@@ -20,8 +20,10 @@ MOST_CANDIDATES = 2_000
 HALF_AS_NEW = 20
 PINNED_SCORE = 1.0
 
-# What is less likely to be needed than this is not worth reading, however much room there is.
+# What is less likely to be needed than this is not worth reading, whatever `min_relevance` is.
 FLOOR = 0.0001
+# Chosen where evidence begins to be lost faster than tokens are saved: docs/recall.md has the curves.
+MIN_RELEVANCE = 0.12
 
 
 class Found(NamedTuple):
@@ -29,7 +31,12 @@ class Found(NamedTuple):
 
     hits: list[Hit]
     matched: bool = True
-    """False where nothing matched and these are the newest and most important that pass an explicit filter."""
+    """False where nothing relevant matched and these are the newest and most important that pass a filter."""
+
+
+def is_relevant(hit: Hit, min_relevance: float) -> bool:
+    """Whether a hit is worth its tokens, however much room there is."""
+    return hit.relevance >= min_relevance and hit.score >= FLOOR
 
 
 def enough_for(budget: int | None) -> int:
@@ -51,13 +58,14 @@ class Finder:
         *,
         limit: int,
         filtered: bool = False,
+        min_relevance: float = 0.0,
         surroundings: bool = False,
         explain: bool = False,
     ) -> Found:
-        """The best matches; with `surroundings` also what stands beside them.
+        """The best matches, relevant or not; with `surroundings` also what stands beside them.
 
         Where a caller `filtered` by kind, tag, tier or time, that is never answered with nothing while something
-        passes the filter.
+        passes the filter: if no match reaches `min_relevance`, the newest and most important come instead.
         """
         hits = recall(
             self._store,
@@ -70,7 +78,7 @@ class Finder:
             surroundings=surroundings,
             explain=explain,
         )
-        if not hits and filtered:
+        if filtered and not any(hit.relevance >= min_relevance for hit in hits):
             return Found(self._unasked(where, limit=limit), matched=False)
         return Found(hits)
 
@@ -81,14 +89,29 @@ class Finder:
         return sought_words(query)
 
     def for_context(
-        self, query: str | None, where: Filter, *, limit: int, filtered: bool = False, explain: bool = False
+        self,
+        query: str | None,
+        where: Filter,
+        *,
+        limit: int,
+        filtered: bool = False,
+        min_relevance: float = 0.0,
+        explain: bool = False,
     ) -> Found:
         """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
         pinned = self._store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
         if query is None:
             found = Found(self._unasked(where, limit=limit))
         else:
-            found = self.asked(query, where, limit=limit, filtered=filtered, surroundings=True, explain=explain)
+            found = self.asked(
+                query,
+                where,
+                limit=limit,
+                filtered=filtered,
+                min_relevance=min_relevance,
+                surroundings=True,
+                explain=explain,
+            )
         known = {hit.memory.id: hit for hit in found.hits}
         ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in pinned}
         hits = [*ahead.values(), *(hit for hit in found.hits if hit.memory.id not in ahead)]

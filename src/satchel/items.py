@@ -60,7 +60,15 @@ def as_items(things: Iterable[object]) -> list[Item]:
     return sorted(items, key=lambda item: -item.value)
 
 
-def as_item(hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), superseded: bool = True) -> Item:
+def as_item(
+    hit: Hit,
+    *,
+    detail: Detail = "full",
+    sought: tuple[str, ...] = (),
+    superseded: bool = True,
+    relevant: bool = True,
+    needed: tuple[tuple[int, int], ...] = (),
+) -> Item:
     """A hit as a candidate for packing, with no more of its text than the detail asks for.
 
     Without `superseded` what came after it does not count against it.
@@ -77,9 +85,11 @@ def as_item(hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), 
         at=memory.at,
         thread=(scope.project, scope.user, scope.agent, scope.session) if scope.session else None,
         value=hit.score,
+        relevant=relevant,
         pinned=memory.pinned,
         tokens=memory.tokens,
         passages=hit.passages,
+        needed=needed,
         sought=sought,
         superseded_by=memory.superseded_by if superseded else None,
         overtaken_by=hit.overtaken_by,
@@ -88,7 +98,9 @@ def as_item(hit: Hit, *, detail: Detail = "full", sought: tuple[str, ...] = (), 
         return item
     text = memory.headline() if detail == "summary" else body(memory.text, detail, matched_start(hit, sought))
     title = None if detail == "summary" else memory.title
-    return item if text == memory.text else replace(item, text=text, title=title, tokens=None, passages=())
+    return (
+        item if text == memory.text else replace(item, text=text, title=title, tokens=None, passages=(), needed=())
+    )
 
 
 def matched_start(hit: Hit, sought: Sequence[str]) -> int:

@@ -219,6 +219,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
 
 
+# Of what is longer than some four passages a question needs a part.
+LONG_TEXT = 2_400
+
+
 class Hit(msgspec.Struct, frozen=True):
     """A memory that was found, and how likely it is that it is needed, between 0 and 1."""
 
@@ -230,6 +234,22 @@ class Hit(msgspec.Struct, frozen=True):
     """What each part of the ranking added to the score; only where an explanation was asked for."""
     overtaken_by: str | None = None
     """The id of a newer memory, found too, that tells anew what this one tells, where that is as good as sure."""
+    relevance: float = 1.0
+    """How sure it is that the question is answered here and needs this memory, between 0 and 1.
+
+    Unlike the score it also goes by the question as a whole and by the other hits; `min_relevance` is held
+    against it. 1 where there was no question.
+    """
+
+    closeness: tuple[float, ...] = ()
+    """How near each of the passages comes to the first, between 0 and 1."""
+
+    def needed(self, min_relevance: float) -> tuple[tuple[int, int], ...]:
+        """The passages of a long text that are relevant themselves; none where the whole text is wanted."""
+        if len(self.memory.text) <= LONG_TEXT or not min_relevance:
+            return ()
+        near = zip(self.passages, self.closeness, strict=False)
+        return tuple(span for span, closeness in near if self.relevance * closeness >= min_relevance)
 
     @property
     def passage(self) -> tuple[int, int] | None:

@@ -63,21 +63,22 @@ class ContextPack:
         self,
         hits: Sequence[Hit],
         *,
+        relevant: Sequence[bool],
         project: str | None,
         token_budget: int | None,
         counter: Counter,
         format: PackFormat = "markdown",
         policy: Policy = "best",
         pins: Pins = "strict",
-        floor: float = 0.0,
+        best_first: bool = False,
         frame: Frame | Wrap | None = None,
     ) -> None:
         self._hits = list(hits)
-        self._items = [as_item(hit) for hit in hits]
+        self._items = [as_item(hit, relevant=each) for hit, each in zip(hits, relevant, strict=True)]
         self._counter = counter
         self._policy: Policy = policy
         self._pins: Pins = pins
-        self._floor = floor
+        self._best_first = best_first
         self._frame = frame
         self.project = project
         self.token_budget = token_budget
@@ -120,6 +121,11 @@ class ContextPack:
         return self._fitted.smallest_budget
 
     @property
+    def irrelevant(self) -> int:
+        """How many candidates were left out because they are not relevant enough."""
+        return self._fitted.irrelevant
+
+    @property
     def receipt(self) -> Receipt:
         return self._fitted.receipt
 
@@ -144,9 +150,9 @@ class ContextPack:
             layout=self._layout(format),
             policy=self._policy,
             pins=self._pins,
-            floor=self._floor,
             hits=self._hits,
             whole=True,
+            best_first=self._best_first,
             frame=self._frame,
         )
 

@@ -30,6 +30,7 @@ class Hits(Sequence[Hit]):
         smallest_budget: int | None,
         tokens_omitted: int = 0,
         matched: bool = True,
+        weak: int = 0,
     ) -> None:
         self._hits = tuple(hits)
         self._counter = counter
@@ -42,6 +43,8 @@ class Hits(Sequence[Hit]):
         self.smallest_budget = smallest_budget
         self.matched = matched
         """False where nothing matched: then these are the newest and most important that pass the filters."""
+        self.weak = weak
+        """How many of the matches looked at were less relevant than `min_relevance`, and are not here."""
 
     @cached_property
     def token_count(self) -> int:
@@ -82,6 +85,7 @@ def fitted_hits(
     detail: Detail,
     sought: Sequence[str] = (),
     matched: bool = True,
+    weak: int = 0,
 ) -> Hits:
     """The hits whose listing fits the budget: text under the given short ids, or JSON without any.
 
@@ -91,11 +95,19 @@ def fitted_hits(
     listed = [_marked(hit, shorts) for hit in found]
 
     def said(hit: Hit) -> str:
+        relevance = hit.relevance if matched else None
         if names is None:
-            return _hit_json(hit, detail, sought)
+            return _hit_json(hit, detail, sought, relevance)
         newer = shorts[hit.overtaken_by] if hit.overtaken_by else None
         start = matched_start(hit, sought)
-        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=start, overtaken_by=newer)
+        return entry(
+            hit.memory,
+            short_id=shorts[hit.memory.id],
+            detail=detail,
+            matched=start,
+            overtaken_by=newer,
+            relevance=relevance,
+        )
 
     unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
     newer_than = {hit.memory.id: hit.overtaken_by for hit in listed if hit.overtaken_by}
@@ -123,6 +135,7 @@ def fitted_hits(
         tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),
         smallest_budget=fitted.smallest_budget,
         matched=matched,
+        weak=weak,
     )
 
 
@@ -131,7 +144,7 @@ def _marked(hit: Hit, shown: Container[str]) -> Hit:
     return hit if hit.overtaken_by is None or hit.overtaken_by in shown else replace(hit, overtaken_by=None)
 
 
-def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
+def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str], relevance: float | None) -> str:
     """With the parts of its score and the passage that matched, where they were asked for."""
     passage = hit.passage if hit.parts is not None else None
     matched = matched_start(hit, sought)
@@ -139,6 +152,7 @@ def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
         hit.memory,
         detail=detail,
         score=hit.score,
+        relevance=relevance,
         parts=hit.parts,
         passage=passage,
         matched=matched,

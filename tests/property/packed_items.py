@@ -190,7 +190,12 @@ class Case(NamedTuple):
     counter: str = "o200k_base"
     policy: Any = "best"
     whole: bool = False
-    floor: float = 0.0
+    least: float = 0.0
+    """The value from which on an item is relevant."""
+    best_first: bool = False
+
+    def relevant(self, items: Sequence[Item]) -> list[Item]:
+        return [changed(item, relevant=item.value >= self.least) for item in items]
 
     @property
     def layout(self) -> Layout:
@@ -202,33 +207,34 @@ class Case(NamedTuple):
 
     def block(self, items: Sequence[Item], budget: int | None) -> ContextBlock:
         return fitted_block(
-            items,
+            self.relevant(items),
             budget=budget,
             counter=find_counter(self.counter),
             layout=self.layout,
             policy=self.policy,
             pins="best_effort",
-            floor=self.floor,
             whole=self.whole,
+            best_first=self.best_first,
         )
 
     def packing(self, items: Sequence[Item], budget: int) -> Packing:
+        items = self.relevant(items)
         return pack(
             items,
-            kept=sort_out(items, budget=budget, floor=self.floor),
+            kept=sort_out(items, budget=budget),
             budget=budget,
             prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
             assemble=self.layout.block,
             count=self.count,
             policy=self.policy,
             pins="best_effort",
-            floor=self.floor,
             whole=self.whole,
+            best_first=self.best_first,
         )
 
 
 def cases(policies: Sequence[str] = POLICIES) -> st.SearchStrategy[Case]:
-    ways = product((False, False, False, True), (0.0, 0.0, 0.3), FORMATS, policies, COUNTERS)
+    ways = product((False, False, False, True), (0.0, 0.0, 0.3), (False, True), FORMATS, policies, COUNTERS)
     return st.sampled_from([Case(format, counter, policy, *more) for *more, format, policy, counter in ways])
 
 

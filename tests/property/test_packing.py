@@ -119,8 +119,8 @@ def test_the_receipt_accounts_for_every_candidate_once(items, case, budget):
                 assert entry.other is None
             case "superseded":
                 assert entry.other == item.superseded_by
-            case "below the floor":
-                assert item.value < case.floor
+            case "not relevant":
+                assert item.value < case.least
                 assert not item.pinned
             case "duplicate":
                 assert entry.other != entry.id
@@ -142,7 +142,7 @@ def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, 
 @given(items=some_items, case=cases(), budget=budgets)
 def test_the_smallest_budget_is_the_least_that_gives_something(items, case, budget):
     block = case.block(items, min(budget, 12))
-    if block.facts_included or not sort_out(items, budget=0, floor=case.floor).considered:
+    if block.facts_included or not sort_out(case.relevant(items), budget=0).considered:
         assert block.smallest_budget is None
         return
     assert block.smallest_budget > min(budget, 12)
@@ -179,7 +179,7 @@ def plain_choice(
 
 def by_rank(items: Sequence[Item], case: Case, budget: int) -> list[int]:
     """The pinned, then the others, each as they come, without repetitions and the like."""
-    considered = sort_out(items, budget=budget, floor=case.floor).considered
+    considered = sort_out(case.relevant(items), budget=budget).considered
     return sorted(considered, key=lambda place: (not items[place].pinned, place))
 
 
@@ -242,7 +242,7 @@ WELL_USED_FROM = 500
 def test_nine_tenths_of_the_budget_are_used_where_there_is_enough_to_say(items, format, budget):
     case = Case(format=format)
     items = [changed(item, title=None) if len(item.title or "") > 20 else item for item in items]
-    different = [items[place] for place in sort_out(items, budget=None, floor=0.0).considered]
+    different = [items[place] for place in sort_out(items, budget=None).considered]
     repeated = within([item.text for item in different])
     said = [clean(item.text).strip() for place, item in enumerate(different) if place not in repeated]
     assume(sum(map(case.count, said)) > budget)

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from satchel.cli.options import LIMIT, Command
-from satchel.errors import BudgetError
-from satchel.limits import check_budget
+from satchel.errors import BudgetError, InputError
+from satchel.finding import MIN_RELEVANCE
+from satchel.limits import check_budget, check_weight
 from satchel.pack import PINS, POLICIES
 
-__all__ = ["budget_option", "counter_option", "packing_options", "receipt_option"]
+__all__ = ["budget_option", "counter_option", "packing_options", "receipt_option", "relevance_option"]
 
 
 class _Budget(click.ParamType[int | None]):
@@ -21,6 +22,23 @@ class _Budget(click.ParamType[int | None]):
         return check_budget(value)
 
 
+class _Share(click.ParamType[float]):
+    name = "0…1"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return check_weight(float(value) if isinstance(value, str) else value, name="min_relevance")
+        except ValueError:
+            raise InputError(f"min_relevance {value!r} is not a number from 0 to 1") from None
+
+
+relevance_option = click.option(
+    "--min-relevance",
+    type=_Share(),
+    default=MIN_RELEVANCE,
+    show_default=True,
+    help="Only what is at least so relevant to QUERY, from 0 to 1; 0 fills the budget.",
+)
 receipt_option = click.option(
     "--explain", is_flag=True, help="Also what became of every candidate, as a table on standard error."
 )

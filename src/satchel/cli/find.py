@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from satchel.blocks import ContextBlock, Frame
-from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option
+from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option, relevance_option
 from satchel.cli.explanation import explain_hits
 from satchel.cli.options import (
     LIMIT,
@@ -36,6 +36,7 @@ __all__ = ["context_command", "search_command"]
 @click.argument("query")
 @click.option("--limit", type=LIMIT, default=10, show_default=True, help="At most this many.")
 @budget_option()
+@relevance_option
 @counter_option
 @explain_option
 @filter_options
@@ -50,6 +51,7 @@ def search_command(
     query: str,
     limit: int,
     token_budget: int | None,
+    min_relevance: float,
     counter: str | None,
     explain: bool,
     chosen: dict[str, Any],
@@ -72,6 +74,7 @@ def search_command(
             format="json" if as_json else "text",
             explain=explain,
             as_of=as_of,
+            min_relevance=min_relevance,
             **chosen,
         )
         if as_json:
@@ -89,6 +92,7 @@ def search_command(
 @click.command("context")
 @click.argument("query", required=False)
 @budget_option(2000)
+@relevance_option
 @counter_option
 @click.option(
     "--format", "layout", type=click.Choice(FORMATS), default="system_prompt", show_default=True, help="Its form."
@@ -106,6 +110,7 @@ def search_command(
 def context_command(
     query: str | None,
     token_budget: int,
+    min_relevance: float,
     counter: str | None,
     layout: Format,
     packing: dict[str, Any],
@@ -128,6 +133,7 @@ def context_command(
             ended=ended,
             frame=Frame(_context_json, json_inside) if as_json else None,
             as_of=as_of,
+            min_relevance=min_relevance,
             **packing,
             **chosen,
         )
@@ -136,9 +142,10 @@ def context_command(
         print_text(block.text)
         if explain:
             explain_receipt(bag, block.receipt)
-        outcome = Outcome(block.facts_included, block.facts_omitted, block.token_count, block.smallest_budget)
-        empty = nothing_kept(outcome, token_budget, asked=query is not None)
-        note(empty or spent(outcome, token_budget, block.receipt if explain else None))
+        outcome = Outcome.of_block(block, asked=query is not None)
+        note(
+            nothing_kept(outcome, token_budget) or spent(outcome, token_budget, block.receipt if explain else None)
+        )
         if not block.matched:
             note(UNMATCHED)
         if query is not None and (remark := on_words_alone(bag, embedder)):

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from satchel.cli import clipboard
-from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option
+from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option, relevance_option
 from satchel.cli.options import (
     as_of_option,
     embedder_option,
@@ -29,6 +29,7 @@ __all__ = ["context_pack_command"]
 @click.command("context-pack")
 @click.argument("query", required=False)
 @budget_option(2000)
+@relevance_option
 @counter_option
 @click.option(
     "--format", "chosen_format", type=click.Choice(PACK_FORMATS), help="Its form; markdown if none is given."
@@ -53,6 +54,7 @@ __all__ = ["context_pack_command"]
 def context_pack_command(
     query: str | None,
     token_budget: int,
+    min_relevance: float,
     counter: str | None,
     chosen_format: PackFormat | None,
     output: Path | None,
@@ -77,14 +79,21 @@ def context_pack_command(
         check_target(output.expanduser())
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         pack = bag.context_pack(
-            query, token_budget=token_budget, format=form, ended=ended, as_of=as_of, **packing, **chosen
+            query,
+            token_budget=token_budget,
+            format=form,
+            ended=ended,
+            as_of=as_of,
+            min_relevance=min_relevance,
+            **packing,
+            **chosen,
         )
         if explain:
             explain_receipt(bag, pack.receipt)
         unsaid = on_words_alone(bag, embedder) if query is not None else None
-    outcome = Outcome(len(pack.memories), pack.omitted, pack.token_count, pack.smallest_budget)
+    outcome = Outcome.of_pack(pack, asked=query is not None)
     remark = spent(outcome, token_budget, pack.receipt if explain else None)
-    if empty := nothing_kept(outcome, token_budget, asked=query is not None):
+    if empty := nothing_kept(outcome, token_budget):
         note(empty + _not_done(output, copy=copy))
     else:
         _hand_over(pack.text, _memories(outcome.kept), remark, output, copy=copy)

@@ -193,6 +193,7 @@ class SearchAsked(_Chosen, frozen=True, kw_only=True):
     ended: bool = False
     explain: bool = False
     as_of: Time | None = None
+    min_relevance: Weight | None = None
 
 
 class _Wanted(_Chosen, frozen=True, kw_only=True):
@@ -203,6 +204,7 @@ class _Wanted(_Chosen, frozen=True, kw_only=True):
     limit: Limit | None = None
     ended: bool = False
     as_of: Time | None = None
+    min_relevance: Weight | None = None
 
 
 class ContextAsked(_Wanted, frozen=True, kw_only=True):

@@ -53,7 +53,15 @@ def fitted(
 
     def made_for(budget: int) -> Portioned:
         def assemble(shown: Sequence[Portion], whole: bool) -> str:
-            footing = Footing(budget=budget, shown=len(shown), total=total, whole=whole, noun=noun, cursor=cursor)
+            footing = Footing(
+                budget=budget,
+                shown=len(shown),
+                total=total,
+                whole=whole,
+                noun=noun,
+                cursor=cursor,
+                asked=allowance.given,
+            )
             return footed(joined(shown), footing, count)[0]
 
         return portioned(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)

@@ -6,11 +6,11 @@ from satchel.bag import Satchel
 from satchel.blocks import ContextBlock
 from satchel.fields import KINDS
 from satchel.limits import MAX_LIMIT
-from satchel.mcp.answers import Answer, answer_of, nothing_fitted
+from satchel.mcp.answers import Allowance, Answer, answer_of, nothing_fitted
 from satchel.mcp.desk import Desk
-from satchel.mcp.footers import Footing, footed
-from satchel.mcp.lookup import NOTHING_MATCHED, UNMATCHED, entries
-from satchel.mcp.parameters import CURSOR, DETAIL, FORMAT, MAX_TOKENS, SINCE, WHEN, line, names, number
+from satchel.mcp.footers import RELEVANT, Footing, footed
+from satchel.mcp.lookup import NOTHING_MATCHED, NOTHING_RELEVANT, UNMATCHED, entries
+from satchel.mcp.parameters import CURSOR, DETAIL, FORMAT, MAX_TOKENS, RELEVANCE, SINCE, WHEN, line, names, number
 from satchel.mcp.shelf import cursor_for
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory
@@ -42,7 +42,7 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
     bag, allowance = desk.view(given), desk.allowance(given)
     # Of the question, not of the answer: it is part of what is counted.
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
-    framing = _Framing(desk, allowance.tokens, cursor)
+    framing = _Framing(desk, allowance, cursor=cursor, noun=RELEVANT)
     block = bag.context(
         query,
         token_budget=allowance.tokens,
@@ -51,13 +51,14 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         limit=given.get("limit", LIMIT),
         since=given.get("since"),
         until=given.get("until"),
+        min_relevance=given.get("min_relevance"),
         pins="best_effort",
         frame=framing.wrap,
     )
     if not block.facts_included:
         if block.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), block.facts_wanted, allowance, desk.count)
-        return desk.remark(NOTHING_MATCHED, given)
+            return nothing_fitted(framing.needed(), block.facts_wanted, allowance, desk.count, noun=RELEVANT)
+        return desk.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
     shown, wanted = block.facts_included, block.facts_wanted
     if block.complete:
         cursor = None
@@ -78,10 +79,14 @@ def _told(block: ContextBlock) -> str:
 class _Framing:
     """Footers around a block while it is made, and with the numbers that are true at the end."""
 
-    def __init__(self, desk: Desk, budget: int, cursor: str | None = None) -> None:
+    def __init__(
+        self, desk: Desk, allowance: Allowance, *, cursor: str | None = None, noun: str = "memories"
+    ) -> None:
         self._desk = desk
-        self._budget = budget
+        self._budget = allowance.tokens
+        self._asked = allowance.given
         self._cursor = cursor
+        self._noun = noun
         self._blocks: dict[str, ContextBlock] = {}
 
     def wrap(self, block: ContextBlock) -> str:
@@ -99,12 +104,16 @@ class _Framing:
 
     def final(self, text: str, shown: int, wanted: int, complete: bool, cursor: str | None) -> tuple[str, int]:
         """What turned out to be said already was not left out for lack of room."""
-        footing = Footing(budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor)
-        made = footed(_told(self._blocks[text]), footing, self._desk.count)
+        block = self._blocks[text]
+        footing = self._footing(
+            block, budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor
+        )
+        made = footed(_told(block), footing, self._desk.count)
         return made if made[1] <= self._budget else (text, self._desk.count(text))
 
     def _framed(self, block: ContextBlock, budget: int) -> tuple[str, int]:
-        footing = Footing(
+        footing = self._footing(
+            block,
             budget=budget,
             shown=block.facts_included,
             total=block.facts_wanted,
@@ -112,6 +121,10 @@ class _Framing:
             cursor=self._cursor,
         )
         return footed(_told(block), footing, self._desk.count)
+
+    def _footing(self, block: ContextBlock, **said: Any) -> Footing:
+        noun = self._noun if block.matched else "memories"
+        return Footing(noun=noun, asked=self._asked, **said)
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
@@ -142,7 +155,8 @@ def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
 def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
     given = {"max_tokens": PACK_TOKENS} | given
     bag, allowance = desk.view(given), desk.allowance(given)
-    framing = _Framing(desk, allowance.tokens)
+    noun = RELEVANT if (given.get("query") or "").strip() else "memories"
+    framing = _Framing(desk, allowance, noun=noun)
     pack = bag.context_pack(
         given.get("query"),
         token_budget=allowance.tokens,
@@ -152,14 +166,15 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
         until=given.get("until"),
         # Whatever the budget, so that "of Y" is how many there are and not how many were looked at.
         limit=MOST_PACKED,
+        min_relevance=given.get("min_relevance"),
         pins="best_effort",
         frame=framing.wrap,
     )
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), pack.wanted, allowance, desk.count)
-        return desk.remark(NOTHING_MATCHED, given)
+            return nothing_fitted(framing.needed(), pack.wanted, allowance, desk.count, noun=noun)
+        return desk.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
     text, tokens = framing.final(pack.text, shown, pack.wanted, shown == pack.wanted, None)
     return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
 
@@ -173,6 +188,7 @@ CONTEXT = Tool(
         "since": WHEN,
         "until": WHEN,
         "limit": number(LIMIT, least=1),
+        "min_relevance": RELEVANCE,
         "format": FORMAT,
         "detail_level": DETAIL,
         "max_tokens": MAX_TOKENS,
@@ -191,6 +207,7 @@ PACK = Tool(
         "tags": names(),
         "since": SINCE,
         "until": WHEN,
+        "min_relevance": RELEVANCE,
         "max_tokens": MAX_TOKENS._replace(schema={"type": "integer", "default": PACK_TOKENS}),
     },
     (),

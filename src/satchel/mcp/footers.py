@@ -6,7 +6,10 @@ import msgspec
 
 from satchel.render import self_counted
 
-__all__ = ["Footing", "footed"]
+__all__ = ["RELEVANT", "Footing", "footed"]
+
+# What is counted where a question was asked.
+RELEVANT = "relevant memories"
 
 
 class Footing(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +23,8 @@ class Footing(msgspec.Struct, frozen=True, kw_only=True):
     noun: str = "memories"
     cursor: str | None = None
     """What gives the rest."""
+    asked: bool = False
+    """Whether the budget is the caller's own, and not the server's limit."""
 
 
 def footed(body: str, footing: Footing, count: Callable[[str], int]) -> tuple[str, int]:
@@ -27,9 +32,18 @@ def footed(body: str, footing: Footing, count: Callable[[str], int]) -> tuple[st
     above = f"{body}\n" if body else ""
 
     def make(tokens: int) -> str:
-        return above + "\n".join([*_cut_lines(footing, tokens), f"📏 ~{tokens:,} tokens"])
+        return above + "\n".join([*_cut_lines(footing, tokens), f"📏 {_cost(footing, tokens)}"])
 
     return self_counted(make, count)
+
+
+def _cost(footing: Footing, tokens: int) -> str:
+    """The tokens; where all that is relevant is there, also how much that is."""
+    if footing.noun != RELEVANT or not footing.whole or not footing.shown:
+        return f"~{tokens:,} tokens"
+    noun = RELEVANT if footing.shown != 1 else "relevant memory"
+    budget = f" of {footing.budget:,}" if footing.asked else ""
+    return f"{footing.shown:,} {noun}, ~{tokens:,}{budget} tokens"
 
 
 def _cut_lines(footing: Footing, tokens: int) -> list[str]:

@@ -7,15 +7,29 @@ from satchel.bag import Satchel
 from satchel.errors import InputError
 from satchel.mcp.answers import Answer
 from satchel.mcp.desk import Desk
-from satchel.mcp.parameters import AFTER, BEFORE, CURSOR, DETAIL, MAX_TOKENS, SINCE, WHEN, line, names, number
+from satchel.mcp.footers import RELEVANT
+from satchel.mcp.parameters import (
+    AFTER,
+    BEFORE,
+    CURSOR,
+    DETAIL,
+    MAX_TOKENS,
+    RELEVANCE,
+    SINCE,
+    WHEN,
+    line,
+    names,
+    number,
+)
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory, Relation
 from satchel.portions import Portion
 from satchel.render import Detail, clean, entry
 
-__all__ = ["GET", "NOTHING_MATCHED", "SEARCH", "STATS", "TIMELINE", "UNMATCHED", "entries"]
+__all__ = ["GET", "NOTHING_MATCHED", "NOTHING_RELEVANT", "SEARCH", "STATS", "TIMELINE", "UNMATCHED", "entries"]
 
 NOTHING_MATCHED = "Nothing matched."
+NOTHING_RELEVANT = "Nothing relevant. min_relevance=0 shows weak matches."
 UNMATCHED = "Nothing matched the query; the newest and most important that pass the filters:"
 
 
@@ -36,10 +50,13 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
         tags=given.get("tags"),
         since=given.get("since"),
         until=given.get("until"),
+        min_relevance=given.get("min_relevance"),
     )
     section = "" if hits.matched else UNMATCHED
     portions = [Portion(text, section=section, name=text.split(" ", 1)[0]) for text in hits.entries]
-    return desk.listed("mem_search", portions, given, nothing=NOTHING_MATCHED)
+    nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
+    noun = RELEVANT if hits.matched else "memories"
+    return desk.listed("mem_search", portions, given, nothing=nothing, noun=noun)
 
 
 def _get(desk: Desk, given: dict[str, Any]) -> Answer:
@@ -128,6 +145,7 @@ SEARCH = Tool(
         "until": WHEN,
         "project": line(),
         "limit": number(10, least=1),
+        "min_relevance": RELEVANCE,
         "detail_level": DETAIL,
         "max_tokens": MAX_TOKENS,
         "cursor": CURSOR,

@@ -23,6 +23,7 @@ __all__ = [
     "KIND",
     "MAX_TOKENS",
     "RELATION",
+    "RELEVANCE",
     "SINCE",
     "TIER",
     "WHEN",
@@ -179,6 +180,7 @@ KIND = choice(KINDS)
 TIER = choice(TIERS)
 RELATION = choice(RELATIONS, "related")
 IMPORTANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
+RELEVANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
 BEFORE = AFTER = number(5)
 SINCE = line('date or "2 weeks ago"')
 # Said once for the tools that every session loads: a definition is paid for whether it is used or not.

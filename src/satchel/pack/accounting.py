@@ -54,6 +54,6 @@ def _budgets(packing: Packing, missed: list[int]) -> dict[int, int]:
     choosing = packing.choosing
     if any(place in packing.sorted.verdicts for place in missed):
         # Some were not looked at closely; a larger budget would look at them.
-        everything = sort_out(choosing.items, budget=None, floor=packing.floor)
+        everything = sort_out(choosing.items, budget=None)
         choosing = choosing.among(list(dict.fromkeys([*everything.considered, *missed])))
     return admitting_budgets(choosing, missed, above=packing.budget)

@@ -2,7 +2,8 @@
 
 `best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
 fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
-With all of them pinned items come first.
+With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
+what a newer item overtakes comes last.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from satchel.fields import TIERS
 from satchel.pack.cut import ELLIPSIS as CUT
 from satchel.pack.item import Item, Placed
-from satchel.pack.order import Offer, Option, Step, by_worth, whole
+from satchel.pack.order import Offer, Option, Step, by_worth, level_by_level, whole
 from satchel.pack.prices import Prices
 from satchel.pack.renditions import Rendition, first_word, renditions, tail
 from satchel.pack.table import Table, rooms_up_to, tabulate
@@ -25,6 +26,8 @@ POLICIES: tuple[str, ...] = get_args(Policy)
 # Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
 UNIT = 1_000_000_000
 PINNED = 10**14
+# Each level of the best match outweighs all that is not pinned: 10,000 items at most.
+LEAD = 12 * 10**12
 
 # Of so many of the best a part is taken where the whole does not fit, be it a sentence.
 BEST = 8
@@ -45,7 +48,14 @@ class Choosing:
     """The items that are considered, with their renditions and what each of them costs."""
 
     def __init__(
-        self, items: Sequence[Item], considered: Sequence[int], prices: Prices, policy: Policy, *, whole: bool
+        self,
+        items: Sequence[Item],
+        considered: Sequence[int],
+        prices: Prices,
+        policy: Policy,
+        *,
+        whole: bool,
+        best_first: bool = False,
     ) -> None:
         self.items = items
         self.prices = prices
@@ -53,6 +63,7 @@ class Choosing:
         self.whole = whole or policy != "best"
         """Whether items are taken whole or not at all."""
         self.considered = considered
+        self.best_first = best_first and policy == "best"
         self._sections: list[int] = []
         self._groups: list[int] = []
         self._numbers: dict[Hashable, int] = {}
@@ -61,9 +72,23 @@ class Choosing:
     @cached_property
     def renditions(self) -> dict[int, Sequence[Rendition]]:
         return {
-            place: self._renditions(self.items[place], best=number < BEST)
+            place: self._renditions(self.items[place], best=number < BEST, lead=place == self._lead)
             for number, place in enumerate(self.considered)
         }
+
+    @cached_property
+    def _lead(self) -> int | None:
+        """The place of the best match, where that is served before the others."""
+        matches = (place for place in self.considered if not self.items[place].pinned)
+        return next(matches, None) if self.best_first else None
+
+    @cached_property
+    def _outdated(self) -> frozenset[int]:
+        """The places of items that a newer one among those considered overtakes."""
+        if not self.best_first:
+            return frozenset()
+        there = {self.items[place].id for place in self.considered}
+        return frozenset(place for place in self.considered if self.items[place].overtaken_by in there)
 
     @cached_property
     def _best(self) -> frozenset[int]:
@@ -95,13 +120,18 @@ class Choosing:
         return sum(_about(self.items[place], self.prices) for place in self.considered)
 
     def everything(self) -> dict[int, Placed]:
-        """All items in full."""
+        """All items, each with all that is wanted of it."""
         items = ((place, self.items[place]) for place in self.considered)
-        return {place: Placed(item, "full", item.text.strip()) for place, item in items}
+        return {
+            place: self.placed(place, -1) if item.needed else Placed(item, "full", item.text.strip())
+            for place, item in items
+        }
 
     def among(self, considered: Sequence[int]) -> "Choosing":
         """The same with other items considered."""
-        return Choosing(self.items, considered, self.prices, self.policy, whole=self.whole)
+        return Choosing(
+            self.items, considered, self.prices, self.policy, whole=self.whole, best_first=self.best_first
+        )
 
     def placed(self, place: int, level: int) -> Placed:
         item, rendition = self.items[place], self.renditions[place][level]
@@ -139,7 +169,24 @@ class Choosing:
 
     @cached_property
     def by_rank(self) -> list[Step]:
-        return [whole(offer) for offer in self.offers]
+        others = [whole(offer) for offer in self.offers if offer.item not in self._served]
+        return [*self._served_first, *others, *self._outdated_last]
+
+    @cached_property
+    def _served(self) -> frozenset[int]:
+        """The places of items whose turn does not follow from their worth."""
+        pinned = (offer.item for offer in self.pinned)
+        return frozenset([*pinned, *self._outdated]) | ({self._lead} if self._lead is not None else frozenset())
+
+    @cached_property
+    def _served_first(self) -> list[Step]:
+        """Pinned items, then the best match."""
+        lead = [] if self._lead is None else level_by_level(self.offer(self._lead))
+        return [*map(whole, self.pinned), *lead]
+
+    @property
+    def _outdated_last(self) -> list[Step]:
+        return [whole(self.offer(place)) for place in self.considered if place in self._outdated - {self._lead}]
 
     @cached_property
     def by_tier(self) -> list[Step]:
@@ -151,12 +198,13 @@ class Choosing:
 
     @cached_property
     def by_worth(self) -> list[Step]:
-        """The order by worth, the pinned first."""
-        pinned, others = self.pinned, [offer for offer in self.offers if not self.items[offer.item].pinned]
+        """The order by worth, after what is served first."""
+        others = [offer for offer in self.offers if offer.item not in self._served]
         sections, groups = list(self.sections), list(self.groups)
-        for offer in pinned:
-            sections[offer.section] = groups[offer.group] = 0
-        return [*map(whole, pinned), *by_worth(others, sections=sections, groups=groups)]
+        for step in self._served_first:
+            sections[step.section] = groups[step.group] = 0
+        ordered = by_worth(others, sections=sections, groups=groups)
+        return [*self._served_first, *ordered, *self._outdated_last]
 
     @property
     def pinned(self) -> list[Offer]:
@@ -178,7 +226,8 @@ class Choosing:
 
     @property
     def value_of_all(self) -> int:
-        return sum(_worth(self.items[place]) for place in self.considered)
+        lead = 0 if self._lead is None else LEAD * len(self.renditions[self._lead])
+        return lead + sum(_worth(self.items[place]) for place in self.considered)
 
     def alone(self) -> Iterator[tuple[int, Placed]]:
         """What could stand alone, however little it is: every rendition, and the first word of a text."""
@@ -204,8 +253,8 @@ class Choosing:
             self._costs[place, level] = self.prices.lines(self.placed(place, level))
         return self._costs[place, level]
 
-    def _renditions(self, item: Item, *, best: bool) -> Sequence[Rendition]:
-        found = renditions(item, sentence=best)
+    def _renditions(self, item: Item, *, best: bool, lead: bool) -> Sequence[Rendition]:
+        found = renditions(item, sentence=best, of_long=lead)
         return found[-1:] if self.whole or item.pinned else found
 
     def _offer(self, place: int) -> Offer:
@@ -228,7 +277,8 @@ class Choosing:
                 # are written otherwise than they are stored, and of a part the cost is a guess.
                 as_stored = rendition.level == "full" and item.text.isprintable()
                 at_least = text - 4 if as_stored else text // 3
-            options.append(Option(about, max(1, round(worth * rendition.share)), at_least))
+            lead = LEAD * (level + 1) if place == self._lead else 0
+            options.append(Option(about, lead + max(1, round(worth * rendition.share)), at_least))
         return Offer(place, options, section_number, group_number, cheaper=place in self._best)
 
     def _number(self, key: Hashable, cost: int, costs: list[int]) -> int:

@@ -51,7 +51,7 @@ def fill(making: Making, closed: Collection[int]) -> None:
         if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried >= most:
             return
         there = making.placed.get(step.item)
-        if step.first and step.item not in closed and (there is None or there.level != "full"):
+        if step.first and step.item not in closed and (there is None or not there.whole):
             tried += bool(making.placed)
             _cut(making, step.item)
 

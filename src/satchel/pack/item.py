@@ -11,7 +11,7 @@ from satchel.fields import Tier
 
 __all__ = ["LEVELS", "Item", "Level", "Placed", "Span", "marked"]
 
-Level = Literal["full", "excerpt", "summary", "title"]
+Level = Literal["full", "passages", "excerpt", "summary", "title"]
 LEVELS: tuple[str, ...] = get_args(Level)
 
 Span = tuple[int, int]
@@ -32,11 +32,15 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """What tells its session from all others; None where it belongs to none."""
     value: float = 1.0
     """How much it is worth whole, above 0."""
+    relevant: bool = True
+    """Whether it is taken at all, however much room there is."""
     pinned: bool = False
     tokens: int | None = None
     """What its text costs with the default counter, where that is known."""
     passages: tuple[Span, ...] = ()
     """The parts of a long text that matter, best first; none where that is not known."""
+    needed: tuple[Span, ...] = ()
+    """Those of them that are all a question needs; none where it needs the whole text."""
     sought: tuple[str, ...] = ()
     """Words that tell, of a passage that matched, which sentence did."""
     superseded_by: str | None = None
@@ -55,6 +59,11 @@ class Placed(NamedTuple):
     item: Item
     level: Level
     text: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds all that is wanted of the item."""
+        return self.level in ("full", "passages")
 
 
 def marked(placed: Sequence[Placed]) -> list[Placed]:

@@ -47,8 +47,8 @@ class Making:
 
     @property
     def whole(self) -> bool:
-        """Whether all that is placed is there in full."""
-        return all(placed.level == "full" for placed in self.placed.values())
+        """Whether all that is wanted of what is placed is there."""
+        return all(placed.whole for placed in self.placed.values())
 
     def opened(self) -> "Opened":
         """The headings that stand there."""

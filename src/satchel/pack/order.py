@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["NOTHING", "Offer", "Option", "Step", "by_worth", "whole"]
+__all__ = ["NOTHING", "Offer", "Option", "Step", "by_worth", "level_by_level", "whole"]
 
 # A line takes a reader a little attention beside its tokens: without this, one-word lines win.
 ATTENTION = 6
@@ -61,6 +61,16 @@ def whole(offer: Offer) -> Step:
     """All of an item at once."""
     cost, value, at_least = offer.options[-1]
     return Step(offer.item, len(offer.options) - 1, NOTHING, cost, at_least, value, offer.section, offer.group)
+
+
+def level_by_level(offer: Offer) -> Iterator[Step]:
+    """One item through all of its levels, so that it is there as far as there is room for it."""
+    before, cheaper = NOTHING, Option(0, 0)
+    for level, option in enumerate(offer.options):
+        cost, value = option.cost - cheaper.cost, option.value - cheaper.value
+        at_least = option.at_least - cheaper.cost
+        yield Step(offer.item, level, before, cost, at_least, value, offer.section, offer.group)
+        before, cheaper = level, option
 
 
 def by_worth(offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]) -> Iterator[Step]:

@@ -34,7 +34,6 @@ class Packing(NamedTuple):
     sorted: Sorted
     choosing: Choosing
     budget: int | None
-    floor: float = 0.0
     smallest_budget: int | None = None
     """Where nothing was kept though something was found: the least budget that keeps a part of it."""
 
@@ -49,28 +48,29 @@ def pack(
     count: Count,
     policy: Policy = "best",
     pins: Pins = "strict",
-    floor: float = 0.0,
     whole: bool = False,
+    best_first: bool = False,
 ) -> Packing:
     """The items of most value whose assembled text stays within the budget; `items` come in order of rank.
 
     `kept` are those of them that `sort_out` left. With `whole` an item is not cut, nor is only its title taken.
+    With `best_first` the best match is there as far as it fits before any weaker one is.
     """
-    choosing = Choosing(items, kept.considered, prices, policy, whole=whole)
+    choosing = Choosing(items, kept.considered, prices, policy, whole=whole, best_first=best_first)
     if budget is None:
         making = Making(choosing, UNLIMITED, assemble, count)
         making.settle(choosing.everything())
-        return _packing(making, choosing.value_of_all, kept, None, floor)
+        return _packing(making, choosing.value_of_all, kept, None)
     making = Making(choosing, budget, assemble, count)
     if 0 < choosing.about <= budget and making.settle(choosing.everything()):
-        return _packing(making, choosing.value_of_all, kept, budget, floor)
+        return _packing(making, choosing.value_of_all, kept, budget)
     if pins == "strict" and 0 < budget < choosing.pinned_need:
         raise BudgetError(_too_many_pins(choosing, budget))
     choice = _settled(making)
-    return _packing(making, choice.value, kept, budget, floor)
+    return _packing(making, choice.value, kept, budget)
 
 
-def _packing(making: Making, value: int, kept: Sorted, budget: int | None, floor: float) -> Packing:
+def _packing(making: Making, value: int, kept: Sorted, budget: int | None) -> Packing:
     """What comes after the choice: what stands there twice goes, and what is left is filled."""
     choosing = making.choosing
     if choosing.policy == "best":
@@ -83,7 +83,7 @@ def _packing(making: Making, value: int, kept: Sorted, budget: int | None, floor
             if not choosing.whole:
                 fill(making, kept.verdicts)
     smallest = None if making.placed else _least(making)
-    return Packing(making.placed, making.text, making.spent, value, kept, choosing, budget, floor, smallest)
+    return Packing(making.placed, making.text, making.spent, value, kept, choosing, budget, smallest)
 
 
 def _least(making: Making) -> int | None:

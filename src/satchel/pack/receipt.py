@@ -9,7 +9,7 @@ from satchel.pack.item import Level
 
 __all__ = ["Entry", "Reason", "Receipt"]
 
-Reason = Literal["over budget", "duplicate", "superseded", "below the floor"]
+Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,18 +43,28 @@ class Rendition(NamedTuple):
         return sum(end - start for start, end in self.spans)
 
 
-def renditions(item: Item, *, sentence: bool = False) -> tuple[Rendition, ...]:
-    """What can stand for an item, the least first, the whole of it last; of a short one also a `sentence`."""
+def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> tuple[Rendition, ...]:
+    """What can stand for an item, the least first, the whole of it last.
+
+    Of a short one also a `sentence`, and of a long one too with `of_long`.
+    """
     length = len(item.text)
     found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
-    if sentence and length <= SHORT:
+    if sentence and (of_long or length <= SHORT):
         found += _sentence(item)
     if length > SHORT:
         if item.passages:
             several = min(SEVERAL, (len(item.passages) + 1) // 2)
-            found += [_part("excerpt", item.passages[:number], length) for number in dict.fromkeys((1, several))]
+            if item.needed:
+                several = min(several, len(item.needed) - 1)
+            numbers = dict.fromkeys(number for number in (1, several) if number)
+            found += [_part("excerpt", item.passages[:number], length) for number in numbers]
         else:
             found.append(_part("summary", (_beginning(item.text),), length))
+    if item.needed:
+        # One passage that is all that is needed is no excerpt beside itself.
+        short = [each for each in found if each.spans != item.needed]
+        return (*short, Rendition("passages", item.needed, 1.0))
     return (*found, Rendition("full", ((0, length),), 1.0))
 
 
@@ -79,11 +89,12 @@ def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:
 
 
 def _sentence(item: Item) -> list[Rendition]:
-    """The sentence that has most of what was sought, or the first, where there are others."""
-    spans = sentences(item.text)
+    """The sentence of the best passage that has most of what was sought, or the first, where there are others."""
+    first, end = item.passages[0] if item.passages else (0, len(item.text))
+    spans = [(first + start, first + stop) for start, stop in sentences(item.text[first:end])]
     if len(spans) < 2:
         return []
-    start = telling_start(item.text, (0, len(item.text)), item.sought)
+    start = telling_start(item.text, (first, end), item.sought)
     chosen = next((span for span in spans if span[0] == start), spans[0])
     return [_part("excerpt", [chosen], len(item.text))]
 

@@ -40,13 +40,17 @@ class Sorted(NamedTuple):
         short = sum(verdict.reason == "over budget" for verdict in self.verdicts.values())
         return short + sum(place not in self.verdicts for place in self.considered)
 
+    @property
+    def irrelevant(self) -> int:
+        """How many are not relevant."""
+        return sum(verdict.reason == "not relevant" for verdict in self.verdicts.values())
 
-def sort_out(items: Sequence[Item], *, budget: int | None, floor: float) -> Sorted:
-    """Leave out what is superseded, worth too little or said already; and of very many the least promising."""
+
+def sort_out(items: Sequence[Item], *, budget: int | None) -> Sorted:
+    """Leave out what is superseded, not relevant or said already; and of very many the least promising."""
     verdicts = _superseded(items)
-    if floor > 0:
-        poor = (place for place, item in enumerate(items) if item.value < floor and not item.pinned)
-        verdicts |= {place: Verdict("below the floor") for place in poor if place not in verdicts}
+    weak = (place for place, item in enumerate(items) if not item.relevant and not item.pinned)
+    verdicts |= {place: Verdict("not relevant") for place in weak if place not in verdicts}
     left = list(range(len(items)))
     if verdicts:
         left = [place for place in left if place not in verdicts]

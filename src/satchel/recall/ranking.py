@@ -14,6 +14,7 @@ from satchel.recall.features import features
 from satchel.recall.fusion import SECOND_LOOK, log_odds, probability, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
+from satchel.recall.relevance import models, relevances, signs
 from satchel.recall.sheet import Sheet
 from satchel.store import Filter, Store
 
@@ -148,7 +149,9 @@ def rank(
     using = weights(family if by_vectors else "none")
     odds = log_odds(seen.columns, using)
     overtaken_by = look_again(store, seen, odds, now=now, surroundings=surroundings)
-    scores = probability(odds + sum(weight * seen.columns[name] for name, weight in SECOND_LOOK.items()))
+    odds = odds + sum(weight * seen.columns[name] for name, weight in SECOND_LOOK.items())
+    scores = probability(odds)
+    relevance = _relevances(seen, question, odds, family if by_vectors else "none")
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(
@@ -168,12 +171,25 @@ def rank(
                 parts = shares(seen.columns, place, using)
             newer = overtaken_by.get(place)
             told = traces[newer].id if newer is not None and newer in shown else None
-            hits.append(Hit(memory, float(scores[place]), matching.get(place, ()), parts, told))
+            spans, closeness = matching.get(place, ((), ()))
+            hits.append(
+                Hit(memory, float(scores[place]), spans, parts, told, float(relevance[place]), closeness=closeness)
+            )
     return hits
 
 
-def _matching(seen: Examined, places: Iterable[int]) -> "dict[int, tuple[tuple[int, int], ...]]":
-    """The passages of each longer memory, those that matched best first."""
+def _relevances(seen: Examined, question: Question, odds: "Floats", family: str) -> "Floats":
+    """How relevant each candidate is, by the model for the sort of memory that the best one is."""
+    using = models(family)
+    alone = seen.sheet.alone[int(np.argmax(odds))] > 0
+    found = signs(question, seen.question, seen.words, seen.columns["passage_meaning"], odds)
+    return relevances(odds, found, using.notes if alone else using.turns)
+
+
+def _matching(
+    seen: Examined, places: Iterable[int]
+) -> "dict[int, tuple[tuple[tuple[int, int], ...], tuple[float, ...]]]":
+    """The passages of each longer memory, those that matched best first, and how near each comes to the first."""
     sheet = seen.sheet
     values = seen.words.bm25(seen.words.passages, sheet.length)
     values = values / (values.max(initial=0.0) or 1.0)
@@ -183,6 +199,8 @@ def _matching(seen: Examined, places: Iterable[int]) -> "dict[int, tuple[tuple[i
     for place in places:
         first, count = int(sheet.first[place]), len(sheet.traces[place].passages)
         if count > 1:
-            best = np.argsort(-values[first : first + count], kind="stable")[:PASSAGES_TOLD]
-            spans[place] = tuple(sheet.spans[first + int(number)] for number in best)
+            own = values[first : first + count]
+            best = np.argsort(-own, kind="stable")[:PASSAGES_TOLD]
+            near = np.clip(own[best] / max(float(own.max()), 1e-9), 0.0, 1.0) ** 2
+            spans[place] = (tuple(sheet.spans[first + int(number)] for number in best), tuple(near.tolist()))
     return spans

@@ -24,11 +24,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def entry(
-    memory: Memory, *, short_id: str, detail: Detail, matched: int = 0, overtaken_by: str | None = None
+    memory: Memory,
+    *,
+    short_id: str,
+    detail: Detail,
+    matched: int = 0,
+    overtaken_by: str | None = None,
+    relevance: float | None = None,
 ) -> str:
     """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched.
 
-    `overtaken_by` is the short id of a newer memory that tells this one anew.
+    `overtaken_by` is the short id of a newer memory that tells this one anew; `relevance` how sure a hit is.
     """
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
@@ -38,7 +44,8 @@ def entry(
     facts += [f"#{tag}" for tag in memory.tags]
     facts += [f"older; see {overtaken_by}"] if overtaken_by else []
     title = memory.headline() if detail == "summary" else memory.title
-    heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
+    sure = [] if relevance is None else [f"{100 * relevance:.0f}%"]
+    heading = [short_id, *sure, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
     if detail != "summary":
         lines.append(indented(body(memory.text, detail, matched)))
@@ -59,6 +66,7 @@ def entry_json(
     *,
     detail: Detail,
     score: float | None = None,
+    relevance: float | None = None,
     parts: Mapping[str, float] | None = None,
     passage: tuple[int, int] | None = None,
     matched: int = 0,
@@ -69,6 +77,8 @@ def entry_json(
     chosen: dict[str, Any] = {"id": memory.id}
     if score is not None:
         chosen["score"] = round(score, 6)
+    if relevance is not None:
+        chosen["relevance"] = round(relevance, 3)
     if parts is not None:
         chosen["parts"] = parts
     if passage is not None:

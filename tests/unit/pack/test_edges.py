@@ -316,14 +316,14 @@ def test_of_a_store_asked_for_the_past_the_superseded_memory_gives_way_to_its_su
     assert both.facts_included == 2
 
 
-def test_what_is_worth_less_than_the_floor_is_left_out_however_much_room_there_is(store: Satchel, monkeypatch):
-    monkeypatch.setattr("satchel.bag.FLOOR", 2.0)
+def test_what_is_hardly_ever_needed_is_left_out_however_much_room_there_is(store: Satchel, monkeypatch):
+    monkeypatch.setattr("satchel.finding.FLOOR", 2.0)
     store.add("Answer in French.", pinned=True)
     store.add_many(map(Draft, NOTES))
     block = store.context("deploy", token_budget=2_000)
     assert block.facts_included == 1
     assert "Answer in French." in block.text
-    assert {entry.reason for entry in block.receipt.left_out} == {"below the floor"}
+    assert {entry.reason for entry in block.receipt.left_out} == {"not relevant"}
     assert store.context(token_budget=2_000).facts_included == 4
 
 

@@ -135,7 +135,7 @@ def test_what_was_left_out_says_why_and_what_it_would_take():
                 left_out(2, 50_000),
                 left_out(3, 80, reason="duplicate", other="m1", admitted_at=None),
                 left_out(4, 80, reason="superseded", other="gone", admitted_at=None),
-                left_out(5, 80, reason="below the floor", admitted_at=None),
+                left_out(5, 80, reason="not relevant", admitted_at=None),
             )
         )
     )
@@ -144,7 +144,7 @@ def test_what_was_left_out_says_why_and_what_it_would_take():
     assert [rows[place] for place in (5, 9, 13)] == [
         "duplicate of Headline 1",
         "superseded by gone",
-        "below the floor",
+        "not relevant",
     ]
     assert [rows[place] for place in (7, 11, 15)] == ["–", "–", "–"]
 
@@ -176,7 +176,7 @@ def test_only_a_cost_far_beyond_the_scale_is_broken_off():
         ((), None, "Nothing was found."),
         ((left_out(2, 80), left_out(1, 300)), 5, "Nothing fits; 9,001 tokens would hold one."),
         ((left_out(1, 80),), 0, "Nothing fits; 9,001 tokens would hold one."),
-        ((left_out(1, 80, reason="below the floor", admitted_at=None),), 5, "Nothing was kept."),
+        ((left_out(1, 80, reason="not relevant", admitted_at=None),), 5, "Nothing was kept."),
     ],
 )
 def test_a_pack_of_nothing_says_so(entries, budget, remark):
@@ -223,7 +223,7 @@ entries = st.builds(
     value=st.floats(0, 1),
     cost=st.integers(0, 100_000),
     level=st.sampled_from([None, *LEVELS]),
-    reason=st.sampled_from(["over budget", "duplicate", "superseded", "below the floor", None]),
+    reason=st.sampled_from(["over budget", "duplicate", "superseded", "not relevant", None]),
     other=st.none() | headlines,
     admitted_at=st.none() | st.integers(0, 10**9),
 )

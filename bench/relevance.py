@@ -1,0 +1,252 @@
+"""Fits the model that tells whether a question has an answer in a store, on data where that is known.
+
+python -m bench.relevance [--data FILE…] [--embedder NAME] [--write]
+
+A `.json` file is a project of notes (see bench.notes), a `.jsonl` file a set of conversations (see bench.recall);
+without --data the projects in `bench/projects`, which nothing else is fitted on. Every project and conversation is
+asked its own questions, and some of the others', which have no answer there. So are small parts of each project,
+with and without the notes that answer: most stores begin small. Prints what was left out of the fit, each project
+and each conversation in turn:
+
+  answerable, near miss   the questions of a project, by whether one of its notes answers
+  away                    questions of another project or conversation
+  in a part, gone         questions asked of a part that has the answer, and of one where it was taken out
+  auc                     how well the model tells such questions from those with an answer
+  silent                  the share that gets nothing at the default `min_relevance`
+
+`--write` then fits on everything, into `src/satchel/recall/relevance.json`; notes or turns for which there were no
+data stay as they are.
+"""
+
+import argparse
+import contextlib
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+
+import satchel
+from bench import notes
+from bench.evidence import drafts, in_order
+from bench.fit import Example, Remembering, Source, _source, _store, fit_weights
+from bench.notes import auc
+from bench.table import print_table
+from satchel.arguments import filter_for
+from satchel.embed import Embedder, resolve_embedder
+from satchel.fields import as_time, utc_now
+from satchel.finding import MIN_RELEVANCE
+from satchel.recall import ranking
+from satchel.recall.fusion import SECOND_LOOK, family, log_odds, near_enough, weights
+from satchel.recall.question import read_question
+from satchel.recall.relevance import FILE, SIGNS, Answerable, Fitted, Models, signs
+
+PROJECTS = Path(__file__).with_name("projects")
+PENALTY = 3.0
+# Chosen by the curves of docs/recall.md: as many tokens saved as the evidence allows.
+SHARPNESS = {"notes": 0.8, "turns": 0.5}
+# How many of the questions that a memory is asked have an answer there: agents ask about much that nobody saved.
+ANSWERED = 0.4
+DIGITS = 5
+# Questions of so many other projects or conversations are asked of each.
+AWAY_QUESTIONS = 60
+# What is asked for by kind, time or order has an answer in every project.
+NOT_AWAY = ("latest", "kind", "date_range", "none")
+ABOUT = (
+    "Log-odds that a question has an answer in a store: an intercept and a weight for each sign of "
+    "recall/relevance.py. Fitted by `python -m bench.relevance --write`."
+)
+
+# Parts of a project: how many notes, how many of the questions that they answer, and how many such parts.
+PARTS = ((3, 2, 6), (8, 4, 6), (30, 12, 2))
+
+Sort = Literal["answerable", "near miss", "away", "in a part", "gone"]
+ANSWERED_SORTS = ("answerable", "in a part")
+
+
+class Asked(NamedTuple):
+    """One question, as the model sees it."""
+
+    file: str
+    group: str
+    """The project or conversation it was asked of."""
+    sort: Sort
+    signs: dict[str, float]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", default=sorted(PROJECTS.glob("*.json")), metavar="FILE")
+    parser.add_argument("--embedder", default="minilm", metavar="NAME")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    try:
+        sources = [_source(path) for path in options.data]
+    except OSError as error:
+        print(f"bench.relevance: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ValueError, KeyError, TypeError) as error:
+        print(f"bench.relevance: {error}", file=sys.stderr)
+        return 2
+    plain = options.embedder == "none"
+    embedder = options.embedder if plain else Remembering(resolve_embedder(options.embedder))
+    fitted: dict[str, Answerable] = {}
+    for sort in ("notes", "turns"):
+        asked = list(_asked([each for each in sources if each.sort == sort], embedder))
+        if asked:
+            report(sort, asked)
+            fitted[sort] = fit(sort, asked)
+    if options.write:
+        _write(fitted, family(options.embedder))
+    return 0
+
+
+def fit(sort: str, asked: Iterable[Asked]) -> Answerable:
+    """Logistic regression over the signs; each file weighs the same."""
+    examples = [
+        Example(
+            each.file,
+            0,
+            {name: np.array([value]) for name, value in each.signs.items()},
+            np.zeros(1),
+            np.array([float(each.sort in ANSWERED_SORTS)]),
+        )
+        for each in asked
+    ]
+    found = fit_weights(SIGNS, examples, penalty=PENALTY)
+    share = float(np.mean([each.needed[0] for each in examples]))
+    intercept = found.intercept + _log_odds(ANSWERED) - _log_odds(share)
+    return Answerable(round(intercept, DIGITS), found.columns, SHARPNESS[sort])
+
+
+def report(sort: str, asked: Sequence[Asked]) -> None:
+    """What models tell of projects or conversations that they have not seen."""
+    scored: dict[Sort, list[float]] = {name: [] for name in get_args(Sort)}
+    for group in dict.fromkeys(each.group for each in asked):
+        model = fit(sort, [each for each in asked if each.group != group])
+        for each in asked:
+            if each.group == group:
+                scored[each.sort].append(_probability(model, each.signs))
+    rows: list[Sequence[str]] = [("", "questions", "auc", f"silent at {MIN_RELEVANCE:g}, %")]
+    for name, values in scored.items():
+        told = None
+        if name not in ANSWERED_SORTS:
+            told = auc(scored["in a part" if name == "gone" else "answerable"], values)
+        silent = f"{100 * float(np.mean([value < MIN_RELEVANCE for value in values])):.1f}" if values else "–"
+        rows.append((name, f"{len(values):,}", "–" if told is None else f"{100 * told:.1f}", silent))
+    print_table(f"{sort}: is there an answer? each project or conversation left out", rows)
+
+
+def _log_odds(share: float) -> float:
+    return float(np.log(share / (1 - share)))
+
+
+def _probability(model: Answerable, found: dict[str, float]) -> float:
+    odds = model.intercept + sum(weight * found[name] for name, weight in model.weights.items())
+    return float(1 / (1 + np.exp(-odds)))
+
+
+def _asked(sources: Sequence[Source], embedder: Embedder | str) -> Iterator[Asked]:
+    for place, source in enumerate(sources):
+        if source.project is not None:
+            yield from _of_project(source, [*sources[:place], *sources[place + 1 :]], embedder)
+        else:
+            yield from _of_conversations(source, embedder)
+
+
+def _of_project(source: Source, others: Sequence[Source], embedder: Embedder | str) -> Iterator[Asked]:
+    assert source.project is not None
+    project = source.project
+    foreign = [
+        each.question
+        for other in others
+        if other.project is not None
+        for each in other.project.questions
+        if each.category not in NOT_AWAY
+    ]
+    questions: list[tuple[str, Sort]] = [
+        (each.question, "answerable" if each.evidence else "near miss") for each in project.questions
+    ]
+    questions += [(text, "away") for text in _some(foreign)]
+    with _store(embedder) as bag:  # type: ignore[arg-type]
+        notes.fill(bag, project)
+        for text, sort in questions:
+            yield Asked(source.name, project.id, sort, _signs(bag, text, project))
+    for part, inside, gone in _parts(project):
+        with _store(embedder) as bag:  # type: ignore[arg-type]
+            notes.fill(bag, part)
+            for question in inside:
+                yield Asked(source.name, project.id, "in a part", _signs(bag, question, project))
+            for question in gone:
+                yield Asked(source.name, project.id, "gone", _signs(bag, question, project))
+
+
+def _parts(project: notes.Project) -> Iterator[tuple[notes.Project, list[str], list[str]]]:
+    """Parts of a project, each with questions that it answers and others whose answer is not in it."""
+    chance = random.Random(project.id)
+    asked = [each for each in project.questions if each.evidence and each.category not in NOT_AWAY]
+    single = [each for each in asked if len(each.evidence) == 1]
+    for size, number, times in PARTS:
+        for _ in range(times):
+            chosen = chance.sample(single, number)
+            kept = {each for question in chosen for each in question.evidence}
+            others = [note.id for note in project.memories if note.id not in kept]
+            kept |= set(chance.sample(others, max(0, size - len(kept))))
+            part = msgspec.structs.replace(
+                project, memories=tuple(note for note in project.memories if note.id in kept)
+            )
+            gone = [each.question for each in asked if kept.isdisjoint(each.evidence)]
+            yield part, [each.question for each in chosen], chance.sample(gone, number)
+
+
+def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Asked]:
+    for place, conversation in enumerate(source.conversations):
+        rest = [*source.conversations[:place], *source.conversations[place + 1 :]]
+        foreign = _some([question.text for other in rest for question in other.questions])
+        with _store(embedder) as bag:  # type: ignore[arg-type]
+            for piece in in_order(conversation):
+                bag.add_many(drafts(piece))
+                bag.catch_up()
+                for question in piece.questions:
+                    yield Asked(source.name, conversation.id, "answerable", _signs(bag, question.text))
+            for text in foreign:
+                yield Asked(source.name, conversation.id, "away", _signs(bag, text))
+
+
+def _some(questions: Sequence[str]) -> Sequence[str]:
+    return questions[:: max(1, len(questions) // AWAY_QUESTIONS)][:AWAY_QUESTIONS]
+
+
+def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None) -> dict[str, float]:
+    """The signs of a question, computed as `recall` computes them, with the weights that ship."""
+    name = bag._indexer.embedder.name if bag._indexer.embedder else "none"
+    as_of = None if project is None else project.now
+    now = utc_now() if as_of is None else as_time(as_of, name="now")
+    question = read_question(text, now=now, vector=bag._indexer.query_vector)
+    where = filter_for(bag.scope, as_of=as_of)
+    seen = ranking.examine(bag._store, question, where, wanted=100, now=now, close=near_enough(name))
+    odds = log_odds(seen.columns, weights(family(name)))
+    ranking.look_again(bag._store, seen, odds, now=now)
+    odds = odds + sum(weight * seen.columns[column] for column, weight in SECOND_LOOK.items())
+    return signs(question, seen.question, seen.words, seen.columns["passage_meaning"], odds)
+
+
+def _write(fitted: dict[str, Answerable], name: str) -> None:
+    known: dict[str, Models] = {}
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+    held = known.get(name)
+    default = next(iter(fitted.values()))
+    models = Models(
+        *(fitted.get(sort) or (getattr(held, sort) if held is not None else default) for sort in ("notes", "turns"))
+    )
+    families = dict(sorted((known | {name: models}).items()))
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
+    print(f"\nwrote the models of {', '.join(fitted)} for {name} to {FILE.name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
