@@ -184,7 +184,7 @@ class PastStore:
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         found = self._store.around(memory, self._unchanged(where), before=before, after=after)
-        found += [past.then for past in self._passing(where) if past.then.id != memory.id]
+        found += [past.then for past in self._passing(where)]
         earlier = sorted((each for each in found if _place(each) < _place(memory)), key=_place)
         later = sorted((each for each in found if _place(each) > _place(memory)), key=_place)
         return earlier[max(0, len(earlier) - before) :] + later[:after]

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 import satchel
 from conftest import Opening
-from satchel import Draft, InputError, Satchel, UnknownIdError, indexing
+from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError, indexing
 from satchel.as_of import PastStore, store_at
-from satchel.store import Filter
+from satchel.store import Filter, SearchStore, Trace
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -85,8 +86,10 @@ def test_all_of_a_memory_is_as_it_was(on_day: Days, notes: Satchel):
         on_day(number)
         versions.append(notes.update(first.id, **changes))
     on_day(20)
-    for number, version in enumerate(versions, start=1):
-        found = notes.get(first.id, as_of=day(number + 0.5))
+    for number, version in enumerate([*versions, *versions], start=2):
+        # From the very moment of a change on, until the next.
+        moment = day(number - 1 if number < 7 else number - 5.5)
+        found = notes.get(first.id, as_of=moment)
         assert msgspec.structs.replace(found, access_count=0, accessed_at=None) == version
     assert [version.revision for version in versions] == [1, 2, 3, 4, 5]
 
@@ -200,6 +203,66 @@ def test_after_many_changes_a_search_as_of_then_gives_what_it_gave_then(twins):
             assert after[name] == expected, name
 
 
+FILTERS = [
+    Filter(valid_at=day(5), until=day(5)),
+    Filter(statuses=(), until=day(5)),
+    Filter(scope=Scope(session="s"), until=day(5)),
+    Filter(kinds=("decision",), until=day(5)),
+    Filter(tags=("music",), until=day(5)),
+    Filter(important=True, until=day(5)),
+    Filter(since=day(2), until=day(5)),
+]
+SPANS = [(day(0), day(9)), (day(1.25), day(1.75)), (day(1.5), day(2.1))]
+
+
+def reads(store: SearchStore, keys: list[int], code: bytes) -> Iterator[tuple[str, Any]]:
+    """Each of the answers that a search asks a store for."""
+    everything = {trace.key: trace for trace in store.traces(FILTERS[1], keys)}
+    for number, where in enumerate(FILTERS):
+        yield f"select {number}", [store.select(where, limit=limit) for limit in (2, 100)]
+        yield f"count {number}", [store.count(where, most=most) for most in (2, 100)]
+        yield f"between {number}", [store.between(where, *span, limit=limit) for span in SPANS for limit in (2, 9)]
+        yield f"traces {number}", [[_comparable(trace) for trace in store.traces(where, some)] for some in (None, keys[:3])]
+        for reach in (1, 4):
+            yield f"beside {number} {reach}", store.beside([everything[key] for key in keys], where, reach=reach)
+        yield f"links {number}", [store.links(keys, where, limit=limit) for limit in (1, 100)]
+        matches = store.matches(where, ["lyon", "warehouse", "cat", "fish"], limit=100)
+        yield f"matches {number}", {match.key for match in matches}
+        yield f"nearest {number}", [match.score for match in store.nearest(where, code, limit=3)]
+    yield "memories", store.memories(keys[::-1])
+
+
+def _comparable(trace: Trace) -> Trace:
+    return trace._replace(thread=None if trace.thread is None else "".join(trace.thread.split()))
+
+
+def test_a_store_as_of_then_answers_every_read_as_it_did_then(on_day: Days, notes: Satchel):
+    ids = twin(notes, on_day)
+    store = notes._store
+    vector = notes._indexer.query_vector("the animal in the house")
+    assert vector is not None
+    code = np.packbits(vector > 0).tobytes()
+    keys = {trace.id: trace.key for trace in store.traces(Filter(statuses=()))}
+    asked = [keys[identifier] for identifier in ids]
+    before = dict(reads(store, asked, code))
+    muddle(notes, ids, on_day)
+    past = store_at(store, FILTERS[1], day(5), embed=notes._indexer.past_vectors)
+    after = dict(reads(past, asked, code))
+    assert before.keys() == after.keys()
+    for name, expected in before.items():
+        assert after[name] == expected, name
+
+
+def test_words_that_stand_in_earlier_texts_only_are_counted(on_day: Days, words: Satchel):
+    on_day(1)
+    memory = words.add("The quokka sleeps.")
+    on_day(10)
+    words.update(memory.id, text="Nobody is here.")
+    past = store_at(words._store, Filter(), day(5))
+    assert past.frequencies(["quokka", "sleep", "absent"])[1] == [1, 1, 0]
+    assert words._store.frequencies(["quokka"])[1] == [0]
+
+
 @pytest.mark.parametrize(
     ("then", "later"),
     [
@@ -268,6 +331,10 @@ def test_what_had_ended_by_then_comes_on_request(on_day: Days, words: Satchel):
     for number, said in ((1.5, ["The crane is blue."]), (5, []), (15, ["The crane is green."])):
         assert texts(words.search("crane", as_of=day(number))) == said
     assert texts(words.search("crane", ended=True, as_of=day(5))) == ["The crane is blue."]
+    # Words such as "last week" count from then as well.
+    asked = "What happened last week?"
+    assert texts(words.search(asked, ended=True, as_of=day(8))) == ["The crane is blue."]
+    assert list(words.search(asked, ended=True)) == []
 
 
 def test_a_relation_counts_from_when_it_was_made_and_as_it_was(on_day: Days, words: Satchel):
@@ -287,6 +354,20 @@ def test_a_relation_counts_from_when_it_was_made_and_as_it_was(on_day: Days, wor
     )
     assert 0 < weak < strong
     assert [each.created_at for each in words.relations(cat, as_of=day(5))] == [day(2)]
+
+
+def test_a_relation_that_was_brought_or_overwritten_by_an_import_is_as_it_was(on_day: Days, words: Satchel):
+    on_day(1)
+    cat, fish = words.add("The cat sleeps.").id, words.add("A bowl of fish.").id
+    brought = Relation(source=cat, target=fish, strength=0.4, created_at=day(2))
+    words._store.put_relations(words.scope, [brought])
+    on_day(10)
+    words.relate(cat, fish, strength=0.9)
+    on_day(12)
+    words._store.put_relations(words.scope, [msgspec.structs.replace(brought, strength=0.1, created_at=day(12))])
+    on_day(20)
+    for number, strengths in ((1.5, []), (5, [0.4]), (11, [0.9]), (15, [0.1])):
+        assert [each.strength for each in words.relations(cat, as_of=day(number))] == strengths
 
 
 def test_a_contradiction_made_later_does_not_count_against_what_was_said(on_day: Days, words: Satchel):
@@ -397,7 +478,7 @@ def test_where_nothing_has_changed_since_the_store_itself_is_read(port: Satchel)
     where = Filter()
     assert store_at(port._store, where, day(15)) is port._store
     assert isinstance(store_at(port._store, where, day(5)), PastStore)
-    elsewhere = msgspec.structs.replace(where, scope=satchel.Scope(project="other"))
+    elsewhere = msgspec.structs.replace(where, scope=Scope(project="other"))
     assert store_at(port._store, elsewhere, day(5)) is port._store
 
 
@@ -424,8 +505,6 @@ class Slow:
         self.seen: list[str] = []
 
     def embed(self, texts: Any) -> Any:
-        import numpy as np
-
         self.seen += texts
         rows = np.array([[len(text) % (place + 2) + 1 for place in range(8)] for text in texts], np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
