@@ -237,14 +237,15 @@ def test_a_search_as_of_then_finds_what_it_found_then(clock, views, small, happe
             model.write_down(clock[0])
             for when, word in asked:
                 if when % len(happened) == number:
-                    found[clock[0], word] = _hits(bag, word, chosen, None)
-        there = set(model.ids)
+                    found[clock[0], word] = _hits(bag, word, chosen, None), set(model.ids)
+        left = set(model.ids)
         clock[0] = START + timedelta(days=2)
-        for (moment, word), before in found.items():
+        for (moment, word), (before, there) in found.items():
             after = _hits(bag, word, chosen, moment)
-            if any(identifier not in there for identifier in before):
-                # What was purged since is gone, and with it what it counted for.
-                assert after.keys() <= before.keys()
+            if not there <= left:
+                # What was purged since is gone, and with it all that it counted for.
+                assert after.keys() <= there & left
+                assert all(after[each][0] == before[each][0] for each in after.keys() & before.keys())
             elif small:
                 assert after == before
             else:
