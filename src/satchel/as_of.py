@@ -2,7 +2,8 @@
 
 The state of a memory at a moment is what its history leaves after the last change up to it. A memory that was
 recorded only later has no state of that time: it is taken in its first version, with the times it speaks of (`at`,
-`valid_from`, `invalid_at`) as they are told now. It is known from its `at` on. Relations count from when they were made.
+`valid_from`, `invalid_at`) as they are told now. It is known from its `at` on. Relations count from when they were
+made.
 """
 
 import contextlib
@@ -225,7 +226,9 @@ class PastStore:
             return self._indexed[past.key].passages if past.key in self._indexed else ()
         if (words := _words(past.then)) not in self._passages:
             self._passages[words] = tuple(
-                TracedPassage(part.start, part.end, part.flags, part.codes, self._vectors.get(part.text, (None,))[0])
+                TracedPassage(
+                    part.start, part.end, part.flags, part.codes, self._vectors.get(part.text, (None,))[0]
+                )
                 for part in parts_of(past.then)
             )
         return self._passages[words]
@@ -264,7 +267,9 @@ class PastStore:
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
         total, counts = self._store.frequencies(terms)
         held = [self._terms_of(past) for past in self._reworded()]
-        return total, [count + sum(term in each for each in held) for term, count in zip(terms, counts, strict=True)]
+        return total, [
+            count + sum(term in each for each in held) for term, count in zip(terms, counts, strict=True)
+        ]
 
     def words_like(self, word: str, *, start: str) -> list[str]:
         found = self._store.words_like(word, start=start)

@@ -143,9 +143,7 @@ class Satchel(Keeper):
         `ended` also brings what no longer holds; `as_of` shows them as they were at an earlier moment.
         """
         moment = _moment(as_of)
-        where = msgspec.structs.replace(
-            filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned
-        )
+        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
         return self._store_at(where, moment).select(where, limit=check_limit(limit))
 
     def search(
@@ -285,10 +283,8 @@ class Satchel(Keeper):
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
 
-    def timeline(
-        self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None
-    ) -> Timeline:
-        """What came just before and after a memory, in its session or else in its scope; `as_of`, as it was then."""
+    def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
+        """What came just before and after a memory, in its session or else in its scope; with `as_of`, as of then."""
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
         moment = _moment(as_of)
@@ -376,7 +372,7 @@ class Satchel(Keeper):
             self._indexer.query_vector("warm")
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
-        """What is read of the store as of a moment; where something is `asked`, with the vectors of earlier texts."""
+        """What is read of the store as of a moment; if something is `asked`, with the vectors of earlier texts."""
         if moment is None:
             return self._store
         from satchel.as_of import store_at

@@ -71,7 +71,14 @@ def test_a_text_that_changed_later_is_shown_as_it_was(port: Satchel):
 
 def test_all_of_a_memory_is_as_it_was(on_day: Days, notes: Satchel):
     on_day(1)
-    fields = {"kind": "fact", "tags": ["red"], "importance": 0.9, "confidence": 0.4, "pinned": True, "source": "a.md"}
+    fields = {
+        "kind": "fact",
+        "tags": ["red"],
+        "importance": 0.9,
+        "confidence": 0.4,
+        "pinned": True,
+        "source": "a.md",
+    }
     first = notes.add("The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD now.", topic_key="t", **fields)
     versions = [first]
     for number, changes in enumerate(
@@ -222,7 +229,10 @@ def reads(store: SearchStore, keys: list[int], code: bytes) -> Iterator[tuple[st
         yield f"select {number}", [store.select(where, limit=limit) for limit in (2, 100)]
         yield f"count {number}", [store.count(where, most=most) for most in (2, 100)]
         yield f"between {number}", [store.between(where, *span, limit=limit) for span in SPANS for limit in (2, 9)]
-        yield f"traces {number}", [[_comparable(trace) for trace in store.traces(where, some)] for some in (None, keys[:3])]
+        yield (
+            f"traces {number}",
+            [[_comparable(trace) for trace in store.traces(where, some)] for some in (None, keys[:3])],
+        )
         for reach in (1, 4):
             yield f"beside {number} {reach}", store.beside([everything[key] for key in keys], where, reach=reach)
         yield f"links {number}", [store.links(keys, where, limit=limit) for limit in (1, 100)]
@@ -349,9 +359,7 @@ def test_a_relation_counts_from_when_it_was_made_and_as_it_was(on_day: Days, wor
         moment = day(number)
         assert [each.strength for each in words.relations(fish, as_of=moment)] == strengths
         assert len(words.search("cat", as_of=moment)) == 1 + len(strengths)
-    weak, strong = (
-        words.search("cat", explain=True, as_of=day(number))[1].parts["graph"] for number in (5, 15)
-    )
+    weak, strong = (words.search("cat", explain=True, as_of=day(number))[1].parts["graph"] for number in (5, 15))
     assert 0 < weak < strong
     assert [each.created_at for each in words.relations(cat, as_of=day(5))] == [day(2)]
 
@@ -467,7 +475,11 @@ def test_history_that_no_memory_can_have_is_left_out(on_day: Days, words: Satche
     memory = words.add("The crane is blue.")
     on_day(10)
     words.update(memory.id, text="The crane is green.", kind="fix")
-    lines = b"".join(words.export()).replace(b'"observation"', b'"nonsense"').replace(b'"kind":["nonsense"', b'"kind":[7')
+    lines = (
+        b"".join(words.export())
+        .replace(b'"observation"', b'"nonsense"')
+        .replace(b'"kind":["nonsense"', b'"kind":[7')
+    )
     with satchel.open(":memory:", embedder="none") as other:
         other.import_(io.BytesIO(lines))
         found = other.search("crane", as_of=day(5))[0].memory

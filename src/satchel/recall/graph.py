@@ -28,7 +28,9 @@ READ = 4000
 NAMES = 16
 
 
-def spread(store: SearchStore, where: Filter, seeds: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
+def spread(
+    store: SearchStore, where: Filter, seeds: Mapping[int, float]
+) -> tuple[dict[int, float], dict[int, float]]:
     """How active each memory becomes that is related to the seeds, and how strongly one contradicts which.
 
     A link passes on half of what reaches it, times its strength; a memory has what the strongest brings.
