@@ -284,7 +284,7 @@ class Satchel(Keeper):
         return self._store_at(where, moment).relations(self.scope, [known])
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
-        """What came just before and after a memory, in its session or else in its scope; with `as_of`, as of then."""
+        """What came just before and after a memory, in its session or else in its scope; `as_of`, as of then."""
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
         moment = _moment(as_of)

@@ -29,8 +29,8 @@ BATCH = 128
 # it is asked whether the program wants to end.
 IN_BACKGROUND = 32
 PASSAGES_AT_ONCE = 16
-# How many passages of earlier texts are embedded while a search waits, fewer by an embedder that takes its time; and
-# how many are kept for the next search.
+# How many passages of earlier texts are embedded while a search waits, fewer by an embedder that takes its time.
+# Some are kept for the next search.
 PAST_PASSAGES = 2_000
 PAST_PASSAGES_SLOW = 48
 PAST_KEPT = 4_000
