@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -47,6 +49,15 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """New stores have the embedder that they have outside the tests."""
     monkeypatch.setattr(indexing, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """The time that memories are written and read at, as a list of one, which the test moves on."""
+    now = [datetime(2026, 1, 1, 12, tzinfo=UTC)]
+    for name in ("arguments", "bag", "intake", "keeping", "recall", "store.sql.writing"):
+        monkeypatch.setattr(import_module(f"satchel.{name}"), "utc_now", lambda: now[0])
+    return now
 
 
 @pytest.fixture

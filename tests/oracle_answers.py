@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from oracle_memory import contains, fields_of, in_scope, passes, place_of, thread_of, words_of
+from oracle_memory import changed_since, contains, fields_of, in_scope, passes, place_of, thread_of, words_of
 from satchel.errors import AmbiguousIdError, UnknownIdError
 from satchel.ids import normalise_prefix, unique_prefix
 from satchel.memory import Change, Memory, Relation, Scope
@@ -148,6 +148,17 @@ class Answers:
 
     def history(self, scope: Scope, identifier: str) -> list[Change]:
         return list(self._state.history.get((scope.org, identifier), ()))
+
+    def changed(self, where: Filter, since: datetime) -> list[tuple[Memory, tuple[Change, ...]]]:
+        return [
+            (memory, tuple(each for each in self.history(where.scope, memory.id) if each.action != "relate"))
+            for memory in self._by_time(where)
+            if changed_since(memory, since)
+        ]
+
+    def related_since(self, org: str, since: datetime) -> bool:
+        ours = set(self.ids(org))
+        return any(key[0] in ours and held.created_at > since for key, held in self._state.relations.items())
 
     def stats(self, where: Filter, moment: datetime) -> Stats:
         found = self._found(where)

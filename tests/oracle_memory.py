@@ -8,7 +8,7 @@ from satchel.memory import Memory, Scope
 from satchel.store.contract import Filter
 from satchel.terms import terms
 
-__all__ = ["contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]
+__all__ = ["changed_since", "contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]
 
 
 def passes(memory: Memory, where: Filter) -> bool:
@@ -28,7 +28,12 @@ def passes(memory: Memory, where: Filter) -> bool:
         and (where.until is None or memory.at <= where.until)
         and (memory.pinned or not where.pinned)
         and (memory.importance > 0.7 or not where.important)
+        and not (where.unchanged_since is not None and changed_since(memory, where.unchanged_since))
     )
+
+
+def changed_since(memory: Memory, moment: datetime) -> bool:
+    return memory.revision > 1 and memory.updated_at > moment
 
 
 def in_scope(memory: Memory, scope: Scope) -> bool:

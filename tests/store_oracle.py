@@ -112,9 +112,11 @@ class Oracle(Answers):
             if held is not None and again and (not ends or target.status == "superseded"):
                 return held
             self._link(relation)
-            entry = {"kind": relation.kind, "source": source.id, "target": target.id}
+            told = msgspec.structs.asdict(relation)
+            del told["created_at"]
+            before = None if held is None else msgspec.structs.asdict(held)
             for memory in (source, target):
-                self._tell(memory, relation.created_at, "relate", {"relation": [None, entry]})
+                self._tell(memory, relation.created_at, "relate", {"relation": [before, told]})
             if ends and target.status != "superseded":
                 end = target.invalid_at or relation.created_at
                 ended = _replace(target, status="superseded", superseded_by=source.id, invalid_at=end)

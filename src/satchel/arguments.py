@@ -105,15 +105,13 @@ def filter_for(
 ) -> Filter:
     """Without a status only what is active; what has ended only if it is asked for by either.
 
-    As of an earlier moment, what has been superseded since was active still; words such as "last week" count from
-    there, and what is later is left out also where `until` reaches further.
+    As of an earlier moment the filter is meant for the state of then (`satchel.as_of`): words such as "last week"
+    count from there, and what is later is left out also where `until` reaches further.
     """
     statuses = _choices("status", status, STATUSES)
     now = utc_now()
     seen_from = None if as_of is None else as_time(as_of, name="as_of")
     first, last = _bounds(since, until, now, seen_from)
-    if seen_from is not None and not statuses:
-        statuses = ("active", "superseded")
     past = everything or ended or not {"active", "pending"}.issuperset(statuses)
     return Filter(
         scope=scope,
@@ -121,7 +119,7 @@ def filter_for(
         tiers=_choices("tier", tier, TIERS),
         tags=_tags(tags),
         statuses=statuses or (() if everything else ("active",)),
-        valid_at=seen_from or (None if past else now),
+        valid_at=None if past else seen_from or now,
         since=first,
         until=min((each for each in (seen_from, last) if each is not None), default=None),
         ids=ids,

@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import msgspec
 
-from satchel.arguments import Chosen, as_name, as_path, as_query, check_known, filter_for
+from satchel.arguments import Chosen, When, as_name, as_path, as_query, check_known, filter_for
 from satchel.blocks import ContextBlock, Frame, Wrap, fitted_block
 from satchel.embed import Embedder, resolve_embedder
 from satchel.errors import InputError, UnknownIdError
-from satchel.fields import utc_now
+from satchel.fields import as_time, utc_now
 from satchel.finding import MIN_RELEVANCE, Finder, Found, enough_for, is_relevant
 from satchel.ids import normalise_prefix
 from satchel.indexing import Indexer
@@ -29,7 +29,7 @@ from satchel.pack import Entry, Pins, Policy
 from satchel.packs import PACK_FORMATS, ContextPack, PackFormat
 from satchel.render import DETAILS, FORMATS, LAYOUTS, Detail, Format
 from satchel.results import Hits, Timeline, fitted_hits
-from satchel.store import Stats, Store, open_store, restore_store
+from satchel.store import Filter, SearchStore, Stats, Store, open_store, restore_store
 from satchel.tokens import DEFAULT_COUNTER, Counter
 from satchel.tokens import counter as find_counter
 
@@ -73,6 +73,10 @@ def restore(
 def _filtered(chosen: Chosen) -> bool:
     """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
     return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
+
+
+def _moment(as_of: When | None) -> datetime | None:
+    return None if as_of is None else as_time(as_of, name="as_of")
 
 
 def _asked(query: str | None) -> str | None:
@@ -124,11 +128,15 @@ class Satchel(Keeper):
             store, counter=self.counter, indexer=indexer, scope=scope if chosen or self._is_view else None
         )
 
-    def get(self, identifier: str) -> Memory:
-        """One memory by its id or a unique prefix of it; this counts as a use."""
-        memory = self._find(identifier)
+    def get(self, identifier: str, *, as_of: When | None = None) -> Memory:
+        """One memory by its id or a unique prefix of it; this counts as a use.
+
+        `as_of` gives it as it was at an earlier moment; one that was not known then is an error.
+        """
+        moment = _moment(as_of)
+        memory = self._find_at(identifier, moment)
         self._store.touch([memory.id], utc_now())
-        return self._find(memory.id)
+        return memory if moment is not None else self._find(memory.id)
 
     def recent(
         self,
@@ -136,14 +144,16 @@ class Satchel(Keeper):
         limit: int = 20,
         pinned: bool = False,
         ended: bool = False,
+        as_of: When | None = None,
         **chosen: Unpack[Chosen],
     ) -> list[Memory]:
         """The newest memories by the time they speak of, or of the pinned ones.
 
-        `ended` also brings what no longer holds.
+        `ended` also brings what no longer holds; `as_of` shows them as they were at an earlier moment.
         """
-        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended), pinned=pinned)
-        return self._store.select(where, limit=check_limit(limit))
+        moment = _moment(as_of)
+        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
+        return self._store_at(where, moment).select(where, limit=check_limit(limit))
 
     def search(
         self,
@@ -155,24 +165,26 @@ class Satchel(Keeper):
         detail: Detail = "full",
         format: Literal["text", "json"] = "text",
         explain: bool = False,
-        as_of: datetime | date | str | None = None,
+        as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
 
-        Only those whose relevance is at least `min_relevance` (0 to 1; by default what was measured to lose hardly
-        any evidence): `Hits.weak` says how many others matched. `as_of` searches what was known and held at an
-        earlier moment; `explain` fills `Hit.parts`. Where nothing relevant matches but something passes the
-        filters given, these are the newest and most important of it, and `Hits.matched` is False.
+        Only those whose relevance is at least `min_relevance` (0 to 1; by default what was measured to lose little
+        evidence): `Hits.weak` says how many others matched. `as_of` searches what was known and held at an earlier
+        moment, and gives it as it was then; `explain` fills `Hit.parts`. Where nothing relevant matches but
+        something passes the filters given, these are the newest and most important of it, and `Hits.matched` is
+        False.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
         check_known("detail", detail, DETAILS)
         check_known("format", format, ("text", "json"))
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        moment = _moment(as_of)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = as_query(query)
-        found = self._finder.asked(
+        found = self._finder_at(where, moment).asked(
             asked,
             where,
             limit=check_limit(limit),
@@ -209,7 +221,7 @@ class Satchel(Keeper):
         ended: bool = False,
         frame: Frame | Wrap | None = None,
         explain: bool = False,
-        as_of: datetime | date | str | None = None,
+        as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
@@ -226,10 +238,11 @@ class Satchel(Keeper):
         check_known("format", format, FORMATS)
         check_known("detail", detail, DETAILS)
         most = enough_for(budget) if limit is None else check_limit(limit)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        moment = _moment(as_of)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = _asked(query)
         sought = () if asked is None else self._finder.sought(asked)
-        found = self._finder.for_context(
+        found = self._finder_at(where, moment, asked=asked is not None).for_context(
             asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least, explain=explain
         )
         least = _least(found, asked, least)
@@ -269,7 +282,7 @@ class Satchel(Keeper):
         limit: int | None = None,
         ended: bool = False,
         frame: Frame | Wrap | None = None,
-        as_of: datetime | date | str | None = None,
+        as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack:
@@ -281,9 +294,11 @@ class Satchel(Keeper):
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
         most = enough_for(budget) if limit is None else check_limit(limit)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
+        moment = _moment(as_of)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = _asked(query)
-        found = self._finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
+        finder = self._finder_at(where, moment, asked=asked is not None)
+        found = finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
         least = _least(found, asked, least)
         pack = ContextPack(
             found.hits,
@@ -300,17 +315,21 @@ class Satchel(Keeper):
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
 
-    def relations(self, identifier: str) -> list[Relation]:
-        """The relations that start or end at a memory, to others inside this view."""
-        return self._store.relations(self.scope, [self._store.resolve(self.scope, identifier)])
+    def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]:
+        """The relations that start or end at a memory, to others inside this view; `as_of`, those made by then."""
+        moment = _moment(as_of)
+        known = self._store.resolve(self.scope, identifier)
+        where = Filter(scope=self.scope, ids=(known,), statuses=())
+        return self._store_at(where, moment).relations(self.scope, [known])
 
-    def timeline(self, identifier: str, *, before: int = 5, after: int = 5) -> Timeline:
-        """What came just before and after a memory, in its session or else in its scope."""
+    def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
+        """What came just before and after a memory, in its session or else in its scope; `as_of`, as of then."""
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
-        focus = self._find(identifier)
-        where = msgspec.structs.replace(filter_for(self.scope), scope=focus.scope)
-        around = self._store.around(focus, where, before=earlier, after=later)
+        moment = _moment(as_of)
+        focus = self._find_at(identifier, moment)
+        where = msgspec.structs.replace(filter_for(self.scope, as_of=moment), scope=focus.scope)
+        around = self._store_at(where, moment).around(focus, where, before=earlier, after=later)
         return Timeline(
             before=tuple(each for each in around if (each.at, each.id) < (focus.at, focus.id)),
             focus=focus,
@@ -390,6 +409,29 @@ class Satchel(Keeper):
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
+
+    def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
+        """What is read of the store as of a moment; if something is `asked`, with the vectors of earlier texts."""
+        if moment is None:
+            return self._store
+        from satchel.as_of import store_at
+
+        return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
+
+    def _finder_at(self, where: Filter, moment: datetime | None, *, asked: bool = True) -> Finder:
+        if moment is None:
+            return self._finder
+        return Finder(self._store_at(where, moment, asked=asked), self._indexer, now=moment)
+
+    def _find_at(self, identifier: str, moment: datetime | None) -> Memory:
+        memory = self._find(identifier)
+        if moment is None:
+            return memory
+        where = Filter(scope=self.scope, ids=(memory.id,), statuses=(), until=moment)
+        found = self._store_at(where, moment).select(where, limit=1)
+        if not found:
+            raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
+        return found[0]
 
     def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
         """The shortest prefix that names each of these memories, which may be given by their ids."""

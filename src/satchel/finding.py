@@ -1,5 +1,6 @@
 """What a context is made of: what a question finds, and what matters without one."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -8,7 +9,7 @@ from satchel.indexing import Indexer
 from satchel.limits import MAX_LIMIT
 from satchel.memory import Hit, Memory
 from satchel.recall import recall
-from satchel.store import Filter, Store
+from satchel.store import Filter, SearchStore
 
 __all__ = ["MIN_RELEVANCE", "Finder", "Found", "enough_for", "is_relevant"]
 
@@ -45,11 +46,12 @@ def enough_for(budget: int | None) -> int:
 
 
 class Finder:
-    """Finds memories in a store, by a question or without one."""
+    """Finds memories in a store, by a question or without one; questions are asked `now`, or as of a moment."""
 
-    def __init__(self, store: Store, indexer: Indexer) -> None:
+    def __init__(self, store: SearchStore, indexer: Indexer, *, now: datetime | None = None) -> None:
         self._store = store
         self._indexer = indexer
+        self._now = now
 
     def asked(
         self,
@@ -74,7 +76,7 @@ class Finder:
             limit=limit,
             vector=self._indexer.query_vector,
             embedder=self._indexer.embedder.name if self._indexer.embedder else "none",
-            now=where.valid_at,
+            now=self._now or where.valid_at,
             surroundings=surroundings,
             explain=explain,
         )

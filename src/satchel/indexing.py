@@ -29,6 +29,11 @@ BATCH = 128
 # it is asked whether the program wants to end.
 IN_BACKGROUND = 32
 PASSAGES_AT_ONCE = 16
+# How many passages of earlier texts are embedded while a search waits, fewer by an embedder that takes its time.
+# Some are kept for the next search.
+PAST_PASSAGES = 2_000
+PAST_PASSAGES_SLOW = 48
+PAST_KEPT = 4_000
 
 
 class Indexer:
@@ -49,6 +54,7 @@ class Indexer:
         self._background = BackgroundThread()
         self._looked = False
         self._tried: list[int] = []
+        self._past: dict[tuple[str, str], tuple[bytes, bytes]] = {}
         self.embedder = self._agreed(wanted)
 
     def within(self, store: Store) -> "Indexer":
@@ -127,6 +133,31 @@ class Indexer:
             self._looked = True
             self._go_on(embedder)
         return vector if len(vector) == held.dimensions and vector.any() else None
+
+    def past_vectors(self, memories: Sequence[Memory]) -> Mapping[str, tuple[bytes, bytes]]:
+        """The vectors of texts that the store holds no longer, by passage, of the first memories first.
+
+        No more are made at a time than a search can wait for; what has none is found by its words. What was made
+        is kept, so that the next search goes on from there.
+        """
+        held = self._store.embedding()
+        embedder = self._ready()
+        if embedder is None or held is None or held.name != embedder.name or not held.dimensions:
+            return {}
+        texts = list(dict.fromkeys(part.text for memory in memories for part in parts_of(memory)))
+        most = PAST_PASSAGES if passages_inline(embedder) is None else PAST_PASSAGES_SLOW
+        known = self._past
+        missing = [text for text in texts if (embedder.name, text) not in known][:most]
+        if missing and not (self._store.in_transaction and embedder.name.startswith("openai:")):
+            try:
+                made = _vectors(embedder, missing)
+            except EmbedderError as error:
+                self._pause(error)
+                made = {}
+            # Replaced as a whole, since other threads read it.
+            kept = [*known.items(), *(((embedder.name, text), vector) for text, vector in made.items())]
+            known = self._past = dict(kept[-PAST_KEPT:])
+        return {text: vector for text in texts if (vector := known.get((embedder.name, text))) is not None}
 
     def catch_up(self) -> None:
         """Embed some of what waits, if anything does; in the background where the embedder takes its time.

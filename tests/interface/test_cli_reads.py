@@ -109,6 +109,25 @@ def test_search_takes_query_syntax_as_plain_words(cli: Cli, path: Path):
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n"), query
 
 
+def test_get_list_and_timeline_show_a_memory_as_it_was(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        other = bag.add("the step before", at="2026-02-01")
+        step = bag.add("as it was", at="2026-02-02")
+        then = step.created_at.isoformat()
+        bag.relate(step.id, other.id)
+        bag.update(step.id, text="as it is")
+    commands = (("get", step.id), ("list",), ("timeline", other.id))
+    for command in commands:
+        for options, shown, hidden in (((), "as it is", "as it was"), (("--as-of", then), "as it was", "as it is")):
+            done = cli(*command, *options)
+            assert done.returncode == 0, done.stderr
+            assert shown in done.stdout
+            assert hidden not in done.stdout
+    assert "related" in cli("get", step.id).stdout
+    assert "related" not in cli("get", step.id, "--as-of", then).stdout
+    assert "as of 2026-01-01" in cli("get", step.id, "--as-of", "2026-01-01").stderr
+
+
 def test_timeline_shows_what_came_before_and_after(cli: Cli, path: Path):
     with satchel.open(path) as bag:
         line = [bag.add(f"step {day}", session="s1", at=f"2026-02-0{day}").id for day in range(1, 8)]

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -137,6 +138,26 @@ def test_a_memory_is_added_found_changed_related_and_forgotten(service: Served):
     assert {memory["id"] for memory in left} == {first["id"], rows[2]["id"]}
     assert service.done("GET", "/v1/stats?project=orchard")["current"] == 2
     assert service.done("DELETE", "/v1/memories?project=orchard&everything=true&purge=true")["count"] == 3
+
+
+def test_a_memory_is_shown_as_it_was_at_an_earlier_moment(service: Served):
+    first, other = (
+        service.done("POST", "/v1/memories", {"text": text, "project": "past"})
+        for text in ("as it was", "beside it")
+    )
+    service.done("PATCH", f"/v1/memories/{first['id']}", {"text": "as it is"})
+    service.done("POST", f"/v1/memories/{first['id']}/relations", {"target": other["id"]})
+    then = quote(other["created_at"])
+    for as_of, text, relations in (("", "as it is", 1), (f"as_of={then}", "as it was", 0)):
+        assert service.done("GET", f"/v1/memories/{first['id']}?{as_of}")["text"] == text
+        assert service.done("GET", f"/v1/memories/{other['id']}/timeline?{as_of}")["before"][0]["text"] == text
+        assert service.done("GET", f"/v1/memories?project=past&{as_of}")["memories"][1]["text"] == text
+        found = service.done("GET", f"/v1/memories/{first['id']}/relations?{as_of}")["relations"]
+        assert len(found) == relations
+    asked = {"query": "it", "project": "past", "as_of": other["created_at"]}
+    assert "as it was" in service.done("POST", "/v1/search", asked)["text"]
+    assert_problem(service.ask("GET", f"/v1/memories/{first['id']}?as_of=someday"), 422, "input")
+    service.done("DELETE", "/v1/memories?project=past&everything=true&purge=true")
 
 
 def test_a_session_pages_through_a_result_and_gives_it_back_whole(service: Served):

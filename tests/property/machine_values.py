@@ -93,6 +93,7 @@ filters = st.fixed_dictionaries(
         "until": st.none() | times,
         "pinned": st.booleans(),
         "important": st.booleans(),
+        "unchanged_since": st.none() | times,
     },
 )
 orgs = st.integers(0, 1)

@@ -96,7 +96,13 @@ class Machine(Writes):
         self.agree(org, "stats", where, moment)
         self.agree(org, "records", where)
         self.agree(org, "all_relations", where)
+        self.agree(org, "related_since", self.orgs[org], moment)
+        changed = self.oracle.changed(where, moment)
         for driven in self.stores:
+            told = driven.within(self.orgs[org]).changed(where, moment)
+            found = [(plain(memory, unused=True), history) for _, memory, history in told]
+            wrong = differences(found, changed, "changed")
+            assert not wrong, "\n".join(wrong)
             found = driven.within(self.orgs[org]).embedding()
             assert found == self.oracle.embedding(orgs=driven.counted(self.orgs, org))
 

@@ -10,6 +10,7 @@ from satchel.bag import Satchel
 from satchel.cli.options import (
     COUNT,
     LIMIT,
+    as_of_option,
     detail_option,
     ended_option,
     filter_options,
@@ -34,14 +35,17 @@ __all__ = [
 
 @click.command("get")
 @click.argument("identifier", metavar="ID")
+@as_of_option
 @scope_options
 @store_options
 @json_option
-def get_command(identifier: str, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+def get_command(
+    identifier: str, as_of: str | None, scope: dict[str, str | None], db: str | None, as_json: bool
+) -> None:
     """Show one memory whole, with its relations."""
     with open_store_for(db, scope) as bag:
-        memory = bag.get(identifier)
-        relations = bag.relations(memory.id)
+        memory = bag.get(identifier, as_of=as_of)
+        relations = bag.relations(memory.id, as_of=as_of)
         if as_json:
             print_json(compact(memory) | {"relations": relations})
             return
@@ -57,6 +61,7 @@ def get_command(identifier: str, scope: dict[str, str | None], db: str | None, a
 @click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many.")
 @filter_options
 @ended_option
+@as_of_option
 @scope_options
 @detail_option("summary")
 @store_options
@@ -65,6 +70,7 @@ def list_command(
     limit: int,
     chosen: dict[str, Any],
     ended: bool,
+    as_of: str | None,
     scope: dict[str, str | None],
     detail: Detail,
     db: str | None,
@@ -72,7 +78,7 @@ def list_command(
 ) -> None:
     """Show the newest memories."""
     with open_store_for(db, scope) as bag:
-        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), ended=ended, **chosen)
+        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), ended=ended, as_of=as_of, **chosen)
         memories = found[:limit]
         if as_json:
             objects = [entry_json(memory, detail=detail) for memory in memories]
@@ -89,6 +95,7 @@ def list_command(
 @click.argument("identifier", metavar="ID")
 @click.option("--before", type=COUNT, default=5, show_default=True, help="How many before it.")
 @click.option("--after", type=COUNT, default=5, show_default=True, help="How many after it.")
+@as_of_option
 @scope_options
 @detail_option("standard")
 @store_options
@@ -97,6 +104,7 @@ def timeline_command(
     identifier: str,
     before: int,
     after: int,
+    as_of: str | None,
     scope: dict[str, str | None],
     detail: Detail,
     db: str | None,
@@ -104,7 +112,7 @@ def timeline_command(
 ) -> None:
     """Show what came before and after the memory ID."""
     with open_store_for(db, scope) as bag:
-        line = bag.timeline(identifier, before=before, after=after)
+        line = bag.timeline(identifier, before=before, after=after, as_of=as_of)
         if as_json:
             parts = [
                 _inner_json("before", line.before, detail),

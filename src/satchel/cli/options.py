@@ -61,7 +61,7 @@ class _Limit(click.ParamType[int]):
 LIMIT = _Limit(least=1)
 COUNT = _Limit(least=0)
 
-as_of_option = click.option("--as-of", metavar="TIME", help="As it was known and held then, as ISO 8601.")
+as_of_option = click.option("--as-of", metavar="TIME", help="As it was at that time, as ISO 8601.")
 ended_option = click.option("--ended", is_flag=True, help="Also what is forgotten or not valid yet.")
 explain_option = click.option("--explain", is_flag=True, help="Also why: the parts of each score, as a table.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -16,6 +16,7 @@ from satchel.http.questions import (
     Placed,
     Purging,
     SearchAsked,
+    Seen,
     Span,
 )
 from satchel.memory import Draft, Memory, Relation
@@ -53,8 +54,8 @@ def recent(view: Satchel, query: Listing) -> Memories:
     return Memories(memories=tuple(view.recent(**query.options())))
 
 
-def get(view: Satchel, query: Placed, *, id: str) -> Memory:
-    return view.get(id)
+def get(view: Satchel, query: Seen, *, id: str) -> Memory:
+    return view.get(id, as_of=query.as_of)
 
 
 def update(view: Satchel, query: Placed, body: Changes, *, id: str) -> Memory:
@@ -77,15 +78,15 @@ def forget(view: Satchel, query: Forgetting) -> Counted:
 
 
 def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
-    return view.timeline(id, before=query.before, after=query.after)
+    return view.timeline(id, before=query.before, after=query.after, as_of=query.as_of)
 
 
 def changes(view: Satchel, query: Placed, *, id: str) -> Changed:
     return Changed(changes=tuple(view.history(id)))
 
 
-def relations(view: Satchel, query: Placed, *, id: str) -> Related:
-    return Related(relations=tuple(view.relations(id)))
+def relations(view: Satchel, query: Seen, *, id: str) -> Related:
+    return Related(relations=tuple(view.relations(id, as_of=query.as_of)))
 
 
 def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:

@@ -33,6 +33,7 @@ __all__ = [
     "Recorded",
     "Result",
     "SearchAsked",
+    "Seen",
     "SessionListing",
     "SessionPlace",
     "Span",
@@ -159,6 +160,7 @@ class Listing(_Chosen, frozen=True, kw_only=True):
     limit: Limit = 20
     pinned: bool = False
     ended: bool = False
+    as_of: Time | None = None
 
 
 class Forgetting(Placed, frozen=True, kw_only=True):
@@ -175,7 +177,13 @@ class Purging(Placed, frozen=True, kw_only=True):
     purge: bool = False
 
 
-class Span(Placed, frozen=True, kw_only=True):
+class Seen(Placed, frozen=True, kw_only=True):
+    """As it is, or as it was at an earlier moment."""
+
+    as_of: Time | None = None
+
+
+class Span(Seen, frozen=True, kw_only=True):
     """How many before and after."""
 
     before: Count = 5

@@ -8,7 +8,7 @@ import msgspec
 
 from satchel.fields import utc_now
 from satchel.memory import Hit
-from satchel.store import Filter, Store
+from satchel.store import Filter, SearchStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ __all__ = ["recall"]
 
 
 def recall(
-    store: Store,
+    store: SearchStore,
     query: str,
     where: Filter,
     *,

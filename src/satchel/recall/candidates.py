@@ -12,7 +12,7 @@ from satchel.recall.graph import SEEDS, spread
 from satchel.recall.question import QueryTerm, Question, corrected, index_term, term_code
 from satchel.recall.sheet import Sheet, thread_of
 from satchel.recall.typos import first_letter_slips, near_terms
-from satchel.store import Filter, Store
+from satchel.store import Filter, SearchStore
 
 __all__ = ["Candidates", "gather"]
 
@@ -39,13 +39,13 @@ class Candidates(msgspec.Struct, frozen=True):
     words: Lexical
 
 
-def gather(store: Store, question: Question, where: Filter, *, wanted: int) -> Candidates:
+def gather(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Candidates:
     if store.count(where, most=SMALL + 1) <= SMALL:
         return _whole(store, question, where)
     return _found(store, question, where, wanted=wanted)
 
 
-def _whole(store: Store, question: Question, where: Filter) -> Candidates:
+def _whole(store: SearchStore, question: Question, where: Filter) -> Candidates:
     sheet = Sheet(store.traces(where))
     terms = question.terms
     counts = [_standing(sheet, term) for term in terms]
@@ -62,7 +62,7 @@ def _standing(sheet: Sheet, term: QueryTerm) -> int:
     return int((sheet.total(sheet.frequencies(term.codes)) > 0).sum()) if sheet.size else 0
 
 
-def _found(store: Store, question: Question, where: Filter, *, wanted: int) -> Candidates:
+def _found(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Candidates:
     _, counts = store.frequencies([index_term(term) for term in question.terms if len(term.codes) == 1])
     single = iter(counts)
     missing = [term for term in question.terms if len(term.codes) == 1 and not next(single)]
@@ -85,7 +85,7 @@ def _found(store: Store, question: Question, where: Filter, *, wanted: int) -> C
     return Candidates(sheet, question, Lexical(sheet, question, weights))
 
 
-def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
+def _by_index(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
     """The best of each index, the lexical one's first."""
     lexical = store.matches(where, question.searchable, limit=max(LEXICAL, wanted))
     near: Sequence[int] = []
@@ -107,7 +107,7 @@ def _by_index(store: Store, question: Question, where: Filter, *, wanted: int) -
 
 
 def _respelt(
-    store: Store,
+    store: SearchStore,
     question: Question,
     unknown: Sequence[QueryTerm],
     stands: Callable[[str], bool] = lambda term: True,
@@ -131,7 +131,7 @@ def _respelt(
     return msgspec.structs.replace(question, terms=tuple(terms.values()))
 
 
-def _like(store: Store, word: str) -> list[str]:
+def _like(store: SearchStore, word: str) -> list[str]:
     """Terms of the index with the same first letter; others only if one slip there makes them the word."""
     other = first_letter_slips(word)
     _, counts = store.frequencies(other)

@@ -21,7 +21,7 @@ from satchel.dates import Span
 from satchel.recall.features import Lexical
 from satchel.recall.question import Question, term_code
 from satchel.recall.sheet import Sheet
-from satchel.store import Store, Trace
+from satchel.store import SearchStore, Trace
 from satchel.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _common() -> frozenset[str]:
 
 
 def currency(
-    store: Store,
+    store: SearchStore,
     sheet: Sheet,
     question: Question,
     lexical: Lexical,
@@ -363,7 +363,7 @@ def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
 
 
-def _read(store: Store, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[_Told]]:
+def _read(store: SearchStore, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[_Told]]:
     told = store.memories([sheet.traces[place].key for place in places])
     found = {}
     for place in places:

@@ -8,7 +8,7 @@ import numpy as np
 from satchel.recall.entities import entities
 from satchel.recall.question import as_codes
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, Link, Store
+from satchel.store import Filter, Link, SearchStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,9 @@ READ = 4000
 NAMES = 16
 
 
-def spread(store: Store, where: Filter, seeds: Mapping[int, float]) -> tuple[dict[int, float], dict[int, float]]:
+def spread(
+    store: SearchStore, where: Filter, seeds: Mapping[int, float]
+) -> tuple[dict[int, float], dict[int, float]]:
     """How active each memory becomes that is related to the seeds, and how strongly one contradicts which.
 
     A link passes on half of what reaches it, times its strength; a memory has what the strongest brings.
@@ -75,7 +77,7 @@ def _refuted(link: Link) -> int | None:
     return link.key if link.outgoing else link.origin
 
 
-def shared_names(store: Store, sheet: Sheet, seeds: Sequence[int], strength: "Floats") -> "Floats":
+def shared_names(store: SearchStore, sheet: Sheet, seeds: Sequence[int], strength: "Floats") -> "Floats":
     """How much of what the best seeds name each memory names too; a seed's own names count for others only."""
     found = np.zeros(sheet.size)
     told = store.memories([sheet.traces[place].key for place in seeds])

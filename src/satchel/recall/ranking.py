@@ -16,7 +16,7 @@ from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.relevance import models, relevances, signs
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, Store
+from satchel.store import Filter, SearchStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Examined:
 
 
 def examine(
-    store: Store, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
+    store: SearchStore, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
 ) -> Examined:
     """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
     found = gather(store, question, where, wanted=wanted)
@@ -74,7 +74,7 @@ def examine(
 
 
 def look_again(
-    store: Store, seen: Examined, odds: "Floats", *, now: datetime, surroundings: bool = False
+    store: SearchStore, seen: Examined, odds: "Floats", *, now: datetime, surroundings: bool = False
 ) -> dict[int, int]:
     """Fill the columns that compare the best finds with each other, given their log-odds without these.
 
@@ -129,7 +129,7 @@ def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[s
 
 
 def rank(
-    store: Store,
+    store: SearchStore,
     question: Question,
     where: Filter,
     *,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from satchel.errors import InputError
 from satchel.store.contract import (
     Candidate,
+    Changed,
     Check,
     Embedded,
     Embedding,
@@ -16,6 +17,7 @@ from satchel.store.contract import (
     Link,
     Match,
     Record,
+    SearchStore,
     Stats,
     Store,
     Trace,
@@ -34,6 +36,7 @@ __all__ = [
     "Books",
     "Candidate",
     "Category",
+    "Changed",
     "Check",
     "Content",
     "Embedded",
@@ -51,6 +54,7 @@ __all__ = [
     "Record",
     "Role",
     "Row",
+    "SearchStore",
     "Stats",
     "Store",
     "Trace",

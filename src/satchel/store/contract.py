@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
+    "Changed",
     "Check",
     "Embedded",
     "Embedding",
@@ -24,6 +25,7 @@ __all__ = [
     "Link",
     "Match",
     "Record",
+    "SearchStore",
     "Stats",
     "Store",
     "Trace",
@@ -49,6 +51,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Only what is pinned."""
     important: bool = False
     """Only what is more important than most: above 0.7."""
+    unchanged_since: datetime | None = None
+    """Only what no field of was changed after this moment."""
 
 
 class Candidate(NamedTuple):
@@ -63,6 +67,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     memory: Memory
     history: tuple[Change, ...] = ()
+
+
+class Changed(NamedTuple):
+    """A memory that was changed after some moment, by the store's own number, as it is now."""
+
+    key: int
+    memory: Memory
+    history: tuple[Change, ...]
+    """What happened to its fields, oldest first; entries about relations are left out."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,40 +166,11 @@ class Link(NamedTuple):
     outgoing: bool
 
 
-class Store(Protocol):
-    """One place where memories live. Safe to share between threads and between processes."""
-
-    location: str
-
-    def within(self, org: str) -> "Store":
-        """This store where a call names no scope: for one org."""
-
-    @property
-    def ledgers(self) -> Ledgers:
-        """The books of agents' sessions."""
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make one transaction of all that this thread does inside; an error undoes it all."""
+class SearchStore(Protocol):
+    """What a search reads of a store: all of it, or a view of an earlier moment."""
 
     def reading(self, org: str) -> AbstractContextManager[None]:
         """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
-
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
-        """Store all or none; the same ref or topic in the same scope updates what is there."""
-
-    def put(
-        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
-    ) -> list[Literal["added", "updated", "kept"]]:
-        """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
-
-    def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
-        """Store relations as they are, all or none; both of their memories must be in the scope."""
-
-    def resolve(self, scope: Scope, prefix: str) -> str:
-        """The one id inside the scope that starts with a prefix."""
-
-    def short_ids(self, ids: Sequence[str]) -> list[str]:
-        """The shortest prefix that names each of these ids."""
 
     def select(self, where: Filter, *, limit: int) -> list[Memory]:
         """The newest memories, by the time they speak of."""
@@ -221,6 +205,45 @@ class Store(Protocol):
     def words_like(self, word: str, *, start: str) -> list[str]:
         """Terms of the index that are about as long as a word and start so."""
 
+    def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
+        """The memories just before and after one in time, without it, oldest first."""
+
+    def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
+        """Every relation that starts or ends at one of these ids."""
+
+
+class Store(SearchStore, Protocol):
+    """One place where memories live. Safe to share between threads and between processes."""
+
+    location: str
+
+    def within(self, org: str) -> "Store":
+        """This store where a call names no scope: for one org."""
+
+    @property
+    def ledgers(self) -> Ledgers:
+        """The books of agents' sessions."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make one transaction of all that this thread does inside; an error undoes it all."""
+
+    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
+        """Store all or none; the same ref or topic in the same scope updates what is there."""
+
+    def put(
+        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
+    ) -> list[Literal["added", "updated", "kept"]]:
+        """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
+
+    def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
+        """Store relations as they are, all or none; both of their memories must be in the scope."""
+
+    def resolve(self, scope: Scope, prefix: str) -> str:
+        """The one id inside the scope that starts with a prefix."""
+
+    def short_ids(self, ids: Sequence[str]) -> list[str]:
+        """The shortest prefix that names each of these ids."""
+
     def embedding(self) -> Embedding | None:
         """The embedder whose vectors are held; None before there are any."""
 
@@ -252,9 +275,6 @@ class Store(Protocol):
     def in_transaction(self) -> bool:
         """Whether this thread is inside a transaction."""
 
-    def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-        """The memories just before and after one in time, without it, oldest first."""
-
     def change(
         self,
         scope: Scope,
@@ -275,8 +295,11 @@ class Store(Protocol):
     def relate(self, scope: Scope, relation: Relation) -> Relation:
         """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
 
-    def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-        """Every relation that starts or ends at one of these ids."""
+    def changed(self, where: Filter, since: datetime) -> list[Changed]:
+        """The memories that match now and had a field changed after a moment, each with its history."""
+
+    def related_since(self, org: str, since: datetime) -> bool:
+        """Whether any relation of an org was made after a moment."""
 
     def history(self, scope: Scope, identifier: str) -> list[Change]:
         """What happened to one memory, oldest first; after a purge only that it was purged."""

@@ -22,6 +22,7 @@ from satchel.store.postgres import migrations, status
 from satchel.store.postgres.address import parse_address
 
 PASSWORD = "only for this test"
+SCHEMA_VERSION = migrations.SCHEMA_VERSION
 TOGETHER = 8
 
 
@@ -104,28 +105,30 @@ def test_it_says_what_it_did_and_does_it_once(empty: str) -> None:
     assert "brought the schema to version 0001_initial" in done
     assert prepare_server(empty) == []
     after = server_status(empty)
-    assert (after.version, after.role, after.bound, after.tenants) == (1, "satchel_app", True, 0)
+    assert (after.version, after.role, after.bound, after.tenants) == (SCHEMA_VERSION, "satchel_app", True, 0)
 
 
 def test_an_upgrade_is_whole_or_not_there_and_its_tables_are_bound(
     pg_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = 'CREATE TABLE more (org text COLLATE "C" PRIMARY KEY);\n'
-    step = tmp_path / "0002_more.sql"
+    version = SCHEMA_VERSION + 1
+    step = tmp_path / f"{version:04}_more.sql"
     files = [*migrations._files(), step]
     monkeypatch.setattr(migrations, "_files", lambda: files)
-    monkeypatch.setattr(migrations, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", version)
     step.write_text(table + "SELECT 1 / 0;")
     with pytest.raises(StoreError, match="division by zero"):
         satchel.open(pg_url)
-    assert _recorded(pg_url) == [(1, "0001_initial")]
-    with pytest.raises(StoreError, match=r"has schema version 1, 2 is needed: run `satchel db upgrade`"):
+    assert len(_recorded(pg_url)) == SCHEMA_VERSION
+    needed = rf"has schema version {SCHEMA_VERSION}, {version} is needed: run `satchel db upgrade`"
+    with pytest.raises(StoreError, match=needed):
         satchel.open(pg_url, create=False)
     step.write_text(table)
     satchel.open(pg_url, embedder="none").close()
-    assert _recorded(pg_url)[-1] == (2, "0002_more")
+    assert _recorded(pg_url)[-1] == (version, f"{version:04}_more")
     found = server_status(pg_url)
-    assert (found.version, found.bound) == (2, True)
+    assert (found.version, found.bound) == (version, True)
     with psycopg.connect(pg_url) as raw:
         policies = raw.execute("SELECT policyname FROM pg_policies WHERE tablename = 'more'").fetchall()
     assert policies == [("tenant",)]
@@ -133,11 +136,13 @@ def test_an_upgrade_is_whole_or_not_there_and_its_tables_are_bound(
 
 def test_a_newer_store_is_left_alone(pg_url: str) -> None:
     with psycopg.connect(pg_url) as raw:
-        raw.execute("INSERT INTO satchel.migration (number, name) VALUES (2, 'of the future')")
+        number = SCHEMA_VERSION + 1
+        raw.execute("INSERT INTO satchel.migration (number, name) VALUES (%s, 'of the future')", (number,))
     for attempt in (satchel.open, prepare_server):
-        with pytest.raises(StoreVersionError, match="made by a newer Satchel; this one knows 1: upgrade it"):
+        knows = f"made by a newer Satchel; this one knows {SCHEMA_VERSION}: upgrade it"
+        with pytest.raises(StoreVersionError, match=knows):
             attempt(pg_url)
-    assert _recorded(pg_url)[-1] == (2, "of the future")
+    assert _recorded(pg_url)[-1] == (SCHEMA_VERSION + 1, "of the future")
 
 
 FOREIGN = [
@@ -259,7 +264,7 @@ def test_a_member_acts_as_the_role_or_has_its_rights(
         # Since PostgreSQL 16 a login's attribute is that of the grants made after it.
         raw.execute(f"GRANT satchel_app TO {name}{how}".encode())
     found = server_status(url)
-    assert (found.version, found.role, found.bound) == (1, role, True)
+    assert (found.version, found.role, found.bound) == (SCHEMA_VERSION, role, True)
     with satchel.open(url, embedder="none") as bag:
         bag.add("apples")
         assert [hit.memory.text for hit in bag.search("apples")] == ["apples"]

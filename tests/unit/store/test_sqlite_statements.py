@@ -196,6 +196,15 @@ def test_the_relations_of_a_memory_are_found_from_both_ends(db: apsw.Connection)
     assert not scans(lines, "relation")
 
 
+def test_what_changed_since_a_moment_is_found_by_its_own_indexes(db: apsw.Connection):
+    where = filter_sql(DIALECT, Filter(scope=Scope(project="p"), statuses=()), indexed=False)[0]
+    for name in ("changed_memories", "history_of_changed"):
+        lines = plan(db, filled(name, where))
+        assert "memory_revised (org=? AND updated_at>?)" in lines[0]
+        assert not scans(lines, "history")
+    assert any("relation_time (created_at>?)" in line for line in plan(db, filled("related_since")))
+
+
 def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
     for term in ('say "hi"', "NEAR(", "a*", "title:", "AND", "\0", "^", "-x", "{", "\\", "'"):
         expression = match_expression([term, "plain"])

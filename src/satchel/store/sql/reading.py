@@ -8,7 +8,7 @@ from typing import Any
 from satchel.errors import AmbiguousIdError, UnknownIdError
 from satchel.ids import normalise_prefix, unique_prefix
 from satchel.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Filter, Record, Stats
+from satchel.store.contract import Changed, Filter, Record, Stats
 from satchel.store.sql.database import Database, Dialect
 from satchel.store.sql.rows import (
     from_micros,
@@ -21,9 +21,11 @@ from satchel.store.sql.where import filter_sql, scope_sql
 
 __all__ = [
     "around",
+    "changed",
     "history",
     "memory_in_scope",
     "records",
+    "related_since",
     "relation_pages",
     "relations",
     "resolve",
@@ -95,6 +97,23 @@ def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
 
 def history(db: Database, org: str, identifier: str) -> list[Change]:
     return [read_change(row) for row in db.execute(db.statement("history_of"), (org, identifier))]
+
+
+def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
+    # Only tested: the way in is the index on changes, not the one on projects.
+    condition, values = filter_sql(db.dialect, where, indexed=False)
+    values = [where.scope.org, micros(since), *values]
+    rows = db.execute(db.statement("changed_memories", where=condition), values).fetchall()
+    if not rows:
+        return []
+    told: dict[str, list[Change]] = {}
+    for row in db.execute(db.statement("history_of_changed", where=condition), values):
+        told.setdefault(row[0], []).append(read_change(row))
+    return [Changed(row[-1], memory_from_row(row), tuple(told.get(row[0], ()))) for row in rows]
+
+
+def related_since(db: Database, org: str, since: datetime) -> bool:
+    return bool(db.execute(db.statement("related_since"), (org, micros(since))).get)
 
 
 def stats(db: Database, where: Filter, moment: datetime) -> Stats:

@@ -42,6 +42,17 @@ WHERE r.org = ?
 -- name: history_of
 SELECT memory, at, action, changes FROM history WHERE org = ? AND memory = ? ORDER BY seq
 
+-- name: changed_memories
+SELECT {columns}, m.seq FROM memory m
+WHERE m.org = ? AND m.updated_at > ? AND m.revision > 1 AND {where} ORDER BY m.at, m.id
+
+-- name: history_of_changed
+SELECT h.memory, h.at, h.action, h.changes FROM memory m JOIN history h ON h.org = m.org AND h.memory = m.id
+WHERE m.org = ? AND m.updated_at > ? AND m.revision > 1 AND {where} AND h.action <> 'relate' ORDER BY h.memory, h.seq
+
+-- name: related_since
+SELECT count(*) FROM (SELECT 1 FROM relation WHERE org = ? AND created_at > ? LIMIT 1) later
+
 -- name: clear_history
 DELETE FROM history WHERE org = ? AND memory = ?
 

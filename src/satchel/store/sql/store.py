@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from satchel.errors import StoreError
 from satchel.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Link, Record, Stats, Trace
+from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Link, Record, Stats, Trace
 from satchel.store.holdings import Held
 from satchel.store.sql import erasing, index, reading, reembedding, tracing, writing
 from satchel.store.sql.database import Database, Dialect
@@ -178,6 +178,14 @@ class SqlStore(ABC, Generic[D]):
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
         with self._read(scope.org) as db:
             return reading.relations(db, scope, ids)
+
+    def changed(self, where: Filter, since: datetime) -> list[Changed]:
+        with self._snapshot(where.scope.org) as db:
+            return reading.changed(db, where, since)
+
+    def related_since(self, org: str, since: datetime) -> bool:
+        with self._read(org) as db:
+            return reading.related_since(db, org, since)
 
     def history(self, scope: Scope, identifier: str) -> list[Change]:
         with self._read(scope.org) as db:

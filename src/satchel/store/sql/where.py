@@ -68,6 +68,9 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
         by_project = indexed and narrowing and where.since is not None and where.scope.project
         conditions.append(f"{dialect.unindexed if by_project else ''}{alias}.at <= ?")
         values.append(micros(where.until))
+    if where.unchanged_since is not None:
+        conditions.append(f"({alias}.updated_at <= ? OR {alias}.revision = 1)")
+        values.append(micros(where.unchanged_since))
     for tag in where.tags:
         conditions.append(dialect.tagged.format(alias=alias))
         values.append(tag)

@@ -89,14 +89,18 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
         raise InputError(f"a memory cannot be related to itself: {source.id}")
     if relation.kind == "supersedes" and source.status == "superseded":
         raise InputError(f"{source.id} is itself superseded, by {source.superseded_by}")
-    for held in relations(db, scope, [source.id]):
-        done = relation.kind != "supersedes" or target.status == "superseded"
-        if done and msgspec.structs.replace(held, created_at=relation.created_at) == relation:
-            return held
+    named = (relation.source, relation.target, relation.kind)
+    found = (each for each in relations(db, scope, [source.id]) if (each.source, each.target, each.kind) == named)
+    held = next(found, None)
+    done = relation.kind != "supersedes" or target.status == "superseded"
+    if held is not None and done and held.strength == relation.strength:
+        return held
     _write_relation(db, scope.org, relation)
-    entry = {"kind": relation.kind, "source": source.id, "target": target.id}
+    # What is overwritten is told with its time, so that `as_of` can restore it.
+    before = None if held is None else msgspec.structs.asdict(held)
+    after = {"kind": relation.kind, "source": source.id, "target": target.id, "strength": relation.strength}
     for memory in (source, target):
-        _record(db, memory, relation.created_at, "relate", {"relation": [None, entry]})
+        _record(db, memory, relation.created_at, "relate", {"relation": [before, after]})
     if relation.kind == "supersedes" and target.status != "superseded":
         ended = msgspec.structs.replace(
             target,
