@@ -178,6 +178,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...] = ()
     access_count: int = 0
     accessed_at: datetime | None = None
+    confirmations: int = 0
+    """How often the same text was added again."""
+    confirmed_at: datetime | None = None
+    """The latest time at which it was said again."""
 
     def current(self, moment: datetime) -> bool:
         """Whether it is active and valid at this moment."""

@@ -171,8 +171,14 @@ class Store(Protocol):
     def reading(self, org: str) -> AbstractContextManager[None]:
         """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
 
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
-        """Store all or none; the same ref or topic in the same scope updates what is there."""
+    def add(
+        self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
+    ) -> list[Memory]:
+        """Store all or none; the same ref or topic in the same scope updates what is there.
+
+        With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
+        differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
+        """
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None

@@ -39,6 +39,8 @@ FAULTS = {
     "the vectors are gone": ("DROP TABLE vector_1", "vectors"),
     "the codes are gone": ("DROP TABLE code_1", "vectors"),
     "codes and passages are gone": ("DROP TABLE code_1; DELETE FROM passage", "passages"),
+    "a text has the hash of another": ("UPDATE memory SET text_key = text_key + 1 WHERE seq = 2", "text hashes"),
+    "a text has no hash": ("UPDATE memory SET text_key = NULL WHERE seq = 3", "text hashes"),
     "nobody's vectors are here": ("DELETE FROM embedding; DROP TABLE vector_1; DROP TABLE code_1", "vectors"),
 }
 
