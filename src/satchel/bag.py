@@ -151,6 +151,7 @@ class Satchel(Keeper):
     ) -> Hits:
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
 
+        Memories that say the same are one hit, before the limit; its `duplicates` are the ids of the others.
         `as_of` searches what was known and held at an earlier moment; `explain` fills `Hit.parts`. Where nothing
         matches but something passes the filters given, these are the newest and most important of it, and
         `Hits.matched` is False.
@@ -161,7 +162,7 @@ class Satchel(Keeper):
         where = filter_for(self.scope, **chosen, ended=ended, as_of=as_of)
         asked = as_query(query)
         found, matched = self._finder.asked(
-            asked, where, limit=check_limit(limit), filtered=_filtered(chosen), explain=explain
+            asked, where, limit=check_limit(limit), filtered=_filtered(chosen), explain=explain, distinct=True
         )
         names = self.short_ids([hit.memory for hit in found]) if format == "text" else None
         hits = fitted_hits(

@@ -1,5 +1,7 @@
 """What a context is made of: what a question finds, and what matters without one."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -7,10 +9,11 @@ import msgspec
 from satchel.indexing import Indexer
 from satchel.limits import MAX_LIMIT
 from satchel.memory import Hit, Memory
+from satchel.pack.likeness import alike, equal, word_count
 from satchel.recall import recall
 from satchel.store import Filter, Store
 
-__all__ = ["FLOOR", "Finder", "Found", "enough_for"]
+__all__ = ["FLOOR", "Finder", "Found", "enough_for", "repeated"]
 
 SHORT_LINE = 6
 FEWEST_CANDIDATES = 50
@@ -19,6 +22,12 @@ MOST_CANDIDATES = 2_000
 # How many memories back it is until one is worth half of the newest.
 HALF_AS_NEW = 20
 PINNED_SCORE = 1.0
+
+# Turns with fewer words are not compared: "Yes." said twice is two answers.
+SHORTEST_TURN = 5
+
+# So many duplicates may have kept others from being candidates.
+MANY_COPIES = 100
 
 # What is less likely to be needed than this is not worth reading, however much room there is.
 FLOOR = 0.0001
@@ -53,13 +62,17 @@ class Finder:
         filtered: bool = False,
         surroundings: bool = False,
         explain: bool = False,
+        distinct: bool = False,
     ) -> Found:
         """The best matches; with `surroundings` also what stands beside them.
+
+        With `distinct` memories that say the same are one hit, before the limit is applied.
 
         Where a caller `filtered` by kind, tag, tier or time, that is never answered with nothing while something
         passes the filter.
         """
-        hits = recall(
+        search = partial(
+            recall,
             self._store,
             query,
             where,
@@ -69,9 +82,15 @@ class Finder:
             now=where.valid_at,
             surroundings=surroundings,
             explain=explain,
+            repeats=repeated if distinct else None,
         )
+        hits = search()
+        if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_COPIES:
+            # Of a large scope only so many candidates are looked at, and copies may be most of them.
+            hits = search(candidates=MOST_CANDIDATES)
         if not hits and filtered:
-            return Found(self._unasked(where, limit=limit), matched=False)
+            newest = self._distinct(where, limit=limit) if distinct else self._unasked(where, limit=limit)
+            return Found(newest, matched=False)
         return Found(hits)
 
     def sought(self, query: str) -> tuple[str, ...]:
@@ -94,6 +113,16 @@ class Finder:
         hits = [*ahead.values(), *(hit for hit in found.hits if hit.memory.id not in ahead)]
         return found._replace(hits=hits)
 
+    def _distinct(self, where: Filter, *, limit: int) -> list[Hit]:
+        """The same as `_unasked`, but as many that differ, where there are so many."""
+        wanted = limit
+        while True:
+            found = self._unasked(where, limit=wanted)
+            same = repeated([hit.memory for hit in found])
+            if len(found) - len(same) >= limit or len(found) < wanted or wanted == MAX_LIMIT:
+                return _collapsed(found, same)[:limit]
+            wanted = min(2 * wanted, MAX_LIMIT)
+
     def _unasked(self, where: Filter, *, limit: int) -> list[Hit]:
         """The newest, and older ones that are important; worth less with age, more with importance."""
         newest = self._store.select(where, limit=limit)
@@ -102,6 +131,53 @@ class Finder:
         by_age = sorted(both.values(), key=lambda memory: (memory.at, memory.id), reverse=True)
         hits = [Hit(memory, _worth(memory, place)) for place, memory in enumerate(by_age)]
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+
+def repeated(memories: Sequence[Memory]) -> dict[int, int]:
+    """For each memory that says the same as one before it, the place of that one.
+
+    Never two with different titles, of different speakers or about different users, whatever their texts; and no
+    short turns of a conversation, where "Yes." is an answer to one question.
+    """
+    texts = [memory.text for memory in memories]
+    same = alike(texts) | equal(texts)
+    if not same:
+        return {}
+    found: dict[int, int] = {}
+    first: dict[int, list[int]] = {}
+    for place, memory in enumerate(memories):
+        others = first.setdefault(_origin(same, place), [])
+        other = next((each for each in others if _compatible(memory, memories[each])), None)
+        if other is None:
+            others.append(place)
+        else:
+            found[place] = other
+    return found
+
+
+def _origin(same: Mapping[int, int], place: int) -> int:
+    while place in same:
+        place = same[place]
+    return place
+
+
+def _compatible(one: Memory, other: Memory) -> bool:
+    named = ((one.title, other.title), (one.speaker, other.speaker), (one.scope.user, other.scope.user))
+    if any(mine and theirs and mine.casefold() != theirs.casefold() for mine, theirs in named):
+        return False
+    turns = "conversation" in (one.tier, other.tier)
+    return not turns or word_count(one.text) >= SHORTEST_TURN
+
+
+def _collapsed(hits: Sequence[Hit], same: Mapping[int, int]) -> list[Hit]:
+    alike_to: dict[int, list[str]] = {}
+    for place, other in same.items():
+        alike_to.setdefault(other, []).append(hits[place].memory.id)
+    return [
+        msgspec.structs.replace(hit, duplicates=tuple(alike_to.get(place, ())))
+        for place, hit in enumerate(hits)
+        if place not in same
+    ]
 
 
 def _worth(memory: Memory, place: int) -> float:

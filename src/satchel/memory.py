@@ -234,6 +234,8 @@ class Hit(msgspec.Struct, frozen=True):
     """What each part of the ranking added to the score; only where an explanation was asked for."""
     overtaken_by: str | None = None
     """The id of a newer memory, found too, that tells anew what this one tells, where that is as good as sure."""
+    duplicates: tuple[str, ...] = ()
+    """The ids of memories that say the same, which were found too and are not shown."""
 
     @property
     def passage(self) -> tuple[int, int] | None:

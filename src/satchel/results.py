@@ -112,7 +112,14 @@ def fitted_hits(
             return _hit_json(hit, detail, sought)
         newer = shorts[hit.overtaken_by] if hit.overtaken_by else None
         start = matched_start(hit, sought)
-        return entry(hit.memory, short_id=shorts[hit.memory.id], detail=detail, matched=start, overtaken_by=newer)
+        return entry(
+            hit.memory,
+            short_id=shorts[hit.memory.id],
+            detail=detail,
+            matched=start,
+            overtaken_by=newer,
+            alike=len(hit.duplicates),
+        )
 
     unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
     newer_than = {hit.memory.id: hit.overtaken_by for hit in listed if hit.overtaken_by}
@@ -160,4 +167,5 @@ def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str]) -> str:
         passage=passage,
         matched=matched,
         overtaken_by=hit.overtaken_by,
+        duplicates=hit.duplicates,
     )

@@ -68,6 +68,14 @@ def test_add_says_that_a_text_was_there_how_often_it_was_said_and_when_first(cli
     assert "confirm" in cli("history", first).stdout
 
 
+def test_search_says_how_many_say_the_same(cli: Cli):
+    for session in ("s1", "s2", "s3"):
+        cli("add", "We rotate JWTs every hour.", "--session", session)
+    assert ", +2 alike)" in cli("search", "JWTs").stdout
+    (hit,) = json.loads(cli("search", "JWTs", "--json").stdout)["hits"]
+    assert len(hit["duplicates"]) == 2
+
+
 def test_add_reads_standard_input_and_files_to_the_last_byte(cli: Cli, path: Path, tmp_path: Path):
     text = "first line\r\n\tsecond 記憶 🎒\n\n"
     file = tmp_path / "note.txt"

@@ -24,11 +24,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def entry(
-    memory: Memory, *, short_id: str, detail: Detail, matched: int = 0, overtaken_by: str | None = None
+    memory: Memory,
+    *,
+    short_id: str,
+    detail: Detail,
+    matched: int = 0,
+    overtaken_by: str | None = None,
+    alike: int = 0,
 ) -> str:
     """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched.
 
-    `overtaken_by` is the short id of a newer memory that tells this one anew.
+    `overtaken_by` is the short id of a newer memory that tells this one anew, `alike` the number of memories that
+    say the same and are not listed.
     """
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
@@ -37,6 +44,7 @@ def entry(
     facts += [f"until {memory.invalid_at.date()}"] if memory.invalid_at else []
     facts += [f"#{tag}" for tag in memory.tags]
     facts += [f"older; see {overtaken_by}"] if overtaken_by else []
+    facts += [f"+{alike} alike"] if alike else []
     title = memory.headline() if detail == "summary" else memory.title
     heading = [short_id, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
@@ -63,6 +71,7 @@ def entry_json(
     passage: tuple[int, int] | None = None,
     matched: int = 0,
     overtaken_by: str | None = None,
+    duplicates: Sequence[str] = (),
 ) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
@@ -75,6 +84,8 @@ def entry_json(
         chosen["passage"] = passage
     if overtaken_by is not None:
         chosen["overtaken_by"] = overtaken_by
+    if duplicates:
+        chosen["duplicates"] = duplicates
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
