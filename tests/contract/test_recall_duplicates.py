@@ -110,13 +110,15 @@ def test_what_is_newest_without_a_match_is_collapsed_too(notes: Satchel):
 
 def test_an_older_telling_points_to_the_newer_one_that_is_shown(notes: Satchel):
     """Where the newer telling was collapsed, its representative is named."""
-    notes.add("The API listens on port 8000.", at="2026-01-01")
-    notes.add("The API listens on port 9000 now.", at="2026-02-01", session="s1")
-    notes.add("The API listens on the port 9000 now.", at="2026-02-02", session="s2")
-    hits = notes.search("Which port does the API listen on?")
-    shown = {hit.memory.id for hit in hits}
-    assert len(hits) == 2
-    assert {hit.overtaken_by for hit in hits} <= {None, *shown}
+    old = notes.add("The API listens on port 8000.", at="2026-01-01")
+    one = notes.add("The API listens on port 9000 now.", at="2026-02-01", project="p")
+    other = notes.add("The API listens on the port 9000 now.", at="2026-02-02", project="q")
+    for preferred in (one, other):
+        notes.update(preferred.id, importance=1.0)
+        hits = {hit.memory.id: hit for hit in notes.search("Which port does the API listen on?")}
+        notes.update(preferred.id, importance=0.0)
+        assert hits.keys() == {old.id, preferred.id}
+        assert hits[old.id].overtaken_by == preferred.id
 
 
 def test_a_context_says_in_its_receipt_what_repeats_what(notes: Satchel):
