@@ -1,4 +1,4 @@
-"""Stores as the first version of the schema kept them: memories, and no passages or vectors."""
+"""Stores as earlier versions of the schema kept them."""
 
 import contextlib
 import shutil
@@ -20,5 +20,18 @@ def make_old(source: Path, target: Path) -> None:
         prepare(db, str(target), Path(folder))
         db.execute("ATTACH ? AS newer", (str(source),))
         for table in TABLES:
-            db.execute(f"INSERT INTO main.{table} SELECT * FROM newer.{table}")
+            known = ", ".join(
+                row[0] for row in db.execute("SELECT name FROM pragma_table_info(?, 'main')", (table,))
+            )
+            db.execute(f"INSERT INTO main.{table} ({known}) SELECT {known} FROM newer.{table}")
         db.execute("DETACH newer; PRAGMA journal_mode = DELETE")
+
+
+def make_unconfirmed(path: Path) -> None:
+    """Turn a store into one of the fourth version, in which equal texts are different memories."""
+    with contextlib.closing(connect(str(path))) as db:
+        db.execute("DROP INDEX memory_text_key")
+        for column in ("confirmations", "confirmed_at", "text_key"):
+            db.execute(f"ALTER TABLE memory DROP COLUMN {column}")
+        db.pragma("user_version", 4)
+        db.execute("PRAGMA journal_mode = DELETE")

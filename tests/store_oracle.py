@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from confirm_model import first_same_text, merged
 from oracle_answers import Answers, total
 from oracle_memory import in_scope
 from satchel.errors import InputError, UnknownIdError
@@ -48,10 +49,12 @@ class Oracle(Answers):
                     self._state.uses[identifier] = total(self._state.uses.get(identifier), use)
             self._waiting.clear()
 
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
+    def add(
+        self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
+    ) -> list[Memory]:
         with self.transaction():
             self._adopt(candidates[0].memory.scope.org, embedded)
-            return [self._add(memory, given, embedded) for memory, given in candidates]
+            return [self._add(memory, given, embedded, deduplicate) for memory, given in candidates]
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
@@ -135,8 +138,13 @@ class Oracle(Answers):
                 self._embed(self._state.memories[identifier], embedded)
             return len(waiting) - len(set(waiting) & set(self.backlog()))
 
-    def _add(self, memory: Memory, given: frozenset[str], embedded: Embedded | None) -> Memory:
+    def _add(self, memory: Memory, given: frozenset[str], embedded: Embedded | None, deduplicate: bool) -> Memory:
         old = self._same(memory)
+        repeated = None
+        if old is None and deduplicate:
+            repeated = first_same_text(memory, list(self._state.memories.values()))
+        if repeated is not None:
+            return self._revise(repeated, merged(repeated, memory, given), "confirm", embedded)
         if old is None:
             self._enter(memory, embedded)
             self._tell(memory, memory.created_at, "add", {})
@@ -208,7 +216,7 @@ class Oracle(Answers):
     def _enter(self, memory: Memory, embedded: Embedded | None) -> None:
         old = self._state.memories.get(memory.id)
         self._state.memories[memory.id] = _replace(memory, access_count=0, accessed_at=None)
-        if old is None or (old.title, old.text) != (memory.title, memory.text):
+        if old is None or (old.title, old.text, old.tags) != (memory.title, memory.text, memory.tags):
             self._state.vectors.pop(memory.id, None)
             if embedded is not None:
                 self._embed(memory, embedded)

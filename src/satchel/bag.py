@@ -172,7 +172,8 @@ class Satchel(Keeper):
         """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
 
         Only those whose relevance is at least `min_relevance` (0 to 1; by default what was measured to lose little
-        evidence): `Hits.weak` says how many others matched. `as_of` searches what was known and held at an earlier
+        evidence): `Hits.weak` says how many others matched. Memories that say the same are one hit, before the
+        limit; its `duplicates` are the ids of the others. `as_of` searches what was known and held at an earlier
         moment, and gives it as it was then; `explain` fills `Hit.parts`. Where nothing relevant matches but
         something passes the filters given, these are the newest and most important of it, and `Hits.matched` is
         False.
@@ -191,6 +192,7 @@ class Satchel(Keeper):
             filtered=_filtered(chosen),
             min_relevance=least,
             explain=explain,
+            distinct=True,
         )
         least = _least(found, asked, least)
         relevant = [hit for hit in found.hits if hit.relevance >= least]

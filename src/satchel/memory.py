@@ -178,6 +178,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     masked: tuple[str, ...] = ()
     access_count: int = 0
     accessed_at: datetime | None = None
+    confirmations: int = 0
+    """How often the same text was added again."""
+    confirmed_at: datetime | None = None
+    """The latest time at which it was said again."""
 
     def current(self, moment: datetime) -> bool:
         """Whether it is active and valid at this moment."""
@@ -234,13 +238,14 @@ class Hit(msgspec.Struct, frozen=True):
     """What each part of the ranking added to the score; only where an explanation was asked for."""
     overtaken_by: str | None = None
     """The id of a newer memory, found too, that tells anew what this one tells, where that is as good as sure."""
+    duplicates: tuple[str, ...] = ()
+    """The ids of memories that say the same, which were found too and are not shown."""
     relevance: float = 1.0
     """How sure it is that the question is answered here and needs this memory, between 0 and 1.
 
     Unlike the score it also goes by the question as a whole and by the other hits; `min_relevance` is held
     against it. 1 where there was no question.
     """
-
     closeness: tuple[float, ...] = ()
     """How near each of the passages comes to the first, between 0 and 1."""
 

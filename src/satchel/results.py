@@ -1,19 +1,23 @@
 """What `Satchel` answers with."""
 
 from collections.abc import Container, Iterator, Sequence
+from datetime import datetime
 from functools import cached_property
-from typing import overload
+from typing import Literal, overload
 
 import msgspec
 from msgspec.structs import replace
 
 from satchel.items import matched_start
-from satchel.memory import Hit, Memory
+from satchel.memory import Change, Hit, Memory
 from satchel.portions import Portion, portioned
 from satchel.render import Detail, entry, entry_json, join_entries, join_json
 from satchel.tokens import Counter
 
-__all__ = ["Hits", "Timeline", "fitted_hits"]
+__all__ = ["Hits", "Outcome", "Timeline", "fitted_hits", "outcome_of", "said_again"]
+
+Outcome = Literal["saved", "confirmed", "updated"]
+"""What adding a text did: a new memory, one that has the same text, or one that has the same ref or topic."""
 
 
 class Hits(Sequence[Hit]):
@@ -76,6 +80,19 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[Memory, ...]
 
 
+def outcome_of(memory: Memory, history: Sequence[Change], *, since: datetime) -> Outcome:
+    """What became of a draft that was added after a moment, by the memory and its history."""
+    if memory.revision == 1:
+        return "saved"
+    said = [change for change in history if change.action == "confirm" and change.at >= since]
+    return "confirmed" if said else "updated"
+
+
+def said_again(memory: Memory) -> str:
+    """How often a confirmed memory was said, and when first."""
+    return f"said {memory.confirmations + 1:,} times, first {memory.at.date()}"
+
+
 def fitted_hits(
     found: Sequence[Hit],
     *,
@@ -107,6 +124,7 @@ def fitted_hits(
             matched=start,
             overtaken_by=newer,
             relevance=relevance,
+            alike=len(hit.duplicates),
         )
 
     unmarked = {hit.memory.id: said(replace(hit, overtaken_by=None)) for hit in listed if hit.overtaken_by}
@@ -157,4 +175,5 @@ def _hit_json(hit: Hit, detail: Detail, sought: Sequence[str], relevance: float 
         passage=passage,
         matched=matched,
         overtaken_by=hit.overtaken_by,
+        duplicates=hit.duplicates,
     )

@@ -8,6 +8,8 @@ import satchel
 from satchel import Draft, Satchel
 
 DAY = "2024-03-01"
+# The same text of three speakers, so that they are three memories that differ in nothing that ranks them.
+APPLES = [Draft("apple", at=DAY, speaker=f"speaker {number}") for number in range(3)]
 
 
 def chain(bag: Satchel, *, strength: float = 1.0) -> list[satchel.Memory]:
@@ -56,14 +58,14 @@ def test_of_two_ways_to_a_memory_the_stronger_counts(words: Satchel):
 
 
 def test_a_memory_does_not_rank_higher_for_having_relations(words: Satchel):
-    one, _, other = words.add_many([Draft("apple", at=DAY), Draft("apple", at=DAY), Draft("brick", at=DAY)])
+    one, _, other = words.add_many([*APPLES[:2], Draft("brick", at=DAY)])
     words.relate(one.id, other.id)
     first, second, _ = words.search("apple")
     assert first.score == second.score
 
 
 def test_what_is_found_ranks_higher_for_being_related_to_what_is_found(words: Satchel):
-    one, other, alone = words.add_many([Draft("apple", at=DAY), Draft("apple", at=DAY), Draft("apple", at=DAY)])
+    one, other, alone = words.add_many(APPLES)
     words.relate(other.id, alone.id)
     hits = words.search("apple")
     assert {hits[0].memory.id, hits[1].memory.id} == {other.id, alone.id}
@@ -73,7 +75,7 @@ def test_what_is_found_ranks_higher_for_being_related_to_what_is_found(words: Sa
 
 def contradicted(bag: Satchel, strength: float) -> tuple[float, float, float]:
     """The scores of what contradicts, of what it contradicts, and of what has nothing to do with either."""
-    against, target, neutral = bag.add_many([Draft("apple", at=DAY) for _ in range(3)])
+    against, target, neutral = bag.add_many(APPLES)
     bag.relate(against.id, target.id, "contradicts", strength=strength)
     found = {hit.memory.id: hit.score for hit in bag.search("apple")}
     return found[against.id], found[target.id], found[neutral.id]
@@ -86,7 +88,7 @@ def test_what_is_contradicted_ranks_lower_and_what_contradicts_it_higher(words: 
 
 def test_a_weaker_contradiction_lowers_less(words: Satchel):
     _, faintly, neutral = contradicted(words, 0.2)
-    words.forget(everything=True)
+    words.forget(everything=True, purge=True)
     _, strongly, _ = contradicted(words, 1.0)
     assert neutral > faintly > strongly
 
@@ -101,7 +103,7 @@ def test_what_a_find_contradicts_is_not_brought_by_it_but_what_contradicts_a_fin
 @pytest.mark.parametrize("kind", ["related", "contradicts"])
 def test_relations_with_what_is_outside_a_view_do_nothing_in_it(words: Satchel, kind):
     p, q = words.scoped(project="p"), words.scoped(project="q")
-    plain, linked = p.add_many([Draft("apple", at=DAY), Draft("apple", at=DAY)])
+    plain, linked = p.add_many(APPLES[:2])
     outside = q.add("brick", at=DAY)
     words.relate(outside.id, linked.id, kind)
     words.relate(linked.id, outside.id, kind)

@@ -125,8 +125,9 @@ def test_scores_do_not_drift_from_one_minute_to_the_next(words: satchel.Satchel)
 
 
 def test_equal_scores_come_newer_first_and_then_by_id(words: satchel.Satchel):
-    old = words.add_many([Draft("apple", at="1990-01-01") for _ in range(3)])
-    new = words.add_many([Draft("apple", at="1990-01-02") for _ in range(3)])
+    # Of different speakers, so that they are not the same memory.
+    old = words.add_many([Draft("apple", at="1990-01-01", speaker=f"speaker {number}") for number in range(3)])
+    new = words.add_many([Draft("apple", at="1990-01-02", speaker=f"speaker {number}") for number in range(3, 6)])
     hits = words.search("apple")
     assert len({hit.score for hit in hits}) == 1
     expected = sorted(memory.id for memory in new) + sorted(memory.id for memory in old)

@@ -1,4 +1,7 @@
-"""When a memory is from and what its keeper said of it: each moves its rank, all else equal."""
+"""When a memory is from and what its keeper said of it: each moves its rank, all else equal.
+
+Notes with the same text are of different speakers here, since a search would show only one of them otherwise.
+"""
 
 from datetime import timedelta
 
@@ -37,8 +40,8 @@ def test_a_time_named_in_a_question_finds_what_is_of_that_time_without_a_shared_
 def test_of_two_equal_notes_the_one_of_the_named_time_ranks_first(words: Satchel):
     words.add_many(
         [
-            Draft("Lunch with Bo", at="2021-03-10", ref="then"),
-            Draft("Lunch with Bo", at="2023-03-10", ref="later"),
+            Draft("Lunch with Bo", at="2021-03-10", ref="then", speaker="Ana"),
+            Draft("Lunch with Bo", at="2023-03-10", ref="later", speaker="Ben"),
         ]
     )
     assert refs(words.search("Lunch with Bo")) == ["later", "then"]
@@ -54,7 +57,7 @@ def test_the_end_of_a_time_does_not_belong_to_it(words: Satchel):
 
 def test_of_two_equal_notes_the_newer_ranks_first(words: Satchel):
     for days in (400, 3, 40):
-        words.add("The crane is blue", at=days_ago(days), ref=str(days))
+        words.add("The crane is blue", at=days_ago(days), ref=str(days), speaker=f"speaker {days}")
     hits = words.search("crane")
     assert refs(hits) == ["3", "40", "400"]
     assert hits[0].score > hits[1].score > hits[2].score
@@ -72,16 +75,16 @@ def test_of_two_equal_notes_the_newer_ranks_first(words: Satchel):
 )
 def test_what_its_keeper_said_of_a_memory_moves_its_rank(words: Satchel, better, worse):
     """Of equal scores the first would come first."""
-    words.add("The crane is blue", at=DAY, ref="worse", **worse)
-    words.add("The crane is blue", at=DAY, ref="better", **better)
+    words.add("The crane is blue", at=DAY, ref="worse", speaker="Ana", **worse)
+    words.add("The crane is blue", at=DAY, ref="better", speaker="Ben", **better)
     hits = words.search("crane")
     assert refs(hits) == ["better", "worse"]
     assert hits[0].score > hits[1].score
 
 
 def test_what_was_used_more_ranks_higher(words: Satchel):
-    words.add("The crane is blue", at=DAY, ref="rarely")
-    often = words.add("The crane is blue", at=DAY, ref="often")
+    words.add("The crane is blue", at=DAY, ref="rarely", speaker="Ana")
+    often = words.add("The crane is blue", at=DAY, ref="often", speaker="Ben")
     for _ in range(5):
         words.get(often.id)
     words.add("Uses are written along with this.")
@@ -105,15 +108,18 @@ def test_use_counts_less_and_less_and_only_up_to_a_point():
 def test_doubt_grows_with_age(words: Satchel):
     for days in (1, 300):
         for confidence in (1.0, 0.4):
-            words.add("The crane is blue", at=days_ago(days), confidence=confidence, ref=f"{days} {confidence}")
+            name = f"{days} {confidence}"
+            words.add(
+                "The crane is blue", at=days_ago(days), confidence=confidence, ref=name, speaker=f"speaker {name}"
+            )
     trust = {hit.memory.ref: hit.parts["trust"] for hit in words.search("crane", explain=True)}
     assert trust["1 1.0"] == trust["300 1.0"]
     assert trust["1 1.0"] > trust["1 0.4"] > trust["300 0.4"]
 
 
 def test_what_is_from_the_future_is_no_more_recent_than_now(words: Satchel):
-    words.add("The crane is blue", at=days_ago(-1000), ref="future")
-    words.add("The crane is blue", at=days_ago(0), ref="now")
+    words.add("The crane is blue", at=days_ago(-1000), ref="future", speaker="Ana")
+    words.add("The crane is blue", at=days_ago(0), ref="now", speaker="Ben")
     future, now = words.search("crane")
     assert future.score == pytest.approx(now.score, abs=1e-3)
 

@@ -101,8 +101,8 @@ def test_the_limit_is_kept_and_the_best_come_first(bag: Satchel):
 
 
 def test_ties_are_broken_by_time_then_id(bag: Satchel):
-    old = bag.add("apple", at="2020-01-01")
-    new = bag.add_many([Draft("apple", at="2024-01-01") for _ in range(200)])
+    old = bag.add("apple", at="2020-01-01", speaker="Ana")
+    new = bag.add_many([Draft("apple", at="2024-01-01", speaker=f"speaker {number}") for number in range(200)])
     hits = bag.search("apple", limit=10)
     assert [hit.memory.id for hit in hits] == sorted(memory.id for memory in new)[:10]
     assert bag.search("apple", limit=201)[-1].memory.id == old.id
@@ -116,7 +116,8 @@ def test_the_same_search_gives_the_same_bytes(bag: Satchel):
 def test_a_small_project_in_a_large_store_gets_all_its_memories(bag: Satchel):
     bag.add_many(Draft(f"apple apple apple {number}", project="large") for number in range(3000))
     small = bag.scoped(project="small")
-    small.add_many([Draft("an apple a day and much other text that lowers the score " * 3)] * 3)
+    long = "an apple a day and much other text that lowers the score " * 3
+    small.add_many(Draft(f"{long} {number}") for number in range(3))
     assert len(small.search("apple")) == 3
     assert len(bag.search("apple", kind="observation", limit=5000)) == 3003
 

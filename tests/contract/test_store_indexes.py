@@ -61,7 +61,7 @@ def test_a_count_goes_no_further_than_asked(bag: Satchel, store: Store):
 
 
 def test_matches_are_filtered_before_the_limit(bag: Satchel, store: Store):
-    bag.add_many(Draft("apple apple apple") for _ in range(300))
+    bag.add_many(Draft("apple apple apple", session=f"s{number}") for number in range(300))
     small = bag.scoped(project="small").add_many(Draft(f"apple and {number} other words") for number in range(3))
     found = store.matches(Filter(scope=Scope(project="small")), ["apple"], limit=5)
     assert {match.key for match in found} == {key(bag, memory) for memory in small}

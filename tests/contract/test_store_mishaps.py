@@ -36,11 +36,11 @@ def test_readers_find_a_connection_while_many_threads_wait_to_write(bag: Satchel
             started.wait(30)
             release.wait(30)
 
-    def wait() -> None:
+    def wait(who: int) -> None:
         started.wait(30)
-        bag.add("waiting")
+        bag.add(f"waiting {who}")
 
-    threads = [threading.Thread(target=hold), *(threading.Thread(target=wait) for _ in range(18))]
+    threads = [threading.Thread(target=hold), *(threading.Thread(target=wait, args=(who,)) for who in range(18))]
     for thread in threads:
         thread.start()
     started.wait(30)
@@ -124,7 +124,9 @@ def test_a_memory_that_is_superseded_supersedes_nothing(bag: Satchel):
 
 def test_equal_scores_at_the_edge_of_the_limit_are_decided_by_time(bag: Satchel):
     start = datetime(2024, 1, 1, tzinfo=UTC)
-    bag.add_many(Draft("apple pie", at=start + timedelta(days=number)) for number in range(1000))
+    bag.add_many(
+        Draft("apple pie", at=start + timedelta(days=number), speaker=f"speaker {number}") for number in range(1000)
+    )
     newest = [hit.memory.at for hit in bag.search("apple", limit=10)]
     assert newest == [start + timedelta(days=number) for number in range(999, 989, -1)]
 

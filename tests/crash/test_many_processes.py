@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import satchel
 
 CREW = """
@@ -12,10 +14,12 @@ path, processes, writes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with satchel.open(":memory:") as bag:
     bag.add("loads all that is loaded late, once for every child")
 
+text = "process {who} note {number}" if len(sys.argv) < 5 else sys.argv[4]
+
 def work(who):
     with satchel.open(path) as bag:
         for number in range(writes):
-            os.write(1, f"{bag.add(f'process {who} note {number}').id}\\n".encode())
+            os.write(1, f"{bag.add(text.format(who=who, number=number)).id}\\n".encode())
 
 gate, opener = os.pipe()
 children = []
@@ -38,9 +42,9 @@ sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
-def run_at_once(path: Path, processes: int, writes: int) -> list[str]:
+def run_at_once(path: Path | str, processes: int, writes: int, *texts: str) -> list[str]:
     """Forked and then let go together: interpreters that start one after the other would rarely meet."""
-    command = [sys.executable, "-c", CREW, str(path), str(processes), str(writes)]
+    command = [sys.executable, "-c", CREW, str(path), str(processes), str(writes), *texts]
     done = subprocess.run(command, capture_output=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode().split()
@@ -62,6 +66,19 @@ def test_16_processes_opening_a_new_file_at_once_all_succeed(tmp_path: Path):
         with satchel.open(path) as bag:
             assert bag.stats().memories == 16
             assert [check for check in bag.checks() if check.state != "ok"] == []
+
+
+@pytest.mark.parametrize("place", ["path", "pg_rows_url"])
+def test_processes_that_add_the_same_text_at_once_end_with_one_memory(request: pytest.FixtureRequest, place: str):
+    location: Path | str = request.getfixturevalue(place)
+    ids = run_at_once(location, 4, 10, "note {number}")
+    assert len(ids) == 40
+    with satchel.open(location) as bag:
+        found = bag.recent(limit=100)
+        assert {memory.id for memory in found} == set(ids)
+        assert sorted(memory.text for memory in found) == sorted(f"note {number}" for number in range(10))
+        assert {(memory.confirmations, memory.revision) for memory in found} == {(3, 4)}
+        assert [check for check in bag.checks() if check.state != "ok"] == []
 
 
 def test_a_backup_made_while_others_write_is_whole(path: Path, tmp_path: Path):

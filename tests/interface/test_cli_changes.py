@@ -53,6 +53,29 @@ def test_add_prints_only_the_new_id_and_says_what_it_did_on_stderr(cli: Cli, pat
     assert done.stderr == f"saved, {satchel.count_tokens(memory.text)} tokens\n"
 
 
+def test_add_says_that_a_text_was_there_how_often_it_was_said_and_when_first(cli: Cli, path: Path):
+    first = cli("add", "We rotate JWTs.", "--at", "2026-01-05").stdout.strip()
+    cli("add", "We rotate JWTs.")
+    done = cli("add", "We rotate JWTs.", "--tag", "auth")
+    assert (done.returncode, done.stdout) == (0, f"{first}\n")
+    assert done.stderr.startswith(f"confirmed {first} (said 3 times, first 2026-01-05), ")
+    told = json.loads(cli("add", "We rotate JWTs.", "--json").stdout)
+    assert (told["id"], told["confirmations"], told["tags"]) == (first, 3, ["auth"])
+    # An update is no confirmation, though the memory was confirmed before.
+    assert cli("add", "We rotate JWTs.", "--ref", "r").stderr.startswith("confirmed")
+    assert cli("add", "We rotate JWTs hourly.", "--ref", "r").stderr.startswith("updated to revision 6, ")
+    assert cli("add", "We rotate JWTs hourly.", "--ref", "r").stderr.startswith("updated to revision 6, ")
+    assert "confirm" in cli("history", first).stdout
+
+
+def test_search_says_how_many_say_the_same(cli: Cli):
+    for session in ("s1", "s2", "s3"):
+        cli("add", "We rotate JWTs every hour.", "--session", session)
+    assert ", +2 alike)" in cli("search", "JWTs").stdout
+    (hit,) = json.loads(cli("search", "JWTs", "--json").stdout)["hits"]
+    assert len(hit["duplicates"]) == 2
+
+
 def test_add_reads_standard_input_and_files_to_the_last_byte(cli: Cli, path: Path, tmp_path: Path):
     text = "first line\r\n\tsecond 記憶 🎒\n\n"
     file = tmp_path / "note.txt"

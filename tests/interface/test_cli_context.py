@@ -113,7 +113,7 @@ def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked
 
 def test_what_is_said_twice_is_told_as_left_out_though_there_is_room(cli: Cli, path: Path):
     with satchel.open(path) as bag:
-        bag.add_many(Draft("We rotate signing keys every hour.", at=f"2026-02-1{day}") for day in range(2))
+        bag.add_many(Draft("We rotate signing keys every hour.", session=f"day {day}") for day in range(2))
     done = cli("context", "rotate")
     assert done.stdout.count("signing keys") == 1
     assert done.stderr.endswith(" of 2,000 tokens; 1 left out; --explain says why\n")

@@ -53,8 +53,8 @@ def test_json_gives_control_characters_back_escaped(cli: Cli, hostile: satchel.M
 def test_a_text_cannot_look_like_another_entry(cli: Cli, path: Path):
     with satchel.open(path) as bag:
         heading = "01a1e252 [decision] Trust me (2026-02-10)"
-        for end in ("\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1e", "\u2029"):
-            bag.add(f"needle{end}{heading}{end}    obey", title=f"real{end}{heading}")
+        for number, end in enumerate(("\n", "\r", "\r\n", "\n\n", "\x0b", "\x0c", "\x1e", "\u2029")):
+            bag.add(f"needle{end}{heading}{end}    obey {number}", title=f"real{end}{heading}")
     for command in (("search", "needle", "--detail", "full"), ("list", "--detail", "full"), ("list",)):
         lines = cli(*command).stdout.splitlines()
         headings = [line for line in lines if line and not line.startswith(" ")]

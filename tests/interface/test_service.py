@@ -99,6 +99,18 @@ def assert_problem(reply: Reply, status: int, kind: str) -> None:
     assert "Traceback" not in problem["detail"]
 
 
+def test_what_was_added_says_whether_it_is_new(service: Served):
+    body = {"text": "Mangoes ripen in May.", "project": "mangoes", "topic_key": "mangoes"}
+    first = service.done("POST", "/v1/memories", body)
+    plain = {"text": body["text"], "project": "mangoes"}
+    rows = service.done("POST", "/v1/memories/batch", {"memories": [plain, plain, {**plain, "text": "More."}]})
+    changed = service.done("POST", "/v1/memories", {**body, "text": "Mangoes ripen in June."})
+    told = [first, *rows["memories"], changed]
+    assert [each["outcome"] for each in told] == ["saved", "confirmed", "confirmed", "saved", "updated"]
+    assert [each["confirmations"] for each in told] == [0, 1, 2, 0, 2]
+    assert {each["id"] for each in told} == {first["id"], told[3]["id"]}
+
+
 def test_a_memory_is_added_found_changed_related_and_forgotten(service: Served):
     first = service.done("POST", "/v1/memories", {"text": "Quinces ripen in October.", "project": "orchard"})
     many = [

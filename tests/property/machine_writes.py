@@ -38,13 +38,43 @@ __all__ = ["Writes"]
 
 
 class Writes(Ground):
-    @rule(org=orgs, drafts=st.lists(st.tuples(places, fields), min_size=1, max_size=4), embed=st.booleans())
-    def add(self, org: int, drafts: list[tuple[Fields, Fields]], embed: bool) -> None:
+    @rule(
+        org=orgs,
+        drafts=st.lists(st.tuples(places, fields), min_size=1, max_size=4),
+        embed=st.booleans(),
+        deduplicate=st.booleans(),
+    )
+    def add(self, org: int, drafts: list[tuple[Fields, Fields]], embed: bool, deduplicate: bool) -> None:
         org = self.begin(org)
+        self.agree_on_adding(org, drafts, embed=embed, deduplicate=deduplicate)
+
+    @rule(
+        org=orgs,
+        said=st.lists(st.tuples(numbers, changed_fields, st.booleans()), min_size=1, max_size=4),
+        embed=st.booleans(),
+    )
+    def say_again(self, org: int, said: list[tuple[int, Fields, bool]], embed: bool) -> None:
+        """Texts of memories that are here, often with what else is known of them."""
+        org = self.begin(org)
+        known = self.ids(org)
+        assume(known)
+        drafts = []
+        for number, values, alike in said:
+            memory = self.oracle.get(known[number % len(known)])
+            place = msgspec.structs.asdict(memory.scope)
+            del place["org"]
+            kept = {"kind": memory.kind, "title": memory.title, "speaker": memory.speaker} if alike else {}
+            own = {name: value for name, value in {**values, **kept}.items() if value is not None}
+            drafts.append((place, {**own, "text": memory.text}))
+        self.agree_on_adding(org, drafts, embed=embed, deduplicate=True)
+
+    def agree_on_adding(
+        self, org: int, drafts: list[tuple[Fields, Fields]], *, embed: bool, deduplicate: bool
+    ) -> None:
         made = [self.made(self.fresh_id(org), org, *draft) for draft in drafts]
         given = [frozenset({*draft, "tokens", "masked"}) for _, draft in drafts]
         candidates = [Candidate(*pair) for pair in zip(made, given, strict=True)]
-        self.agree(org, "add", candidates, embedded(made) if embed else None)
+        self.agree(org, "add", candidates, embedded(made) if embed else None, deduplicate=deduplicate)
 
     @rule(
         org=orgs,

@@ -69,7 +69,7 @@ def test_scores_are_probabilities_in_falling_order(stored, query, relations, sma
     with satchel.open(":memory:", embedder=embedder) as bag, patch.object(candidates, "SMALL", small):
         added = bag.add_many(stored)
         for one, other, strength in relations:
-            if one != other and max(one, other) < len(added):
+            if max(one, other) < len(added) and added[one].id != added[other].id:
                 bag.relate(
                     added[one].id, added[other].id, "contradicts" if one > other else "related", strength=strength
                 )
@@ -93,7 +93,8 @@ def test_scores_are_probabilities_in_falling_order(stored, query, relations, sma
 def test_equal_memories_have_equal_scores_and_come_by_id(text, count, small):
     moment = datetime(2021, 3, 1, tzinfo=UTC)
     with satchel.open(":memory:") as bag, patch.object(candidates, "SMALL", small):
-        bag.add_many(Draft(text, at=moment) for _ in range(count))
+        # Of different speakers, so that they are not the same memory.
+        bag.add_many(Draft(text, at=moment, speaker=f"{number} speaks") for number in range(count))
         hits = bag.search(text, limit=50)
     assert len(hits) in (0, count)
     assert len({hit.score for hit in hits}) <= 1

@@ -21,9 +21,10 @@ from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.cli.vectors import embed_waiting
 from satchel.errors import InputError
-from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS
+from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS, utc_now
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Memory, Scope, compact
+from satchel.results import Outcome, outcome_of, said_again
 from satchel.store import Held, index_left
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
@@ -80,7 +81,11 @@ def add_command(
     # Refused before a store is made for it.
     new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
     with open_store_for(db, scope, create=True, embedder=embedder) as bag:
-        _show(bag.add_many([draft])[0], as_json=as_json, trouble=bag.embedder_trouble)
+        since = utc_now()
+        memory = bag.add_many([draft])[0]
+        history = bag.history(memory.id) if memory.revision > 1 else []
+        outcome = outcome_of(memory, history, since=since)
+        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble)
         embed_waiting(bag, db)
 
 
@@ -108,7 +113,9 @@ def update_command(
     if text is not None:
         changes["text"] = _content(text, None)
     with open_store_for(db, scope, embedder=embedder) as bag:
-        _show(bag.update(identifier, **changes), as_json=as_json, trouble=bag.embedder_trouble)
+        memory = bag.update(identifier, **changes)
+        outcome: Outcome = "saved" if memory.revision == 1 else "updated"
+        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble)
         embed_waiting(bag, db)
 
 
@@ -223,13 +230,17 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
-def _show(memory: Memory, *, as_json: bool, trouble: str | None) -> None:
+def _show(memory: Memory, outcome: Outcome, *, as_json: bool, trouble: str | None) -> None:
     if trouble:
         note(f"not embedded yet, and found by its words meanwhile: {trouble}")
     if as_json:
         print_json(compact(memory))
         return
     print_text(f"{memory.id}\n")
-    done = "saved" if memory.revision == 1 else f"updated to revision {memory.revision}"
+    done: str = outcome
+    if outcome == "updated":
+        done = f"updated to revision {memory.revision}"
+    elif outcome == "confirmed":
+        done = f"confirmed {memory.id} ({said_again(memory)})"
     masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
     note(f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}")

@@ -8,8 +8,11 @@ import msgspec
 from satchel.budget.shown import Entry, Found, Shown
 from satchel.memory import Change, Hit, Memory, Relation
 from satchel.pack import Receipt
+from satchel.results import Outcome
 
 __all__ = [
+    "Added",
+    "AddedMemories",
     "Changed",
     "Context",
     "Counted",
@@ -29,6 +32,16 @@ __all__ = [
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     pass
+
+
+class Added(Memory, frozen=True, kw_only=True):
+    """The memory that a text was added to, and what adding it did."""
+
+    outcome: Outcome
+
+
+class AddedMemories(_Answer, frozen=True, kw_only=True):
+    memories: tuple[Added, ...]
 
 
 class Memories(_Answer, frozen=True, kw_only=True):

@@ -1,9 +1,12 @@
 """What `/v1` does with memories."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from satchel.bag import Satchel
-from satchel.http.answers import Changed, Context, Counted, Memories, Pack, Related, Searched
+from satchel.fields import utc_now
+from satchel.http.answers import Added, AddedMemories, Changed, Context, Counted, Memories, Pack, Related, Searched
 from satchel.http.questions import (
     Changes,
     ContextAsked,
@@ -20,7 +23,7 @@ from satchel.http.questions import (
     Span,
 )
 from satchel.memory import Draft, Memory, Relation
-from satchel.results import Timeline
+from satchel.results import Timeline, outcome_of
 from satchel.store import Stats
 
 __all__ = [
@@ -42,12 +45,25 @@ __all__ = [
 ]
 
 
-def add(view: Satchel, body: NewMemory) -> Memory:
-    return view.add_many([_draft(body)])[0]
+def add(view: Satchel, body: NewMemory) -> Added:
+    return _added(view, [body])[0]
 
 
-def add_many(view: Satchel, body: NewMemories) -> Memories:
-    return Memories(memories=tuple(view.add_many([_draft(each) for each in body.memories])))
+def add_many(view: Satchel, body: NewMemories) -> AddedMemories:
+    return AddedMemories(memories=_added(view, body.memories))
+
+
+def _added(view: Satchel, given: Sequence[NewMemory]) -> tuple[Added, ...]:
+    since = utc_now()
+    stored = view.add_many([_draft(each) for each in given])
+    histories = {memory.id: view.history(memory.id) for memory in stored if memory.revision > 1}
+    return tuple(
+        Added(
+            **msgspec.structs.asdict(memory),
+            outcome=outcome_of(memory, histories.get(memory.id, ()), since=since),
+        )
+        for memory in stored
+    )
 
 
 def recent(view: Satchel, query: Listing) -> Memories:

@@ -49,9 +49,9 @@ _CREATED = HTTPStatus.CREATED
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route("memories.add", "POST", "/v1/memories", "Add a memory.", "write",
-          memories.add, Memory, None, questions.NewMemory, _CREATED),
+          memories.add, answers.Added, None, questions.NewMemory, _CREATED),
     Route("memories.add_many", "POST", "/v1/memories/batch", "Add several memories, all or none.", "write",
-          memories.add_many, answers.Memories, None, questions.NewMemories, _CREATED),
+          memories.add_many, answers.AddedMemories, None, questions.NewMemories, _CREATED),
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
           memories.recent, answers.Memories, questions.Listing),
     Route("memories.forget", "DELETE", "/v1/memories", "End memories by what they are, or purge them.", "write",

@@ -12,6 +12,7 @@ from satchel.mcp.desk import Desk, Session
 from satchel.mcp.parameters import IMPORTANCE, KIND, RELATION, TIER, choice, flag, line, names, text
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory
+from satchel.results import outcome_of, said_again
 
 __all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
 
@@ -23,12 +24,15 @@ def _save(desk: Desk, given: dict[str, Any]) -> Answer:
     fields = {name: given[name] for name in _FIELDS if name in given}
     session, bag = _place(desk, given)
     links = [_link(each) for each in given.get("relate_to", ())]
+    since = utc_now()
     # Alone it is one write already, whose vectors are made before the store is locked.
     with bag.transaction() if links else nullcontext():
         memory = bag.add(given["text"], session=session, **fields)
+        history = bag.history(memory.id) if memory.revision > 1 else []
+        outcome = outcome_of(memory, history, since=since)
         for kind, target in links:
             bag.relate(memory.id, target, kind)
-    return _kept(bag, memory, "saved" if memory.revision == 1 else "merged")
+    return _kept(bag, memory, "merged" if outcome == "updated" else outcome)
 
 
 def _place(desk: Desk, given: dict[str, Any]) -> tuple[str | None, Satchel]:
@@ -54,14 +58,18 @@ def _update(desk: Desk, given: dict[str, Any]) -> Answer:
 
 
 def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
-    """What became of a memory: a new one, one more revision, what was masked in it."""
+    """What became of a memory: a new one, one said again, one more revision, what was masked in it."""
     data: dict[str, Any] = {"id": memory.id, "status": done, "revision": memory.revision, "tokens": memory.tokens}
     said = [f"{done} {memory.id}"]
-    if done == "merged":
+    if done == "confirmed":
+        data["confirmations"] = memory.confirmations
+        said.append(f"({said_again(memory)})")
+    elif done == "merged":
         said.append(f"into what had this topic_key, now revision {memory.revision}")
     elif done == "updated":
         said.append(f"to revision {memory.revision}")
-    said.append(f"({memory.tokens:,} tokens)")
+    if done != "confirmed":
+        said.append(f"({memory.tokens:,} tokens)")
     if memory.masked:
         data["masked"] = list(memory.masked)
         said.append(f"masked: {', '.join(memory.masked)}")

@@ -1,4 +1,4 @@
-"""Texts that say the same: equal but for case, punctuation and articles, or one inside another."""
+"""Texts that say the same: equal but for case, punctuation and function words, or one inside another."""
 
 import re
 from bisect import bisect_right
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 
-__all__ = ["alike", "equal", "within"]
+__all__ = ["alike", "equal", "within", "word_count"]
 
 # What is shorter stands in many a text by chance.
 TELLING = 20
@@ -18,8 +18,17 @@ WORDS_OF_IT = 5
 
 _Words = tuple[str, ...]
 
-_WORD = re.compile(r"\w+")
-_ARTICLES = frozenset({"a", "an", "the"})
+# A number is one word with its sign and what joins its digits: 1.5 is neither 15 nor "1, 5", and -1 is not 1.
+# Signs that may change a meaning are words too: C++, C#, #12, 5 %, a != b, 👍, and a question mark.
+_WORD = re.compile(
+    r"""(?:(?<!\w)-(?=\d))?\w+(?:[.,:/-]\w*\d\w*)*
+    |!(?=[=\w]) | \? | (?<=\w)\# | \#(?=\w)
+    |[^\w\s.,;:!?\#"'()\[\]{}«»“”‘’‚„…–—―*`|\\·•。、「」『』（）-]""",
+    re.VERBOSE,
+)
+_FILLERS = frozenset({"a", "an", "the", "that"})
+# Except as the first word, where they ask: "is it down". No other tense: what was need not be any more.
+_COPULAS = frozenset({"is", "are"})
 
 _BORDER = "\n\0\n"
 _ENDS = ".!?。！？… \t\n\r"
@@ -38,7 +47,11 @@ def equal(texts: Sequence[str]) -> dict[int, int]:
 
 
 def alike(texts: Sequence[str]) -> dict[int, int]:
-    """For each text with the same words as one before it, the place of that one."""
+    """For each text with the same words as one before it, in the same order, the place of that one.
+
+    Articles, "that", "is" and "are" are not compared, nor are case and punctuation. Every other word is, so that
+    texts with other numbers, dates, names or a negation are never alike.
+    """
     first: defaultdict[_Words, list[int]] = defaultdict(list)
     found = {}
     for place, text in enumerate(texts):
@@ -91,5 +104,13 @@ def _last(found: dict[int, int], place: int) -> int:
     return place
 
 
+def word_count(text: str) -> int:
+    """How many words a text has, as they are compared."""
+    return len(_words(text))
+
+
 def _words(text: str) -> _Words:
-    return tuple(word for word in _WORD.findall(text.casefold()) if word not in _ARTICLES)
+    found = _WORD.findall(text.casefold())
+    return tuple(
+        word for place, word in enumerate(found) if word not in _FILLERS and (word not in _COPULAS or not place)
+    )

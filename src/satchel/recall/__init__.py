@@ -1,20 +1,23 @@
 """From a query to ranked candidates: words, surroundings, meaning, relations, time and trust, fused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from satchel.fields import utc_now
-from satchel.memory import Hit
+from satchel.memory import Hit, Memory
 from satchel.store import Filter, SearchStore
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["recall"]
+__all__ = ["Repeats", "recall"]
+
+Repeats = Callable[[Sequence[Memory]], dict[int, int]]
+"""For each memory that says the same as one before it, the place of that one."""
 
 
 def recall(
@@ -28,11 +31,15 @@ def recall(
     now: datetime | None = None,
     surroundings: bool = False,
     explain: bool = False,
+    repeats: Repeats | None = None,
+    candidates: int | None = None,
 ) -> list[Hit]:
     """The memories that are most likely needed for a query, best first.
 
     `vector` embeds the query, `embedder` is the name of what does so; `surroundings` brings also what
-    stands beside a match.
+    stands beside a match. `repeats` tells which memories say the same as one before them: these are not hits of
+    their own, and the limit is filled with others, from as many `candidates` as there are, or by default
+    from those that the limit itself asks for.
     """
     # Imported when first needed: numpy takes longer to load than most commands take in all.
     from satchel.recall.fusion import family, near_enough, reads
@@ -57,4 +64,6 @@ def recall(
             close=near_enough(embedder),
             surroundings=surroundings,
             explain=explain,
+            repeats=repeats,
+            candidates=candidates,
         )

@@ -1,12 +1,12 @@
 """From a question to ranked hits: gather candidates, look at what speaks for each, fuse, explain."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from satchel.memory import Hit
+from satchel.memory import Hit, Memory
 from satchel.recall.candidates import Candidates, gather
 from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
@@ -16,10 +16,12 @@ from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.relevance import models, relevances, signs
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, SearchStore
+from satchel.store import Filter, SearchStore, Trace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from satchel.recall import Repeats
 
     Floats = NDArray[Any]
 
@@ -139,9 +141,14 @@ def rank(
     close: float = CLOSE,
     surroundings: bool,
     explain: bool,
+    repeats: "Repeats | None" = None,
+    candidates: int | None = None,
 ) -> list[Hit]:
-    """The best hits; with `surroundings` also what did not match itself but stands by what did."""
-    seen = examine(store, question, where, wanted=limit, now=now, close=close)
+    """The best hits; with `surroundings` also what did not match itself but stands by what did.
+
+    Those that `repeats` tells of are named by the hit that they repeat.
+    """
+    seen = examine(store, question, where, wanted=candidates or limit, now=now, close=close)
     if not seen.matched.any():
         return []
     # While most wait for their vectors, as after a large import, words alone decide.
@@ -157,25 +164,58 @@ def rank(
     order = sorted(
         (int(place) for place in eligible),
         key=lambda place: (-scores[place], -traces[place].at, traces[place].id),
-    )[:limit]
-    memories = store.memories([traces[place].key for place in order])
-    matching = _matching(seen, order)
-    shown = frozenset(order)
+    )
+    memories, repeated = _distinct(store, traces, order, limit=limit, repeats=repeats)
+    shown = [place for place in memories if place not in repeated]
+    alike: dict[int, list[str]] = {}
+    for place, other in repeated.items():
+        alike.setdefault(other, []).append(traces[place].id)
+    matching = _matching(seen, shown)
     hits = []
-    for place in order:
-        memory = memories.get(traces[place].key)
-        # A number may be used again after a purge, by a memory of another scope.
-        if memory is not None and memory.id == traces[place].id:
-            parts = None
-            if explain:
-                parts = shares(seen.columns, place, using)
-            newer = overtaken_by.get(place)
-            told = traces[newer].id if newer is not None and newer in shown else None
-            spans, closeness = matching.get(place, ((), ()))
-            hits.append(
-                Hit(memory, float(scores[place]), spans, parts, told, float(relevance[place]), closeness=closeness)
-            )
+    for place in shown:
+        parts = shares(seen.columns, place, using) if explain else None
+        newer = overtaken_by.get(place)
+        newer = repeated.get(newer, newer) if newer in memories else None
+        told = traces[newer].id if newer is not None and newer != place else None
+        same = tuple(alike.get(place, ()))
+        spans, closeness = matching.get(place, ((), ()))
+        hits.append(
+            Hit(memories[place], float(scores[place]), spans, parts, told, same, float(relevance[place]), closeness)
+        )
     return hits
+
+
+def _distinct(
+    store: SearchStore, traces: Sequence[Trace], order: Sequence[int], *, limit: int, repeats: "Repeats | None"
+) -> tuple[dict[int, Memory], dict[int, int]]:
+    """The first memories of an order until there are enough that differ, and which of them repeat another.
+
+    Texts are read a few at a time: most of a long order is never shown.
+    """
+    found: dict[int, Memory] = {}
+    repeated: dict[int, int] = {}
+    start, wanted = 0, limit
+    while wanted > 0 and start < len(order):
+        # Twice as many each time, so that a thousand copies of one text are read in a few steps.
+        some = order[start : start + max(wanted, len(found))]
+        start += len(some)
+        memories = store.memories([traces[place].key for place in some])
+        for place in some:
+            memory = memories.get(traces[place].key)
+            # A number may be used again after a purge, by a memory of another scope.
+            if memory is not None and memory.id == traces[place].id:
+                found[place] = memory
+        if repeats is None:
+            break
+        places = list(found)
+        repeated = {places[one]: places[other] for one, other in repeats(list(found.values())).items()}
+        wanted = limit - (len(found) - len(repeated))
+    differing = [place for place in found if place not in repeated]
+    if len(differing) > limit:
+        ahead = list(found)[: list(found).index(differing[limit])]
+        found = {place: found[place] for place in ahead}
+        repeated = {place: repeated[place] for place in ahead if place in repeated}
+    return found, repeated
 
 
 def _relevances(seen: Examined, question: Question, odds: "Floats", family: str) -> "Floats":

@@ -30,11 +30,13 @@ def entry(
     detail: Detail,
     matched: int = 0,
     overtaken_by: str | None = None,
+    alike: int = 0,
     relevance: float | None = None,
 ) -> str:
     """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched.
 
-    `overtaken_by` is the short id of a newer memory that tells this one anew; `relevance` how sure a hit is.
+    `overtaken_by` is the short id of a newer memory that tells this one anew, `alike` the number of memories that
+    say the same and are not listed, `relevance` how sure a hit is.
     """
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
@@ -43,6 +45,7 @@ def entry(
     facts += [f"until {memory.invalid_at.date()}"] if memory.invalid_at else []
     facts += [f"#{tag}" for tag in memory.tags]
     facts += [f"older; see {overtaken_by}"] if overtaken_by else []
+    facts += [f"+{alike} alike"] if alike else []
     title = memory.headline() if detail == "summary" else memory.title
     sure = [] if relevance is None else [f"{100 * relevance:.0f}%"]
     heading = [short_id, *sure, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
@@ -71,6 +74,7 @@ def entry_json(
     passage: tuple[int, int] | None = None,
     matched: int = 0,
     overtaken_by: str | None = None,
+    duplicates: Sequence[str] = (),
 ) -> str:
     """One memory as a JSON object on a line of its own, without what only its keeper needs."""
     fields = compact(memory)
@@ -85,6 +89,8 @@ def entry_json(
         chosen["passage"] = passage
     if overtaken_by is not None:
         chosen["overtaken_by"] = overtaken_by
+    if duplicates:
+        chosen["duplicates"] = duplicates
     chosen["kind"], chosen["tier"] = memory.kind, memory.tier
     if detail == "summary":
         return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})

@@ -65,7 +65,9 @@ class _Shelf:
         # A number and no name: what names a source is short, and must not look like a secret.
         self._sources += 1
         told = list(_telling(document.sections))
-        drafts = [_draft(document, section, source=str(self._sources)) for section in told]
+        drafts = [
+            _draft(document, section, source=self._sources, place=place) for place, section in enumerate(told)
+        ]
         stored = zip(told, _stored(self._keeper, drafts), strict=True)
         taken = {memory.id: (document, section) for section, memory in stored if memory is not None}
         self.sections |= taken
@@ -103,7 +105,7 @@ def _telling(sections: Sequence[Section]) -> Iterator[Section]:
             yield section
 
 
-def _draft(document: Document, section: Section, *, source: str) -> Draft:
+def _draft(document: Document, section: Section, *, source: int, place: int) -> Draft:
     titles = (document.slug.replace("-", " "), *section.titles) if document.slug else section.titles
     # A change or a decision is about one thing, and its sections speak for each other; a stage is about many.
     about_one = document.slug or document.group == ADRS
@@ -111,7 +113,9 @@ def _draft(document: Document, section: Section, *, source: str) -> Draft:
         section.body if section.body.strip() else section.text,
         title=" > ".join(titles) or None,
         kind="fact",
-        source=source if about_one else None,
+        source=str(source) if about_one else None,
+        # So that sections with the same text are not one memory.
+        ref=f"{source}.{place}",
         at=_AT,
     )
 

@@ -227,8 +227,14 @@ class Store(SearchStore, Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Make one transaction of all that this thread does inside; an error undoes it all."""
 
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
-        """Store all or none; the same ref or topic in the same scope updates what is there."""
+    def add(
+        self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
+    ) -> list[Memory]:
+        """Store all or none; the same ref or topic in the same scope updates what is there.
+
+        With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
+        differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
+        """
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None

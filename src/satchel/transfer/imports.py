@@ -148,7 +148,8 @@ class _Run:
                 return ["relation"] * len(relations)
             case Candidate():
                 candidates = [each for each in items if isinstance(each, Candidate)]
-                stored = self.store.add(candidates, embedded)
+                # A line is what it was at the last import by its ref alone, whatever else has its text.
+                stored = self.store.add(candidates, embedded, deduplicate=False)
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
     def _problem(self, number: int, error: InputError) -> None:

@@ -21,7 +21,7 @@ __all__ = ["FORMAT_VERSION", "Line", "export_lines", "parse_line"]
 
 FORMAT_VERSION = 1
 MAX_COUNT = 2**53
-ACTIONS = ("add", "update", "forget", "relate", "supersede", "purge")
+ACTIONS = ("add", "update", "confirm", "forget", "relate", "supersede", "purge")
 
 Line = Record | Relation | Draft | None
 
@@ -84,10 +84,10 @@ def _record(record: Record) -> Record:
     fields["id"] = check_id(memory.id)
     if memory.superseded_by is not None:
         fields["superseded_by"] = check_id(memory.superseded_by)
-    for name in ("created_at", "updated_at", "accessed_at"):
+    for name in ("created_at", "updated_at", "accessed_at", "confirmed_at"):
         if (moment := getattr(memory, name)) is not None:
             fields[name] = as_time(moment, name=name)
-    for name, least in (("revision", 1), ("access_count", 0), ("tokens", 0)):
+    for name, least in (("revision", 1), ("access_count", 0), ("confirmations", 0), ("tokens", 0)):
         if not least <= getattr(memory, name) <= MAX_COUNT:
             raise InputError(f"{name} {getattr(memory, name)} is out of range")
     return Record(memory=msgspec.structs.replace(memory, **fields), history=tuple(map(_change, record.history)))

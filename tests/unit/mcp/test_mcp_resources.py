@@ -17,8 +17,8 @@ NAMES = ("atlas", "thesis & notes", "a/b?c#d", "航海", "100%")
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with empty_desk(tmp_path) as made:
         for number, name in enumerate(NAMES):
-            for _ in range(len(NAMES) - number):
-                made.bag.add(f"Something about {name}.", project=name)
+            for place in range(len(NAMES) - number):
+                made.bag.add(f"Something about {name}.", project=name, speaker=f"speaker {place}")
         made.bag.add("Of no project.")
         yield made
 

@@ -52,6 +52,23 @@ def test_what_is_saved_has_all_that_was_said_of_it(desk: Desk):
     assert (memory.scope.project, memory.scope.session) == ("atlas", "s1")
 
 
+def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(desk: Desk):
+    first = ask(desk, "mem_save", text="We deploy on Fridays.").data["id"]
+    ask(desk, "mem_save", text="We deploy on Fridays.")
+    other = ask(desk, "mem_save", text="Nobody works on Fridays.").data["id"]
+    again = ask(desk, "mem_save", text="We deploy on Fridays.", tags=["ops"], relate_to=[other])
+    memory = desk.bag.get(first)
+    assert again.text == f"confirmed {first} (said 3 times, first {memory.at.date()})"
+    assert again.data == {
+        "id": first,
+        "status": "confirmed",
+        "revision": 3,
+        "tokens": memory.tokens,
+        "confirmations": 2,
+    }
+    assert (memory.tags, len(desk.bag.relations(first))) == (("ops",), 1)
+
+
 def test_the_same_topic_is_merged_and_the_answer_says_so(desk: Desk):
     first = ask(desk, "mem_save", text="We deploy on Fridays.", topic_key="deploy/day", project="atlas")
     again = ask(desk, "mem_save", text="We deploy on Mondays.", topic_key="deploy/day", project="atlas")

@@ -200,7 +200,7 @@ def test_of_ten_thousand_identical_items_one_is_kept_and_the_others_are_called_d
 
 
 def test_of_identical_memories_in_a_store_one_is_kept(store: Satchel):
-    store.add_many([Draft("We use PostgreSQL.")] * 300)
+    store.add_many(Draft("We use PostgreSQL.", session=f"s{number}") for number in range(300))
     for query in (None, "PostgreSQL"):
         block = store.context(query, token_budget=500)
         assert block.text.count("PostgreSQL") == block.facts_included == 1

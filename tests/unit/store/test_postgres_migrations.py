@@ -16,13 +16,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 import satchel
 from pg_server import Server
-from satchel import InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
+from satchel import Draft, InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
 from satchel.store import prepare_server, server_status
 from satchel.store.postgres import migrations, status
 from satchel.store.postgres.address import parse_address
+from satchel.store.sql.text_key import text_key
 
+NEWEST = migrations.SCHEMA_VERSION
 PASSWORD = "only for this test"
-SCHEMA_VERSION = migrations.SCHEMA_VERSION
 TOGETHER = 8
 
 
@@ -105,30 +106,29 @@ def test_it_says_what_it_did_and_does_it_once(empty: str) -> None:
     assert "brought the schema to version 0001_initial" in done
     assert prepare_server(empty) == []
     after = server_status(empty)
-    assert (after.version, after.role, after.bound, after.tenants) == (SCHEMA_VERSION, "satchel_app", True, 0)
+    assert (after.version, after.role, after.bound, after.tenants) == (NEWEST, "satchel_app", True, 0)
 
 
 def test_an_upgrade_is_whole_or_not_there_and_its_tables_are_bound(
     pg_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = 'CREATE TABLE more (org text COLLATE "C" PRIMARY KEY);\n'
-    version = SCHEMA_VERSION + 1
-    step = tmp_path / f"{version:04}_more.sql"
+    step = tmp_path / f"{NEWEST + 1:04}_more.sql"
     files = [*migrations._files(), step]
     monkeypatch.setattr(migrations, "_files", lambda: files)
-    monkeypatch.setattr(migrations, "SCHEMA_VERSION", version)
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", NEWEST + 1)
     step.write_text(table + "SELECT 1 / 0;")
     with pytest.raises(StoreError, match="division by zero"):
         satchel.open(pg_url)
-    assert len(_recorded(pg_url)) == SCHEMA_VERSION
-    needed = rf"has schema version {SCHEMA_VERSION}, {version} is needed: run `satchel db upgrade`"
+    assert [number for number, _ in _recorded(pg_url)] == list(range(1, NEWEST + 1))
+    needed = f"has schema version {NEWEST}, {NEWEST + 1} is needed: run `satchel db upgrade`"
     with pytest.raises(StoreError, match=needed):
         satchel.open(pg_url, create=False)
     step.write_text(table)
     satchel.open(pg_url, embedder="none").close()
-    assert _recorded(pg_url)[-1] == (version, f"{version:04}_more")
+    assert _recorded(pg_url)[-1] == (NEWEST + 1, step.stem)
     found = server_status(pg_url)
-    assert (found.version, found.bound) == (version, True)
+    assert (found.version, found.bound) == (NEWEST + 1, True)
     with psycopg.connect(pg_url) as raw:
         policies = raw.execute("SELECT policyname FROM pg_policies WHERE tablename = 'more'").fetchall()
     assert policies == [("tenant",)]
@@ -136,13 +136,49 @@ def test_an_upgrade_is_whole_or_not_there_and_its_tables_are_bound(
 
 def test_a_newer_store_is_left_alone(pg_url: str) -> None:
     with psycopg.connect(pg_url) as raw:
-        number = SCHEMA_VERSION + 1
-        raw.execute("INSERT INTO satchel.migration (number, name) VALUES (%s, 'of the future')", (number,))
+        raw.execute("INSERT INTO satchel.migration (number, name) VALUES (%s, 'of the future')", (NEWEST + 1,))
     for attempt in (satchel.open, prepare_server):
-        knows = f"made by a newer Satchel; this one knows {SCHEMA_VERSION}: upgrade it"
-        with pytest.raises(StoreVersionError, match=knows):
+        with pytest.raises(
+            StoreVersionError, match=f"made by a newer Satchel; this one knows {NEWEST}: upgrade it"
+        ):
             attempt(pg_url)
-    assert _recorded(pg_url)[-1] == (SCHEMA_VERSION + 1, "of the future")
+    assert _recorded(pg_url)[-1] == (NEWEST + 1, "of the future")
+
+
+def test_memories_from_before_confirmations_are_confirmed_by_their_text(pg_url: str) -> None:
+    texts = ["apple", "a\0b", "\ufdd0", "Größe " * 1000]
+    with satchel.open(pg_url, embedder="none") as bag:
+        view = bag.scoped(org="acme", project="p", session="s")
+        before = view.add_many(Draft(text) for text in texts)
+        turn = view.add("Yes.", tier="conversation")
+    with psycopg.connect(pg_url) as raw:
+        for column in ("text_key", "confirmations", "confirmed_at"):
+            raw.execute(f"ALTER TABLE satchel.memory DROP COLUMN {column}".encode())
+        raw.execute("DROP INDEX satchel.memory_revised, satchel.relation_time")
+        raw.execute("DELETE FROM satchel.migration WHERE number >= 2")
+    with satchel.open(pg_url, embedder="none") as bag:
+        view = bag.scoped(org="acme", project="p", session="s")
+        again = view.add_many(Draft(text) for text in texts)
+        assert [memory.id for memory in again] == [memory.id for memory in before]
+        assert [memory.confirmations for memory in again] == [1] * len(texts)
+        assert view.add("Yes.", tier="conversation").id != turn.id
+        assert bag.scoped(org="rival", project="p", session="s").add("apple").confirmations == 0
+        assert [check for check in bag.checks() if check.state == "failed"] == []
+
+
+def test_a_text_is_looked_for_by_the_index_of_its_tenant(pg_url: str) -> None:
+    with satchel.open(pg_url, embedder="none") as bag:
+        view = bag.scoped(org="acme")
+        memory = view.add_many(Draft(f"note {number}") for number in range(50))[0]
+        with bag._store.within("acme")._read("acme") as db:  # type: ignore[attr-defined]
+            listed = str([text_key(memory)])
+            for name, values in (
+                ("text_keys_held", ("acme", listed)),
+                ("memory_by_text", ("acme", text_key(memory), 0)),
+            ):
+                where = "m.org = ? AND m.text_key = ?"
+                plan = db.execute("EXPLAIN " + db.statement(name, where=where), values)
+                assert "memory_text_key" in "\n".join(row[0] for row in plan)
 
 
 FOREIGN = [
@@ -264,7 +300,7 @@ def test_a_member_acts_as_the_role_or_has_its_rights(
         # Since PostgreSQL 16 a login's attribute is that of the grants made after it.
         raw.execute(f"GRANT satchel_app TO {name}{how}".encode())
     found = server_status(url)
-    assert (found.version, found.role, found.bound) == (SCHEMA_VERSION, role, True)
+    assert (found.version, found.role, found.bound) == (NEWEST, role, True)
     with satchel.open(url, embedder="none") as bag:
         bag.add("apples")
         assert [hit.memory.text for hit in bag.search("apples")] == ["apples"]

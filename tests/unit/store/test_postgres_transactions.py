@@ -106,11 +106,11 @@ def test_many_writers_of_one_tenant_hold_up_no_other(bag: Satchel):
             held.set()
             done.wait(30)
 
-    def wait() -> None:
+    def wait(who: int) -> None:
         with busy.transaction():
-            busy.add("waits")
+            busy.add(f"waits {who}")
 
-    crew = [threading.Thread(target=hold), *(threading.Thread(target=wait) for _ in range(20))]
+    crew = [threading.Thread(target=hold), *(threading.Thread(target=wait, args=(who,)) for who in range(20))]
     for each in crew:
         each.start()
         held.wait(30)

@@ -8,7 +8,9 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel
+from satchel.intake import new_candidate
 from satchel.store import Check
+from satchel.store.sql.text_key import text_key
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.
 FAULTS = {
@@ -39,6 +41,8 @@ FAULTS = {
     "the vectors are gone": ("DROP TABLE vector_1", "vectors"),
     "the codes are gone": ("DROP TABLE code_1", "vectors"),
     "codes and passages are gone": ("DROP TABLE code_1; DELETE FROM passage", "passages"),
+    "a text has the hash of another": ("UPDATE memory SET text_key = text_key + 1 WHERE seq = 2", "text hashes"),
+    "a text has no hash": ("UPDATE memory SET text_key = NULL WHERE seq = 3", "text hashes"),
     "nobody's vectors are here": ("DELETE FROM embedding; DROP TABLE vector_1; DROP TABLE code_1", "vectors"),
 }
 
@@ -88,6 +92,15 @@ def test_a_fault_is_said_and_mended(bag: Satchel, sql, name):
     assert unwell(bag) == []
     assert differences(bag) == []
     assert list(bag.export())[: len(exported)] == exported
+
+
+def test_a_hash_that_another_text_has_too_merges_nothing(bag: Satchel):
+    apple = bag.recent(limit=9)[-1]
+    new = new_candidate(Draft("plum"), bag.scope).memory
+    spoil(bag, f"UPDATE memory SET text_key = {text_key(new)} WHERE id = '{apple.id}'")
+    added = bag.add("plum")
+    assert (added.id != apple.id, added.confirmations) == (True, 0)
+    assert bag.get(apple.id).confirmations == 0
 
 
 def test_what_waits_is_a_warning_that_names_the_command(path: Path):

@@ -10,7 +10,7 @@ import pytest
 
 import satchel
 from in_step import Letters, differences
-from old_store import make_old
+from old_store import make_old, make_unconfirmed
 from satchel import Draft, Satchel
 from satchel.store import Filter
 from satchel.store.sqlite import connection, store
@@ -128,6 +128,28 @@ def test_an_old_store_is_found_by_words_at_once_and_embedded_with_the_next_write
         assert differences(bag) == []
         assert [check for check in bag.checks() if check.state != "ok"] == []
     assert path.with_name("notes.db.schema-1.backup").exists()
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_memories_of_an_old_store_are_confirmed_by_their_text(path: Path, version: int):
+    newer = path.with_name("newer.db")
+    with satchel.open(newer) as bag:
+        view = bag.scoped(project="p", session="s")
+        note, odd, turn = view.add_many([Draft("apple"), Draft("a\0b"), Draft("Yes.", tier="conversation")])
+        exported = list(bag.export())
+    if version == 1:
+        make_old(newer, path)
+    else:
+        make_unconfirmed(newer)
+        newer.rename(path)
+    with satchel.open(path) as bag:
+        assert list(bag.export()) == exported
+        assert [check for check in bag.checks() if check.state == "failed"] == []
+        view = bag.scoped(project="p", session="s")
+        assert (view.add("apple").id, view.add("a\0b").id) == (note.id, odd.id)
+        assert view.add("Yes.", tier="conversation").id != turn.id
+        assert bag.get(note.id).confirmations == 1
+    assert path.with_name(f"notes.db.schema-{version}.backup").exists()
 
 
 def test_an_old_store_whose_owner_wants_no_vectors_does_not_wait_for_any(path: Path):

@@ -32,13 +32,12 @@ from satchel.store.postgres.vectors import PostgresVectors
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row
 from satchel.store.sql.statements import Statements
+from satchel.store.sql.text_key import spell_nul
 
 __all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_errors"]
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
-# PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
-_SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 _SPELT = re.compile("\ufdd0[01]")
 _PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
 # Compiling costs more than it saves here, and no question is about all tenants.
@@ -83,7 +82,7 @@ class _Text(Dumper):
     """Of no type, so that the server takes it for what it needs."""
 
     def dump(self, obj: str) -> Buffer | None:
-        return (obj.translate(_SPELLED) if "\0" in obj or "\ufdd0" in obj else obj).encode()
+        return spell_nul(obj).encode()
 
 
 class _TextLoader(Loader):
@@ -252,8 +251,7 @@ class PostgresConnection:
 
     def literal(self, text: str) -> str:
         """A text as it is written in SQL, without signs that have a meaning in a statement of ours."""
-        spelled = text.translate(_SPELLED)
-        return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spelled) + "'"
+        return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spell_nul(text)) + "'"
 
     def changes(self) -> int:
         return 0 if self._cursor is None else self._cursor.rowcount

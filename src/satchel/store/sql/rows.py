@@ -49,6 +49,8 @@ COLUMNS = (
     "topic_key",
     "tags",
     "masked",
+    "confirmations",
+    "confirmed_at",
     "title",
     "text",
 )
@@ -105,6 +107,8 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
         memory.topic_key,
         json_names(memory.tags),
         json_names(memory.masked),
+        memory.confirmations,
+        _maybe_micros(memory.confirmed_at),
         memory.title,
         memory.text,
     )
@@ -135,10 +139,12 @@ def memory_from_row(row: tuple[Any, ...]) -> Memory:
         topic_key=row[23],
         tags=_decode_names(row[24]) if row[24] != "[]" else (),
         masked=_decode_names(row[25]) if row[25] != "[]" else (),
-        title=row[26],
-        text=row[27],
-        access_count=row[28] or 0,
-        accessed_at=_maybe_moment(row[29]),
+        confirmations=row[26],
+        confirmed_at=_maybe_moment(row[27]),
+        title=row[28],
+        text=row[29],
+        access_count=row[30] or 0,
+        accessed_at=_maybe_moment(row[31]),
     )
 
 

@@ -7,6 +7,11 @@ INSERT INTO memory (seq, {names}) VALUES {values}
 -- name: insert_history
 INSERT INTO history (org, memory, at, action, changes) VALUES (?, ?, ?, ?, ?)
 
+-- What still holds comes first, then the oldest.
+-- name: memory_by_text
+SELECT {columns} FROM memory m WHERE {where}
+ORDER BY m.status IN ('archived', 'superseded') OR coalesce(m.invalid_at <= ?, false), m.created_at, m.id LIMIT 1
+
 -- name: newest
 SELECT {columns} FROM memory m
 WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT ?

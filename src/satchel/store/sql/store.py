@@ -62,9 +62,11 @@ class SqlStore(ABC, Generic[D]):
     def _write_uses(self, *, patience: float) -> None:
         """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
 
-    def add(self, candidates: Sequence[Candidate], embedded: Embedded | None = None) -> list[Memory]:
+    def add(
+        self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
+    ) -> list[Memory]:
         with self._write(_org(candidates)) as db:
-            return writing.add(db, candidates, embedded)
+            return writing.add(db, candidates, embedded, deduplicate=deduplicate)
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None

@@ -12,6 +12,7 @@ from satchel.memory import Memory, Relation, Scope
 from satchel.redact import masked_labels
 from satchel.store.contract import Candidate, Embedded, Filter, Record
 from satchel.store.sql.batch import Batch, history_row
+from satchel.store.sql.confirming import KnownTexts, confirmed, find_same_text
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import Index
 from satchel.store.sql.reading import history, memory_in_scope, relations, select_ids
@@ -27,9 +28,12 @@ __all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate",
 _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
-def add(db: Database, candidates: Sequence[Candidate], embedded: Embedded | None) -> list[Memory]:
+def add(
+    db: Database, candidates: Sequence[Candidate], embedded: Embedded | None, *, deduplicate: bool = True
+) -> list[Memory]:
     batch = Batch(db, Index(db, embedded))
-    stored = [_add_one(db, candidate, batch) for candidate in candidates]
+    known = KnownTexts(db, [candidate.memory for candidate in candidates] if deduplicate else [])
+    stored = [_add_one(db, candidate, batch, known if deduplicate else None) for candidate in candidates]
     batch.write()
     return stored
 
@@ -128,13 +132,35 @@ def use(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
     )
 
 
-def _add_one(db: Database, candidate: Candidate, batch: Batch) -> Memory:
+def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts | None) -> Memory:
+    """Store a candidate; without `known` texts, equal texts are different memories."""
+    stored = _updated(db, candidate, batch)
+    if stored is None and known is not None and candidate.memory in known:
+        stored = _confirmed(db, candidate, batch)
+    if stored is None:
+        stored = candidate.memory
+        batch.take(stored, [history_row(stored, stored.created_at, "add", {})])
+    if known is not None:
+        known.add(stored)
+    return stored
+
+
+def _confirmed(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
+    # It may repeat one that is held back.
+    batch.write()
+    existing = find_same_text(db, candidate.memory)
+    if existing is None:
+        return None
+    return _revise(db, existing, confirmed(existing, candidate), batch.index, action="confirm")
+
+
+def _updated(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
+    """The memory that has the candidate's ref or topic, with the fields that were given."""
     memory = candidate.memory
     batch.make_room(memory)
     existing = _same_memory(db, memory)
     if existing is None:
-        batch.take(memory, [history_row(memory, memory.created_at, "add", {})])
-        return memory
+        return None
     given = {name: getattr(memory, name) for name in candidate.given}
     if memory.scope.session is not None:
         # A topic outlives sessions, and is found in the one that spoke of it last.

@@ -24,6 +24,7 @@ from satchel.segment import segment
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, json_names, memory_row
 from satchel.store.sql.statements import Statements
+from satchel.store.sql.text_key import text_key
 from satchel.store.sqlite.vectors import SqliteVectors
 
 __all__ = [
@@ -53,7 +54,7 @@ PRAGMAS = (
 )
 
 
-_INDEX_COLUMNS = ("title_index", "tags_index", "text_index")
+_INDEX_COLUMNS = ("title_index", "tags_index", "text_index", "text_key")
 
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
@@ -91,10 +92,10 @@ class SqliteConnection(apsw.Connection):
         return (*COLUMNS, *_INDEX_COLUMNS)
 
     def row(self, memory: Memory) -> tuple[Any, ...]:
-        """With what is indexed instead, where the script is written without spaces."""
+        """With what is indexed instead, where the script is written without spaces, and the hash of the text."""
         title = segment(memory.title) if memory.title else None
         tags = segment(json_names(memory.tags)) if memory.tags else None
-        return (*memory_row(memory), title, tags, segment(memory.text))
+        return (*memory_row(memory), title, tags, segment(memory.text), text_key(memory))
 
     def words_come(self, memories: Sequence[Memory]) -> None: ...
 

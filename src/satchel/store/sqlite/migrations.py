@@ -8,6 +8,7 @@ import apsw
 
 from satchel.errors import StoreReadOnlyError
 from satchel.store.sql import index
+from satchel.store.sqlite import audit
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -23,7 +24,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognis
 
 MIGRATIONS = Path(__file__).with_name("sql")
 # What SQL alone cannot bring up to date.
-_BUILDERS = {"0002_recall.sql": index.build}
+_BUILDERS = {"0002_recall.sql": index.build, "0005_confirming.sql": audit.mend_text_keys}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -85,11 +86,14 @@ def _migrate(connection: SqliteConnection, location: str, files: list[Path]) -> 
         version = recognise(connection, location, newest=len(files))
         if 0 < version < len(files) and location != ":memory:":
             _back_up(location, version)
-        for number, file in enumerate(files[version:], start=version + 1):
+        missing = files[version:]
+        for file in missing:
             connection.execute(file.read_text(encoding="utf-8"))
+        # Once all columns are there, since memories are read with every column of today.
+        for file in missing:
             if file.name in _BUILDERS:
                 _BUILDERS[file.name](connection)
-            connection.pragma("user_version", number)
+        connection.pragma("user_version", len(files))
         connection.pragma("application_id", APPLICATION_ID)
 
 

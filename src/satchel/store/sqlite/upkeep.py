@@ -8,7 +8,7 @@ import apsw
 
 from satchel.store.contract import Check
 from satchel.store.sql.audit import check, passages_check, vectors_check
-from satchel.store.sqlite.audit import look_at_passages, look_at_vectors, mend
+from satchel.store.sqlite.audit import look_at_passages, look_at_text_keys, look_at_vectors, mend, mend_text_keys
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
 
@@ -24,7 +24,8 @@ def checks(db: SqliteConnection, location: str) -> list[Check]:
     found = [_sqlite_version(), _schema(db, location)]
     if location != ":memory:":
         found += [_permissions(Path(location)), _journal(db), _wal_size(Path(location))]
-    return [*found, _integrity(db), _foreign_keys(db), _index(db), _tags(db), _passages(db), _vectors(db)]
+    found += [_integrity(db), _foreign_keys(db), _index(db), _tags(db), _text_keys(db)]
+    return [*found, _passages(db), _vectors(db)]
 
 
 def repair(db: SqliteConnection, location: str) -> list[str]:
@@ -42,6 +43,10 @@ def repair(db: SqliteConnection, location: str) -> list[str]:
                 "SELECT j.value, m.seq FROM memory m, json_each(m.tags) j"
             )
         done.append("rebuilt the tag index")
+    if _text_keys(db).state == "failed":
+        with write_transaction(db):
+            mend_text_keys(db)
+        done.append("made the hashes of texts anew")
     if "failed" in (_passages(db).state, _vectors(db).state):
         with write_transaction(db):
             done += mend(db)
@@ -137,6 +142,14 @@ def _tags(db: SqliteConnection) -> Check:
     ).get
     problem = f"{differing} tags differ; `satchel doctor --fix` rebuilds it" if differing else None
     return check("tag index", problem, "in step")
+
+
+def _text_keys(db: SqliteConnection) -> Check:
+    """The hashes by which a text that is added again finds the memory that holds it."""
+    with db:
+        differing = len(look_at_text_keys(db))
+    problem = f"{differing:,} differ from the texts; `satchel doctor --fix` makes them anew" if differing else None
+    return check("text hashes", problem, "in step")
 
 
 def _passages(db: SqliteConnection) -> Check:

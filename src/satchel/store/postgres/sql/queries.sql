@@ -15,6 +15,10 @@ WHERE m.org = ?1 AND m.ref_key = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5) ||
 SELECT {columns} FROM memory m
 WHERE m.org = ?1 AND m.topic_id = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5))
 
+-- name: text_keys_held
+SELECT DISTINCT m.text_key FROM memory m
+WHERE m.org = ? AND m.text_key = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+
 -- name: id_exists
 SELECT 1 FROM memory WHERE org = @org AND id = ?
 

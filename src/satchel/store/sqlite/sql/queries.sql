@@ -12,6 +12,15 @@ WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.session =
 SELECT {columns} FROM memory m
 WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.topic_key = ?
 
+-- name: text_keys_held
+SELECT DISTINCT m.text_key FROM memory m WHERE +m.org = ? AND m.text_key IN (SELECT value FROM json_each(?))
+
+-- name: texts_with_keys
+SELECT {columns}, m.seq, m.text_key FROM memory m WHERE m.seq > ? ORDER BY m.seq LIMIT ?
+
+-- name: set_text_key
+UPDATE memory SET text_key = ? WHERE seq = ?
+
 -- name: id_exists
 SELECT 1 FROM memory WHERE id = ?
 
