@@ -21,6 +21,7 @@ from satchel.keeping import Keeper
 from satchel.limits import check_budget, check_limit
 from satchel.memory import (
     Change,
+    Hit,
     Memory,
     Relation,
     Scope,
@@ -265,6 +266,17 @@ class Satchel(Keeper):
     def relations(self, identifier: str) -> list[Relation]:
         """The relations that start or end at a memory, to others inside this view."""
         return self._store.relations(self.scope, [self._store.resolve(self.scope, identifier)])
+
+    def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]:
+        """The current memories of this view that are about the same thing as one memory, most alike first.
+
+        Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
+        are compared, and notes only with notes, not with what was said in a conversation.
+        """
+        most = check_limit(limit)
+        memory = self._find(identifier)
+        within = msgspec.structs.replace(self.scope, project=memory.scope.project)
+        return self._finder.similar(memory, filter_for(within), limit=most)
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5) -> Timeline:
         """What came just before and after a memory, in its session or else in its scope."""
