@@ -3,7 +3,17 @@
 import msgspec
 
 from satchel.bag import Satchel
-from satchel.http.answers import Changed, Context, Counted, Memories, Pack, Related, Searched
+from satchel.http.answers import (
+    Changed,
+    Context,
+    Counted,
+    Memories,
+    Pack,
+    Related,
+    Saved,
+    Searched,
+    SimilarOnes,
+)
 from satchel.http.questions import (
     Changes,
     ContextAsked,
@@ -12,14 +22,17 @@ from satchel.http.questions import (
     NewMemories,
     NewMemory,
     NewRelation,
+    OneMemory,
     PackAsked,
     Placed,
     Purging,
     SearchAsked,
+    SimilarAsked,
     Span,
 )
 from satchel.memory import Draft, Memory, Relation
 from satchel.results import Timeline
+from satchel.saved import similar_after_save, similar_ones
 from satchel.store import Stats
 
 __all__ = [
@@ -35,14 +48,17 @@ __all__ = [
     "relate",
     "relations",
     "search",
+    "similar",
     "stats",
     "timeline",
     "update",
 ]
 
 
-def add(view: Satchel, body: NewMemory) -> Memory:
-    return view.add_many([_draft(body)])[0]
+def add(view: Satchel, body: OneMemory) -> Saved:
+    memory = view.add_many([_draft(body)])[0]
+    found = similar_after_save(view, memory) if body.similar else ()
+    return Saved(**msgspec.structs.asdict(memory), similar=found)
 
 
 def add_many(view: Satchel, body: NewMemories) -> Memories:
@@ -90,6 +106,10 @@ def relations(view: Satchel, query: Placed, *, id: str) -> Related:
 
 def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:
     return view.relate(id, body.target, body.kind, strength=body.strength)
+
+
+def similar(view: Satchel, query: SimilarAsked, *, id: str) -> SimilarOnes:
+    return SimilarOnes(similar=similar_ones(view.similar(id, limit=query.limit)))
 
 
 def stats(view: Satchel, query: Placed) -> Stats:
@@ -144,4 +164,4 @@ def pack(view: Satchel, body: PackAsked) -> Pack:
 
 
 def _draft(given: NewMemory) -> Draft:
-    return Draft(**msgspec.structs.asdict(given))
+    return Draft(**{name: value for name, value in msgspec.structs.asdict(given).items() if name != "similar"})
