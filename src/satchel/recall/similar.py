@@ -16,7 +16,7 @@ from satchel.memory import Hit, Memory
 from satchel.recall.currency import Told, as_told
 from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
-from satchel.recall.sheet import Sheet
+from satchel.recall.sheet import Sheet, unit
 from satchel.segment import segment
 from satchel.store import Filter, Store
 
@@ -72,10 +72,11 @@ def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[
         embedding = store.embedding()
         readable = embedding is not None and reads(embedding.name, latin=is_latin(_text(memory)))
         dimensions = embedding.dimensions if embedding is not None and readable else 0
-        vector = Sheet(own).meanings(dimensions)[0] if own and dimensions else None
-        keys = _brought(store, where, _rarest(told, standing), vector, most=max(BROUGHT, limit + 1))
+        rows = Sheet(own).vectors(dimensions) if own and dimensions else None
+        rows = rows if rows is not None and rows.any() else None
+        keys = _brought(store, where, _rarest(told, standing), rows, most=max(BROUGHT, limit + 1))
         others = {key: each for key, each in store.memories(keys).items() if _comparable(memory, each)}
-        cosines = _cosines(store, where, list(others), vector)
+        cosines = _cosines(store, where, list(others), rows)
     fitted = family(embedding.name) if embedding is not None else "none"
     found = []
     for key, other in others.items():
@@ -127,27 +128,30 @@ def _rarest(told: Told, standing: Mapping[str, int]) -> list[str]:
 
 
 def _brought(
-    store: Store, where: Filter, words: Sequence[str], vector: "NDArray[np.float32] | None", *, most: int
+    store: Store, where: Filter, words: Sequence[str], rows: "NDArray[np.float32] | None", *, most: int
 ) -> list[int]:
     """What the indexes find: by words, then by vectors."""
     keys = [match.key for match in store.matches(where, words, limit=most)]
-    if vector is not None and vector.any():
-        code = np.packbits(vector > 0).tobytes()
+    if rows is not None:
+        code = np.packbits(rows.sum(axis=0) > 0).tobytes()
         keys += [match.key for match in store.nearest(where, code, limit=most)]
     return list(dict.fromkeys(keys))
 
 
 def _cosines(
-    store: Store, where: Filter, keys: Sequence[int], vector: "NDArray[np.float32] | None"
+    store: Store, where: Filter, keys: Sequence[int], rows: "NDArray[np.float32] | None"
 ) -> dict[int, float]:
-    """The cosine of each memory that has a vector."""
-    if vector is None or not vector.any() or not keys:
+    """How near each memory is that has vectors: the best passage of either against the mean of the other."""
+    if rows is None or not keys:
         return {}
     sheet = Sheet(store.traces(where, keys))
     if not sheet.size:
         return {}
-    values = np.einsum("ij,j->i", sheet.meanings(len(vector)), vector)
-    pairs = zip(sheet.traces, values, sheet.embedded, strict=True)
+    dimensions = rows.shape[1]
+    mean = unit(rows.sum(axis=0, keepdims=True))[0]
+    theirs = sheet.best(np.einsum("ij,j->i", sheet.vectors(dimensions), mean))
+    ours = np.einsum("ij,kj->ik", sheet.meanings(dimensions), rows).max(axis=1)
+    pairs = zip(sheet.traces, np.maximum(theirs, ours), sheet.embedded, strict=True)
     return {trace.key: float(value) for trace, value, embedded in pairs if embedded}
 
 
