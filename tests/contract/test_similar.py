@@ -50,7 +50,8 @@ def test_what_a_memory_overtakes_is_similar_to_it_and_the_other_way_round(store:
 
 def test_unrelated_notes_of_one_project_are_not_similar(store: Satchel):
     view = store.scoped(project="one")
-    for text in (*UNRELATED, JENKINS, "猫の餌は棚の上にあります。", "Standup is at 9:30."):
+    sharing_a_word = ("The API rate limit is 100 requests per minute.", "The API returns JSON errors.")
+    for text in (*UNRELATED, JENKINS, "猫の餌は棚の上にあります。", "Standup is at 9:30.", *sharing_a_word):
         assert texts(view, view.add(text)) == []
 
 
@@ -92,6 +93,14 @@ def test_nothing_of_another_project_or_org_is_shown(store: Satchel):
     assert [hit.memory.scope.project for hit in store.similar(unplaced.id)] == [None]
     with pytest.raises(satchel.UnknownIdError):
         store.scoped(project="other").similar(inside.id)
+
+
+def test_many_alike_in_other_projects_do_not_crowd_out_the_one_of_its_own(bag: Satchel):
+    for number in range(40):
+        bag.add(ACTIONS, project=f"other-{number}")
+    bag.add(ACTIONS, project="one")
+    new = bag.add(ACTIONS, project="one")
+    assert texts(bag, new) == [ACTIONS]
 
 
 def test_a_view_of_a_session_shows_its_own_and_its_project_those_of_all_sessions(store: Satchel):

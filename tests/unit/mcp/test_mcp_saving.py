@@ -9,7 +9,6 @@ from desks import ask, empty_desk
 from satchel.bag import Satchel
 from satchel.errors import AmbiguousIdError, InputError, StoreBusyError, UnknownIdError
 from satchel.mcp.desk import Desk
-from satchel.mcp.saving import MOST_SIMILAR
 from satchel.memory import Memory
 from satchel.render.as_json import as_json
 
@@ -267,8 +266,8 @@ def test_what_is_said_of_similar_memories_has_at_most_100_tokens_as_text_and_as_
     first, _, rest = answer.text.partition("\n")
     named = answer.data["similar"]
     assert 1 <= len(named) <= 3
-    assert count(f"\n{rest}") <= MOST_SIMILAR
-    assert count(as_json({name: answer.data[name] for name in ("similar", "to_replace")})) <= MOST_SIMILAR
+    assert count(f"\n{rest}") <= 100
+    assert count(as_json({name: answer.data[name] for name in ("similar", "to_replace")})) <= 100
     lines = rest.split("\n")
     assert len(lines) == 1 + len(named)
     assert all(line.isprintable() or "\N{RIGHT-TO-LEFT OVERRIDE}" in line for line in lines)
