@@ -95,12 +95,12 @@ def test_nothing_of_another_project_or_org_is_shown(store: Satchel):
         store.scoped(project="other").similar(inside.id)
 
 
-def test_many_alike_in_other_projects_do_not_crowd_out_the_one_of_its_own(bag: Satchel):
+def test_many_alike_in_other_projects_do_not_crowd_out_the_one_of_its_own(store: Satchel):
     for number in range(40):
-        bag.add(ACTIONS, project=f"other-{number}")
-    bag.add(ACTIONS, project="one")
-    new = bag.add(ACTIONS, project="one")
-    assert texts(bag, new) == [ACTIONS]
+        store.add(ACTIONS, project=f"other-{number}")
+    store.add(ACTIONS, project="one")
+    new = store.add(ACTIONS, project="one")
+    assert texts(store, new) == [ACTIONS]
 
 
 def test_a_view_of_a_session_shows_its_own_and_its_project_those_of_all_sessions(store: Satchel):

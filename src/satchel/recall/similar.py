@@ -54,6 +54,8 @@ WEIGHTS: Mapping[str, Mapping[str, float]] = {
     },
 }  # fmt: skip
 LEAST = 0.5
+# The share of their words in common from which on two are alike however common the words are.
+SAME_WORDS = 0.8
 
 
 def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[Hit]:
@@ -81,10 +83,11 @@ def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[
     found = []
     for key, other in others.items():
         cosine = cosines.get(key)
-        features = _features(told, as_told(other.title, other.text, other.tags, other.kind), rarity)
+        theirs = as_told(other.title, other.text, other.tags, other.kind)
+        features = _features(told, theirs, rarity)
         if cosine is not None:
             features["meaning"] = cosine
-        score = _score(features, WEIGHTS["none" if cosine is None else fitted])
+        score = max(_score(features, WEIGHTS["none" if cosine is None else fitted]), _same_words(told, theirs))
         if score >= LEAST:
             found.append(Hit(other, score))
     found.sort(key=lambda hit: (-hit.score, -hit.memory.at.timestamp(), hit.memory.id))
@@ -173,6 +176,12 @@ def _features(told: Told, other: Told, rarity: Mapping[str, float]) -> dict[str,
         "slots": min(2, len(told.slots & other.slots)),
         "changed": min(2.0, changed),
     }
+
+
+def _same_words(told: Told, other: Told) -> float:
+    """The share of their words that two have in common, where it is high; else 0."""
+    share = len(told.terms & other.terms) / (len(told.terms | other.terms) or 1)
+    return round(share, DIGITS) if share >= SAME_WORDS else 0.0
 
 
 def _score(features: Mapping[str, float], weights: Mapping[str, float]) -> float:

@@ -244,7 +244,9 @@ def test_a_save_names_the_similar_memories_and_how_to_replace_one(desk: Desk):
 def test_what_a_save_supersedes_or_links_is_not_named_again(desk: Desk):
     first, second = (desk.bag.add(f"Our CI runs on Jenkins {number}.") for number in (1, 2))
     moved = "We moved CI from Jenkins to GitHub Actions."
-    answer = ask(desk, "mem_save", text=moved, relate_to=[f"supersedes:{first.id}", second.id.replace("-", "").upper()])
+    answer = ask(
+        desk, "mem_save", text=moved, relate_to=[f"supersedes:{first.id}", second.id.replace("-", "").upper()]
+    )
     assert "similar" not in answer.data
     assert "\n" not in answer.text
 
