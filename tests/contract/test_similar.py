@@ -1,4 +1,4 @@
-"""`similar`: what is about the same thing as one memory, in every store; nothing else, and nothing from elsewhere."""
+"""`similar`: what is about the same thing as one memory, in every store, and nothing from elsewhere."""
 
 from collections.abc import Iterator
 from pathlib import Path
