@@ -45,6 +45,7 @@ __all__ = [
     "Question",
     "Record",
     "away",
+    "draft_of",
     "fill",
     "measure",
     "print_summary",
@@ -164,7 +165,7 @@ def read_project(path: Path) -> Project:
         now = as_time(project.now, name="now")
         memories = tuple(note for note in project.memories if as_time(note.at, name="at") <= now)
         for note in memories:
-            _draft(note)
+            draft_of(note)
     except (msgspec.MsgspecError, satchel.InputError) as error:
         raise ValueError(f"{path}: not a project of notes: {error}") from error
     known = {note.id for note in memories}
@@ -194,7 +195,7 @@ def away(projects: Sequence[Project], place: int) -> list[Question]:
 
 def fill(view: satchel.Satchel, project: Project) -> None:
     """Remember all notes of a project, each with its id as `ref`."""
-    view.add_many(map(_draft, project.memories))
+    view.add_many(map(draft_of, project.memories))
     view.catch_up()
 
 
@@ -324,7 +325,7 @@ def _median(values: Iterable[float]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _draft(note: Note) -> satchel.Draft:
+def draft_of(note: Note) -> satchel.Draft:
     return satchel.Draft(note.text, title=note.title, kind=note.kind, tags=note.tags, at=note.at, ref=note.id)  # type: ignore[arg-type]
 
 

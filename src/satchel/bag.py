@@ -21,6 +21,7 @@ from satchel.keeping import Keeper
 from satchel.limits import check_budget, check_limit, check_weight
 from satchel.memory import (
     Change,
+    Hit,
     Memory,
     Relation,
     Scope,
@@ -323,6 +324,17 @@ class Satchel(Keeper):
         known = self._store.resolve(self.scope, identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
+
+    def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]:
+        """The current memories of this view that are about the same thing as one memory, most alike first.
+
+        Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
+        are compared, and notes only with notes, not with what was said in a conversation.
+        """
+        most = check_limit(limit)
+        memory = self._find(identifier)
+        within = msgspec.structs.replace(self.scope, project=memory.scope.project)
+        return self._finder.similar(memory, filter_for(within), limit=most)
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
         """What came just before and after a memory, in its session or else in its scope; `as_of`, as of then."""

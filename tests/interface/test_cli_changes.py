@@ -204,3 +204,77 @@ def test_relate_as_json_and_superseding_ends_the_target(cli: Cli, path: Path):
     with satchel.open(path) as bag:
         assert bag.get(old.id).status == "superseded"
     assert old.id in cli("list", "--status", "superseded", "--json").stdout
+
+
+JENKINS, ACTIONS = "Our CI runs on Jenkins.", "We moved CI from Jenkins to GitHub Actions."
+
+
+def test_add_names_similar_memories_and_the_command_that_replaces_one(cli: Cli, path: Path):
+    old = cli("add", JENKINS, "--at", "2026-01-05", "--project", "ci", "--session", "s1").stdout.strip()
+    cli("add", JENKINS, "--project", "other")
+    done = cli("add", ACTIONS, "--project", "ci", "--session", "s2")
+    new = done.stdout.strip()
+    with satchel.open(path) as bag:
+        own, name = bag.short_ids([new, old])
+    assert done.stderr.splitlines() == [
+        "saved, 10 tokens",
+        f"similar: {name} (2026-01-05) {JENKINS}",
+        f"if it replaces one: `satchel relate {own} ID --kind supersedes`",
+    ]
+    command = done.stderr.partition("`satchel ")[2].partition("`")[0].replace("ID", name, 1)
+    assert cli(*command.split()).returncode == 0
+    with satchel.open(path) as bag:
+        assert bag.get(old).superseded_by == new
+
+
+def test_the_command_that_replaces_one_names_the_store_and_the_org(cli: Cli, tmp_path: Path):
+    place = ("--db", tmp_path / "my notes.db", "--org", "acme")
+    cli("add", JENKINS, *place)
+    done = cli("add", ACTIONS, *place)
+    assert f"`satchel --db '{tmp_path / 'my notes.db'}' relate " in done.stderr
+    assert done.stderr.endswith(" ID --kind supersedes --org acme`\n")
+
+
+def test_similar_memories_are_in_the_json_and_are_left_out_where_nobody_wants_them(cli: Cli):
+    old = json.loads(cli("add", JENKINS, "--json").stdout)
+    assert old["similar"] == []
+    done = cli("add", ACTIONS, "--json")
+    assert done.stderr == ""
+    (named,) = json.loads(done.stdout)["similar"]
+    assert named.keys() == {"id", "at", "headline", "score"}
+    assert (named["id"], named["headline"]) == (old["id"], JENKINS)
+    silent = cli("add", ACTIONS, "--no-similar")
+    assert silent.stderr == "saved, 10 tokens\n"
+    assert "similar" not in json.loads(cli("add", ACTIONS, "--no-similar", "--json").stdout)
+    assert cli("add", ACTIONS, "--tier", "conversation").stderr == "saved, 10 tokens\n"
+
+
+def test_a_similar_memory_cannot_pose_as_another_line_nor_send_commands(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        bag.add(f"{JENKINS}\nsimilar: forged\x1b[2J\u2028forged\r\n", title=None)
+        bag.add("password: hunter2secret99 for Jenkins CI; our CI runs on Jenkins.")
+    done = cli("add", ACTIONS)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    assert not any(line.startswith("similar: forged") for line in lines)
+    assert "\x1b" not in done.stderr
+    assert "hunter2secret99" not in done.stderr
+
+
+def test_similar_lists_what_is_about_the_same_thing(cli: Cli):
+    old, new = (cli("add", text).stdout.strip() for text in (JENKINS, ACTIONS))
+    shown = cli("similar", new)
+    assert shown.stdout.count("\n") == 1
+    assert f"[observation] {JENKINS} (" in shown.stdout
+    (named,) = json.loads(cli("similar", new, "--json").stdout)["similar"]
+    assert named["id"] == old
+    lonely = cli("add", "The logo is blue.").stdout.strip()
+    none = cli("similar", lonely)
+    assert (none.stdout, none.stderr) == ("", "nothing similar\n")
+    assert json.loads(cli("similar", lonely, "--json").stdout) == {"similar": []}
+    wrong = cli("similar", new, "--limit", "0")
+    assert wrong.returncode != 0
+    assert "limit 0 is out of range" in wrong.stderr
+    unknown = cli("similar", "00000000")
+    assert unknown.returncode != 0
+    assert unknown.stderr.count("\n") == 1

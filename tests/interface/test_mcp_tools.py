@@ -218,3 +218,18 @@ def test_the_core_has_four_tools_that_cost_at_most_900_tokens(folder: Path):
         assert connection.refusal("mem_stats").startswith("there is no tool 'mem_stats'; there are: mem_save, ")
         assert "Keys rotate every hour." in connection.call("mem_search", query="rotation").text
         assert connection.errors == ""
+
+
+def test_a_save_names_what_it_may_replace_inside_its_project_only(server: Connection):
+    old = server.call("mem_save", text="Our CI runs on Jenkins.", project="similar").data["id"]
+    elsewhere = server.call("mem_save", text="Our CI runs on Jenkins.", project="similar-too")
+    assert "similar" not in elsewhere.data
+    new = server.call("mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="similar")
+    (named,) = new.data["similar"]
+    assert old.startswith(named["id"])
+    assert named["headline"] == "Our CI runs on Jenkins."
+    assert f"\n{named['id']} {named['at']} Our CI runs on Jenkins." in new.text
+    assert count_tokens(new.text.partition("\n")[2]) <= 100
+    server.call("mem_relate", source=new.data["id"], target=named["id"], kind="supersedes")
+    again = server.call("mem_save", text="CI runs on GitHub Actions, not Jenkins.", project="similar")
+    assert [each["headline"] for each in again.data["similar"]] == ["We moved CI from Jenkins to GitHub Actions."]

@@ -390,3 +390,28 @@ def test_a_session_of_one_token_is_not_there_for_another(service: Served, globex
     assert_problem(service.ask("POST", "/mcp", listing, headers=carried, token=watcher), 403, "not-allowed")
     assert service.ask("POST", "/mcp", begun, headers=accepted | {"Host": "evil.example"}).status == 421
     assert_problem(service.ask("POST", "/mcp", b" " * 140_000, headers=accepted), 413, "large-body")
+
+
+def test_what_is_added_comes_with_the_similar_memories_of_its_place(service: Served, globex: Other):
+    old = service.done(
+        "POST", "/v1/memories", {"text": "Our CI runs on Jenkins.", "project": "ci", "session": "monday"}
+    )
+    assert old["similar"] == []
+    moved = {"text": "We moved CI from Jenkins to GitHub Actions.", "project": "ci", "session": "tuesday"}
+    service.done("POST", "/v1/memories", {"text": "Our CI runs on Jenkins.", "project": "ci-too"})
+    service.done("POST", "/v1/memories", {"text": "Our CI runs on Jenkins."}, token=globex.token)
+    new = service.done("POST", "/v1/memories", moved)
+    (named,) = new["similar"]
+    assert (named["id"], named["headline"]) == (old["id"], "Our CI runs on Jenkins.")
+    assert named["at"] == old["at"]
+    assert 0.5 <= named["score"] <= 1
+    assert new["scope"]["session"] == "tuesday"
+    assert service.done("GET", f"/v1/memories/{new['id']}/similar") == {"similar": new["similar"]}
+    assert service.done("GET", f"/v1/memories/{new['id']}/similar?session=tuesday&limit=1") == {"similar": []}
+    silent = service.done("POST", "/v1/memories", moved | {"similar": False})
+    assert silent["similar"] == []
+    turn = service.done("POST", "/v1/memories", moved | {"tier": "conversation"})
+    assert turn["similar"] == []
+    (row,) = service.done("POST", "/v1/memories/batch", {"memories": [moved]})["memories"]
+    assert "similar" not in row
+    assert_problem(service.ask("GET", f"/v1/memories/{new['id']}/similar?limit=0"), 422, "invalid-query")

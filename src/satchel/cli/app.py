@@ -19,6 +19,7 @@ COMMANDS = {
     "update": "satchel.cli.remember",
     "forget": "satchel.cli.remember",
     "relate": "satchel.cli.remember",
+    "similar": "satchel.cli.look",
     "timeline": "satchel.cli.look",
     "history": "satchel.cli.look",
     "stats": "satchel.cli.look",

@@ -1,4 +1,4 @@
-"""Commands that show memories: get, list, timeline, history, stats."""
+"""Commands that show memories: get, list, similar, timeline, history, stats."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +23,13 @@ from satchel.cli.output import note, print_json, print_listing, print_rows, prin
 from satchel.limits import MAX_LIMIT
 from satchel.memory import Change, Memory, compact
 from satchel.render import Detail, clean, entry, entry_json, join_entries, join_json
+from satchel.saved import similar_ones
 
 __all__ = [
     "get_command",
     "history_command",
     "list_command",
+    "similar_command",
     "stats_command",
     "timeline_command",
 ]
@@ -89,6 +91,26 @@ def list_command(
                 note(f"the newest {limit:,}; there are more: --limit")
         else:
             note("no memories here")
+
+
+@click.command("similar")
+@click.argument("identifier", metavar="ID")
+@click.option("--limit", type=LIMIT, default=3, show_default=True, help="At most this many.")
+@scope_options
+@store_options
+@json_option
+def similar_command(
+    identifier: str, limit: int, scope: dict[str, str | None], db: str | None, as_json: bool
+) -> None:
+    """Show the memories that are about the same thing as the memory ID."""
+    with open_store_for(db, scope) as bag:
+        hits = bag.similar(identifier, limit=limit)
+        if as_json:
+            print_json({"similar": similar_ones(hits)})
+        elif hits:
+            print_listing(_entries(bag, [hit.memory for hit in hits], "summary"))
+        else:
+            note("nothing similar")
 
 
 @click.command("timeline")

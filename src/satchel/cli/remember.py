@@ -1,15 +1,18 @@
 """Commands that change memories: add, update, forget, relate."""
 
 import os
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from satchel.bag import Satchel
 from satchel.cli.options import (
+    about_this_store,
     embedder_option,
     json_option,
     location,
@@ -25,12 +28,14 @@ from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS, utc_now
 from satchel.intake import new_candidate
 from satchel.memory import Draft, Memory, Scope, compact
 from satchel.results import Outcome, outcome_of, said_again
+from satchel.saved import Similar, similar_after_save
 from satchel.store import Held, index_left
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
 
 # Some editors begin a file with it; it is no part of what is remembered.
 BYTE_ORDER_MARK = "\ufeff"
+_INSIDE = ("agent", "session")
 CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
 
 
@@ -61,6 +66,7 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("add")
 @click.argument("text", required=False)
 @click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
+@click.option("--no-similar", is_flag=True, help="Do not look for memories about the same thing.")
 @field_options
 @partial(scope_options, text="It belongs to this {field}.")
 @embedder_option
@@ -69,23 +75,32 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def add_command(
     text: str | None,
     file: Path | None,
+    no_similar: bool,
     scope: dict[str, str | None],
     embedder: str | None,
     db: str | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Remember a text. Without TEXT, or with `-`, it is read from standard input."""
+    """Remember a text. Without TEXT, or with `-`, it is read from standard input.
+
+    Memories about the same thing are named on stderr, with the command that lets the new one replace one of them.
+    """
     piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
     draft = Draft(_content("-" if piped else text, file), **_given(fields))
     # Refused before a store is made for it.
     new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
-    with open_store_for(db, scope, create=True, embedder=embedder) as bag:
+    # What is added to a session is compared with what other sessions have saved.
+    around = {field: name for field, name in scope.items() if field not in _INSIDE}
+    with open_store_for(db, around, create=True, embedder=embedder) as bag:
         since = utc_now()
-        memory = bag.add_many([draft])[0]
+        memory = bag.scoped(**{field: scope[field] for field in _INSIDE}).add_many([draft])[0]
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
-        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble)
+        found = None if no_similar else similar_after_save(bag, memory)
+        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble, similar=found)
+        if found and not as_json:
+            _show_similar(bag, memory, found, db, scope["org"])
         embed_waiting(bag, db)
 
 
@@ -230,11 +245,27 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
-def _show(memory: Memory, outcome: Outcome, *, as_json: bool, trouble: str | None) -> None:
+def _show_similar(bag: Satchel, memory: Memory, found: Sequence[Similar], db: str | None, org: str | None) -> None:
+    own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
+    for name, each in zip(others, found, strict=True):
+        note(f"similar: {name} ({each.at.date()}) {each.headline}")
+    within = f" --org {shlex.quote(org)}" if org else ""
+    advice = f"if it replaces one: `satchel relate {own} ID --kind supersedes{within}`"
+    note(about_this_store(advice, db))
+
+
+def _show(
+    memory: Memory,
+    outcome: Outcome,
+    *,
+    as_json: bool,
+    trouble: str | None,
+    similar: Sequence[Similar] | None = None,
+) -> None:
     if trouble:
         note(f"not embedded yet, and found by its words meanwhile: {trouble}")
     if as_json:
-        print_json(compact(memory))
+        print_json(compact(memory) | ({} if similar is None else {"similar": similar}))
         return
     print_text(f"{memory.id}\n")
     done: str = outcome

@@ -9,6 +9,7 @@ from satchel.budget.shown import Entry, Found, Shown
 from satchel.memory import Change, Hit, Memory, Relation
 from satchel.pack import Receipt
 from satchel.results import Outcome
+from satchel.saved import Similar
 
 __all__ = [
     "Added",
@@ -20,8 +21,10 @@ __all__ = [
     "Memories",
     "Pack",
     "Related",
+    "Saved",
     "Searched",
     "Sessions",
+    "SimilarOnes",
     "Spent",
     "State",
     "Turn",
@@ -46,6 +49,18 @@ class AddedMemories(_Answer, frozen=True, kw_only=True):
 
 class Memories(_Answer, frozen=True, kw_only=True):
     memories: tuple[Memory, ...]
+
+
+class Saved(Added, frozen=True, kw_only=True):
+    """A memory that was saved, and the few that are about the same thing, which it may replace."""
+
+    similar: tuple[Similar, ...] = ()
+
+
+class SimilarOnes(_Answer, frozen=True, kw_only=True):
+    """The memories that are about the same thing as one, most alike first."""
+
+    similar: tuple[Similar, ...]
 
 
 class Searched(_Answer, frozen=True, kw_only=True):

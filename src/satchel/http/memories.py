@@ -6,7 +6,19 @@ import msgspec
 
 from satchel.bag import Satchel
 from satchel.fields import utc_now
-from satchel.http.answers import Added, AddedMemories, Changed, Context, Counted, Memories, Pack, Related, Searched
+from satchel.http.answers import (
+    Added,
+    AddedMemories,
+    Changed,
+    Context,
+    Counted,
+    Memories,
+    Pack,
+    Related,
+    Saved,
+    Searched,
+    SimilarOnes,
+)
 from satchel.http.questions import (
     Changes,
     ContextAsked,
@@ -15,15 +27,18 @@ from satchel.http.questions import (
     NewMemories,
     NewMemory,
     NewRelation,
+    OneMemory,
     PackAsked,
     Placed,
     Purging,
     SearchAsked,
     Seen,
+    SimilarAsked,
     Span,
 )
 from satchel.memory import Draft, Memory, Relation
 from satchel.results import Timeline, outcome_of
+from satchel.saved import similar_after_save, similar_ones
 from satchel.store import Stats
 
 __all__ = [
@@ -39,14 +54,17 @@ __all__ = [
     "relate",
     "relations",
     "search",
+    "similar",
     "stats",
     "timeline",
     "update",
 ]
 
 
-def add(view: Satchel, body: NewMemory) -> Added:
-    return _added(view, [body])[0]
+def add(view: Satchel, body: OneMemory) -> Saved:
+    added = _added(view, [body])[0]
+    found = similar_after_save(view, added) if body.similar else ()
+    return Saved(**msgspec.structs.asdict(added), similar=found)
 
 
 def add_many(view: Satchel, body: NewMemories) -> AddedMemories:
@@ -109,6 +127,10 @@ def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relat
     return view.relate(id, body.target, body.kind, strength=body.strength)
 
 
+def similar(view: Satchel, query: SimilarAsked, *, id: str) -> SimilarOnes:
+    return SimilarOnes(similar=similar_ones(view.similar(id, limit=query.limit)))
+
+
 def stats(view: Satchel, query: Placed) -> Stats:
     return view.stats()
 
@@ -161,4 +183,4 @@ def pack(view: Satchel, body: PackAsked) -> Pack:
 
 
 def _draft(given: NewMemory) -> Draft:
-    return Draft(**msgspec.structs.asdict(given))
+    return Draft(**{name: value for name, value in msgspec.structs.asdict(given).items() if name != "similar"})

@@ -8,11 +8,13 @@ from satchel.bag import Satchel
 from satchel.fields import check_name
 from satchel.http.access import Caller
 from satchel.http.problems import RefusedError
-from satchel.http.questions import NewMemories
+from satchel.http.questions import NewMemories, NewMemory
 
 __all__ = ["Places"]
 
 _NARROWER = ("project", "user", "agent", "session")
+# What is added to a session is compared with what other sessions have saved.
+_AROUND_NEW = ("project", "user")
 
 
 class Places:
@@ -35,7 +37,9 @@ class Places:
         for named in (query, body, *(body.memories if isinstance(body, NewMemories) else ())):
             _check(caller, named)
         # What is added names its place itself, and the view holds it inside.
-        return self.of(caller).scoped(**{name: getattr(query or body, name, None) for name in _NARROWER})
+        named_by = query or body
+        fields = _AROUND_NEW if isinstance(named_by, NewMemory) else _NARROWER
+        return self.of(caller).scoped(**{name: getattr(named_by, name, None) for name in fields})
 
 
 def _check(caller: Caller, named: Any) -> None:

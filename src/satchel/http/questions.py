@@ -26,6 +26,7 @@ __all__ = [
     "NewMemory",
     "NewRelation",
     "NewSession",
+    "OneMemory",
     "PackAsked",
     "Pattern",
     "Placed",
@@ -36,6 +37,7 @@ __all__ = [
     "Seen",
     "SessionListing",
     "SessionPlace",
+    "SimilarAsked",
     "Span",
 ]
 
@@ -107,6 +109,12 @@ class NewMemory(Placed, frozen=True, kw_only=True):
     source: Name | None = None
     ref: Name | None = None
     topic_key: Name | None = None
+
+
+class OneMemory(NewMemory, frozen=True, kw_only=True):
+    """A memory to add alone; the answer names similar ones unless `similar` is false."""
+
+    similar: bool = True
 
 
 class NewMemories(_Asked, frozen=True, kw_only=True):
@@ -188,6 +196,12 @@ class Span(Seen, frozen=True, kw_only=True):
 
     before: Count = 5
     after: Count = 5
+
+
+class SimilarAsked(Placed, frozen=True, kw_only=True):
+    """How many similar memories are wanted."""
+
+    limit: Limit = 3
 
 
 class SearchAsked(_Chosen, frozen=True, kw_only=True):

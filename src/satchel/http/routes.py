@@ -48,8 +48,8 @@ _CREATED = HTTPStatus.CREATED
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
-    Route("memories.add", "POST", "/v1/memories", "Add a memory.", "write",
-          memories.add, answers.Added, None, questions.NewMemory, _CREATED),
+    Route("memories.add", "POST", "/v1/memories", "Add a memory; the few similar ones.", "write",
+          memories.add, answers.Saved, None, questions.OneMemory, _CREATED),
     Route("memories.add_many", "POST", "/v1/memories/batch", "Add several memories, all or none.", "write",
           memories.add_many, answers.AddedMemories, None, questions.NewMemories, _CREATED),
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
@@ -64,6 +64,8 @@ ROUTES: tuple[Route, ...] = (
           memories.forget_one, answers.Counted, questions.Purging),
     Route("memories.timeline", "GET", f"{_MEMORY}/timeline", "What came before and after a memory.", "read",
           memories.timeline, Timeline, questions.Span),
+    Route("memories.similar", "GET", f"{_MEMORY}/similar", "The memories about the same thing.", "read",
+          memories.similar, answers.SimilarOnes, questions.SimilarAsked),
     Route("memories.history", "GET", f"{_MEMORY}/history", "Every change of a memory, oldest first.", "read",
           memories.changes, answers.Changed, questions.Placed),
     Route("relations.list", "GET", f"{_MEMORY}/relations", "The relations of a memory.", "read",

@@ -1,22 +1,29 @@
 """Tools that change what is remembered: mem_save, mem_update, mem_forget, mem_relate, mem_session."""
 
+import itertools
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
 from satchel.bag import Satchel
 from satchel.errors import InputError
 from satchel.fields import RELATIONS, RelationKind, utc_now
-from satchel.ids import new_id
+from satchel.ids import new_id, normalise_prefix
 from satchel.mcp.answers import Answer
 from satchel.mcp.desk import Desk, Session
 from satchel.mcp.parameters import IMPORTANCE, KIND, RELATION, TIER, choice, flag, line, names, text
 from satchel.mcp.tool import Tool
 from satchel.memory import Memory
+from satchel.render.as_json import as_json
 from satchel.results import outcome_of, said_again
+from satchel.saved import WIDTH, Similar, similar_after_save
 
 __all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
 
 _FIELDS = ("title", "kind", "tier", "tags", "importance", "topic_key")
+# How many tokens the similar memories may add to the answer of mem_save, as text and as data.
+MOST_SIMILAR = 100
+_WIDTHS = (WIDTH, 60, 40, 20)
 _CHANGES = ("text", "title", "kind", "tier", "tags", "importance", "pinned")
 
 
@@ -32,7 +39,30 @@ def _save(desk: Desk, given: dict[str, Any]) -> Answer:
         outcome = outcome_of(memory, history, since=since)
         for kind, target in links:
             bag.relate(memory.id, target, kind)
-    return _kept(bag, memory, "merged" if outcome == "updated" else outcome)
+    answer = _kept(bag, memory, "merged" if outcome == "updated" else outcome)
+    linked = [normalise_prefix(target) for _, target in links]
+    return _with_similar(answer, bag, memory, similar_after_save(bag, memory, but=linked))
+
+
+def _with_similar(answer: Answer, bag: Satchel, memory: Memory, found: Sequence[Similar]) -> Answer:
+    """The answer, with as many of the similar memories and as much of each as the tokens for them allow."""
+    own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
+    how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
+    for number, width in itertools.product(range(len(found), 0, -1), _WIDTHS):
+        rows = [
+            {"id": name, "at": each.at.date().isoformat(), "headline": _shortened(each.headline, width)}
+            for name, each in zip(others[:number], found, strict=False)
+        ]
+        lines = "".join(f"\n{' '.join(row.values())}" for row in rows)
+        text = f'\nSimilar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]{lines}'
+        data = {"similar": rows, "to_replace": how}
+        if max(bag.counter.count(text), bag.counter.count(as_json(data))) <= MOST_SIMILAR:
+            return Answer(answer.text + text, answer.data | data)
+    return answer
+
+
+def _shortened(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 def _place(desk: Desk, given: dict[str, Any]) -> tuple[str | None, Satchel]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["LEADING", "MARKED", "Currency", "about_then", "currency"]
+__all__ = ["LEADING", "MARKED", "Currency", "Told", "about_then", "as_told", "currency"]
 
 # How many of the best finds are compared with each other. For the first of them, what is newer and most like them
 # is looked for among all candidates: it often shares no word with the question.
@@ -155,7 +155,7 @@ class Currency(msgspec.Struct, frozen=True):
     """For what is surely overtaken the place of what does so, for a reader to be told."""
 
 
-class _Told:
+class Told:
     """One memory, read: its terms, those near a word of change, its tags and what it gives a value of."""
 
     def __init__(self, title: str | None, text: str, tags: tuple[str, ...], kind: str) -> None:
@@ -164,10 +164,10 @@ class _Told:
         self._words = words(text) if text.isascii() else _paired(words(text))
         said = {word: stem(word) for word in dict.fromkeys([*self._words, *words(" ".join(tags))])}
         common = _common()
-        self._stems = {word: base for word, base in said.items() if word not in common and _telling(word)}
-        self.terms = frozenset(self._stems.values())
+        self.stems = {word: base for word, base in said.items() if word not in common and _telling(word)}
+        self.terms = frozenset(self.stems.values())
         self.changed = frozenset(
-            self._stems[word] for word in _around_changes(self._words, said) if word in self._stems
+            self.stems[word] for word in _around_changes(self._words, said) if word in self.stems
         )
         self.tags = frozenset(tag.casefold() for tag in tags)
         self.slots = frozenset(_slots(text)) | ({"weekday"} if _weekdays() & said.keys() else set())
@@ -176,7 +176,7 @@ class _Told:
         self.adds = _ADDS.search(text.partition("\n")[0][:FIRST_LINE]) is not None
         self.done = not (whole.endswith(("?", "？")) or _UNDONE.match(whole))
 
-    def labelled(self, other: "_Told") -> bool:
+    def labelled(self, other: "Told") -> bool:
         """Whether it speaks of an API v2 where the other one has an API without."""
         return any(
             stem(head) in other.terms and label != other.labels.get(head) for head, label in self.labels.items()
@@ -185,7 +185,7 @@ class _Told:
     @cached_property
     def first(self) -> str:
         """The first term: mostly what it is about."""
-        return next((self._stems[word] for word in self._words if word in self._stems), "")
+        return next((self.stems[word] for word in self._words if word in self.stems), "")
 
     @cached_property
     def beside(self) -> tuple[dict[str, set[str]], dict[str, set[str]], dict[str, set[str]]]:
@@ -195,7 +195,7 @@ class _Told:
         behind: dict[str, set[str]] = {}
         last, linked = "", False
         for word in self._words:
-            if (term := self._stems.get(word)) is None:
+            if (term := self.stems.get(word)) is None:
                 linked = linked or word in _LINKING
                 continue
             if last:
@@ -210,10 +210,10 @@ class _Told:
 
 
 # Found again and again, the same memories are read once.
-_told = lru_cache(maxsize=512)(_Told)
+as_told = lru_cache(maxsize=512)(Told)
 
 
-def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+def _is_another(older: Told, newer: Told, asked: frozenset[str]) -> bool:
     """Whether the newer one has another thing in the place of what the question names: web pipeline, core pipeline.
 
     A word of the question that only the older one has stands there beside one that both have, and beside that one
@@ -239,7 +239,7 @@ def _is_another(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
     )
 
 
-def _same(older: _Told, newer: _Told, asked: frozenset[str]) -> bool:
+def _same(older: Told, newer: Told, asked: frozenset[str]) -> bool:
     """Whether the two are surely of the same thing: no other word stands before what both speak of."""
     if newer.adds or older.labelled(newer) or newer.labelled(older):
         return False
@@ -363,14 +363,14 @@ def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
 
 
-def _read(store: SearchStore, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[_Told]]:
+def _read(store: SearchStore, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[Told]]:
     told = store.memories([sheet.traces[place].key for place in places])
     found = {}
     for place in places:
         memory = told.get(sheet.traces[place].key)
         # A number may be used again after a purge, by a memory of another scope.
         if memory is not None and memory.id == sheet.traces[place].id:
-            found[place] = _told(memory.title, memory.text, memory.tags, memory.kind)
+            found[place] = as_told(memory.title, memory.text, memory.tags, memory.kind)
     return list(found), list(found.values())
 
 
@@ -401,7 +401,7 @@ def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> li
     return list(places)
 
 
-def _possible(told: Sequence[_Told], gap: "Floats") -> "Floats":
+def _possible(told: Sequence[Told], gap: "Floats") -> "Floats":
     """Whether a pair can be an update at all: the newer one is newer, and of something done.
 
     A procedure is not outdated by a fact that mentions it, nor a fact by a procedure.
@@ -418,7 +418,7 @@ def _pairs(
     lexical: Lexical,
     rows: "Floats | None",
     places: Sequence[int],
-    told: Sequence[_Told],
+    told: Sequence[Told],
     gap: "Floats",
 ) -> "tuple[dict[str, Floats], Floats]":
     """The features of each pair, a row for the older and a column for the newer; and which may be marked.

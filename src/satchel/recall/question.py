@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["QueryTerm", "Question", "read_question", "sought_words"]
+__all__ = ["QueryTerm", "Question", "is_latin", "read_question", "sought_words"]
 
 # A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
 MAX_TERMS = 64
@@ -103,9 +103,14 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
         asks_many=bool(_ASKS_MANY.search(text)),
-        latin=text.isascii() or not any(char > _LAST_LATIN and char.isalpha() for char in text),
+        latin=is_latin(text),
         vector=vector(text) if terms else None,
     )
+
+
+def is_latin(text: str) -> bool:
+    """Whether all letters of a text are Latin ones."""
+    return text.isascii() or not any(char > _LAST_LATIN and char.isalpha() for char in text)
 
 
 def sought_words(query: str) -> tuple[str, ...]:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from desks import ask, empty_desk
 
-from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
+from satchel.bag import Satchel
+from satchel.errors import AmbiguousIdError, InputError, StoreBusyError, UnknownIdError
 from satchel.mcp.desk import Desk
 from satchel.memory import Memory
+from satchel.render.as_json import as_json
 
 
 @pytest.fixture
@@ -238,3 +240,73 @@ def test_where_clients_share_a_server_none_writes_into_the_session_of_another(tm
         with pytest.raises(InputError, match="name the one to end"):
             ask(desk, "mem_session", action="end", summary="Done.")
         assert ask(desk, "mem_session", action="end", session="s1", summary="Done.").data["id"] == answer.data["id"]
+
+
+def test_a_save_names_the_similar_memories_and_how_to_replace_one(desk: Desk):
+    old = desk.bag.add("Our CI runs on Jenkins.", project="atlas", at="2026-01-05")
+    desk.bag.add("Our CI runs on Jenkins.", project="boreal")
+    answer = ask(desk, "mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="atlas")
+    own, name = desk.bag.short_ids([answer.data["id"], old.id])
+    how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
+    assert answer.text.splitlines()[1:] == [
+        f'Similar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]',
+        f"{name} 2026-01-05 Our CI runs on Jenkins.",
+    ]
+    assert answer.data["similar"] == [{"id": name, "at": "2026-01-05", "headline": "Our CI runs on Jenkins."}]
+    assert answer.data["to_replace"] == how
+    ask(desk, "mem_relate", source=own, target=name, kind="supersedes")
+    assert desk.bag.get(old.id).superseded_by == answer.data["id"]
+
+
+def test_what_a_save_supersedes_or_links_is_not_named_again(desk: Desk):
+    first, second = (desk.bag.add(f"Our CI runs on Jenkins {number}.") for number in (1, 2))
+    moved = "We moved CI from Jenkins to GitHub Actions."
+    answer = ask(
+        desk, "mem_save", text=moved, relate_to=[f"supersedes:{first.id}", second.id.replace("-", "").upper()]
+    )
+    assert "similar" not in answer.data
+    assert "\n" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "Our CI runs on Jenkins. ",
+        "Our CI runs on Jenkins 東京の会議室は三階です。" * 3,
+        "CI Jenkins \N{PARTY POPPER}\x1b[31m\r\n\u2028\N{RIGHT-TO-LEFT OVERRIDE}" * 4,
+        "Jenkins-CI-" + "0123456789abcdef" * 6,
+    ],
+)
+def test_what_is_said_of_similar_memories_has_at_most_100_tokens_as_text_and_as_data(desk: Desk, start: str):
+    count = desk.bag.counter.count
+    for number in range(4):
+        desk.bag.add(f"{start} {number}", title=start.split("\r")[0][:200])
+    answer = ask(desk, "mem_save", text=f"{start} moved", title=start.split("\r")[0][:200])
+    first, _, rest = answer.text.partition("\n")
+    named = answer.data["similar"]
+    assert 1 <= len(named) <= 3
+    assert count(f"\n{rest}") <= 100
+    assert count(as_json({name: answer.data[name] for name in ("similar", "to_replace")})) <= 100
+    lines = rest.split("\n")
+    assert len(lines) == 1 + len(named)
+    assert all(line.isprintable() or "\N{RIGHT-TO-LEFT OVERRIDE}" in line for line in lines)
+    assert first.startswith("saved ")
+
+
+def test_a_turn_and_a_note_that_is_like_nothing_are_saved_without_a_word_more(desk: Desk):
+    desk.bag.add("Our CI runs on Jenkins.")
+    for text, tier in (("Our CI runs on Jenkins.", "conversation"), ("The logo is blue.", "knowledge")):
+        answer = ask(desk, "mem_save", text=text, tier=tier)
+        assert answer.data.keys() == {"id", "status", "revision", "tokens"}
+        assert "\n" not in answer.text
+
+
+def test_a_save_is_told_as_done_where_the_similar_ones_cannot_be_read(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    def busy(*_: object, **__: object) -> None:
+        raise StoreBusyError("locked")
+
+    desk.bag.add("Our CI runs on Jenkins.")
+    monkeypatch.setattr(Satchel, "similar", busy)
+    answer = ask(desk, "mem_save", text="We moved CI from Jenkins to GitHub Actions.")
+    assert answer.data["status"] == "saved"
+    assert "similar" not in answer.data
