@@ -2,6 +2,9 @@
 
 python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl] [--db postgresql://…]
 
+Satchel is asked with its default `min_relevance`, and with 0, which fills the budget; the last table of a file tells
+what each really spends.
+
 A question that names the turn it is asked before is asked when the turns before it are there, and no others.
 With --db the same is also asked of a store on that server, in an org made for the run and erased after it.
 """
@@ -34,9 +37,10 @@ from bench.floors import PACKINGS, Floor, turn_entry
 from bench.table import print_table
 
 OURS = "satchel"
+FILLED = "satchel, min_relevance 0"
 ON_SERVER = "satchel on the server"
 # The same candidates and the same counting, taken by rank without those that do not fit.
-SKIPPING = "satchel, skip by rank"
+SKIPPING = "satchel, min_relevance 0, skip by rank"
 WHOLE = ", whole turns only"
 count = satchel.counter("o200k_base").count
 
@@ -74,7 +78,7 @@ class Run:
         ours = (
             max(score.tokens - score.budget, 0)
             for score in self.scores
-            if score.system in (OURS, SKIPPING, ON_SERVER)
+            if score.system in (OURS, FILLED, SKIPPING, ON_SERVER)
         )
         return max(ours, default=0)
 
@@ -179,9 +183,10 @@ class Asker:
         started = time.perf_counter()
         block = self._view.context(question.text, token_budget=budget)
         self._run.milliseconds.append(1000 * (time.perf_counter() - started))
+        filled = self._view.context(question.text, token_budget=budget, min_relevance=0)
         # All turns are of one tier.
-        skipping = self._view.context(question.text, token_budget=budget, policy="tier")
-        texts = {OURS: block.text, SKIPPING: skipping.text}
+        skipping = self._view.context(question.text, token_budget=budget, policy="tier", min_relevance=0)
+        texts = {OURS: block.text, FILLED: filled.text, SKIPPING: skipping.text}
         for served in self._served:
             texts[ON_SERVER] = served.context(question.text, token_budget=budget).text
             self._run.identical += texts[ON_SERVER] == block.text
@@ -242,12 +247,12 @@ def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: 
     print_table(f"{name}: {len(conversations)} conversations, {turns:,} turns, {asked:,} questions", rows)
     rows = [heading]
     for half in dict.fromkeys(score.half for score in run.scores):
-        for system in (OURS, *PACKINGS):
+        for system in (OURS, FILLED, *PACKINGS):
             rows.append((f"{half}, {system}", *_means(run.scores, budgets, system=system, half=half)))
     print_table(f"{name}: by half of the conversations", rows)
     whole = [score._replace(recall=float(score.recall == 1)) for score in run.scores]
     rows = [("questions with all their evidence, %", *map(str, budgets))]
-    rows += [(system, *_means(whole, budgets, system=system)) for system in (OURS, *PACKINGS)]
+    rows += [(system, *_means(whole, budgets, system=system)) for system in (OURS, FILLED, *PACKINGS)]
     print_table(f"{name}: all or nothing", rows)
     rows = [heading]
     for category in sorted({score.category for score in run.scores}):

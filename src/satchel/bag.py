@@ -331,10 +331,12 @@ class Satchel(Keeper):
         Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
         are compared, and notes only with notes, not with what was said in a conversation.
         """
+        from satchel.recall.similar import similar
+
         most = check_limit(limit)
         memory = self._find(identifier)
         within = msgspec.structs.replace(self.scope, project=memory.scope.project)
-        return self._finder.similar(memory, filter_for(within), limit=most)
+        return similar(self._store, memory, filter_for(within), limit=most)
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
         """What came just before and after a memory, in its session or else in its scope; `as_of`, as of then."""

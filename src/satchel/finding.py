@@ -103,12 +103,6 @@ class Finder:
             return Found(newest, matched=False)
         return Found(hits)
 
-    def similar(self, memory: Memory, where: Filter, *, limit: int) -> list[Hit]:
-        """What is about the same thing as a memory."""
-        from satchel.recall.similar import similar
-
-        return similar(self._store, memory, where, limit=limit)
-
     def sought(self, query: str) -> tuple[str, ...]:
         """What tells the sentence of a passage that a query is about."""
         from satchel.recall.question import sought_words

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from satchel.cli.options import LIMIT, Command
-from satchel.errors import BudgetError, InputError
+from satchel.errors import BudgetError
 from satchel.finding import MIN_RELEVANCE
 from satchel.limits import check_budget, check_weight
 from satchel.pack import PINS, POLICIES
@@ -27,9 +27,10 @@ class _Share(click.ParamType[float]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return check_weight(float(value) if isinstance(value, str) else value, name="min_relevance")
+            number: object = float(value) if isinstance(value, str) else value
         except ValueError:
-            raise InputError(f"min_relevance {value!r} is not a number from 0 to 1") from None
+            number = value
+        return check_weight(number, name="min_relevance")
 
 
 relevance_option = click.option(

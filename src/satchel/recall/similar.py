@@ -18,7 +18,7 @@ from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
 from satchel.recall.sheet import Sheet, unit
 from satchel.segment import segment
-from satchel.store import Filter, SearchStore
+from satchel.store import Filter, SearchStore, Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ LEAST = 0.5
 SAME_WORDS = 0.8
 
 
-def similar(store: SearchStore, memory: Memory, where: Filter, *, limit: int) -> list[Hit]:
+def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[Hit]:
     """The memories of a filter that are about the same thing as this one, most alike first; often none.
 
     A score is between 0.5 and 1. A note is compared with notes only: what was said in a conversation is not
