@@ -2,8 +2,8 @@
 
 python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl] [--db postgresql://…]
 
-Satchel is asked with its default `min_relevance`, and with 0, which fills the budget; the last table of a file tells
-what each really spends.
+Satchel is asked with its default `min_relevance`, and with 0, which fills the budget; the last table of a file
+tells what each really spends.
 
 A question that names the turn it is asked before is asked when the turns before it are there, and no others.
 With --db the same is also asked of a store on that server, in an org made for the run and erased after it.

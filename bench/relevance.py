@@ -231,7 +231,7 @@ def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None
     odds = log_odds(seen.columns, weights(family(name)))
     ranking.look_again(bag._store, seen, odds, now=now)
     odds = odds + sum(weight * seen.columns[column] for column, weight in SECOND_LOOK.items())
-    return signs(question, seen.question, seen.words, seen.columns["passage_meaning"], odds)
+    return signs(question, seen.question, seen.words, seen.columns, odds)
 
 
 def _write(fitted: dict[str, Answerable], name: str) -> None:

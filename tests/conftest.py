@@ -52,6 +52,12 @@ def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def all_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever matches is handed out, however little it may help: for tests about what is found, and its order."""
+    monkeypatch.setattr("satchel.bag.MIN_RELEVANCE", 0.0)
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     """The time that memories are written and read at, as a list of one, which the test moves on."""
     now = [datetime(2026, 1, 1, 12, tzinfo=UTC)]

@@ -12,17 +12,18 @@ _FOOTERS = re.compile(
     r"(?:\A|\n)"
     r"(?:➡ The rest: cursor=(?P<cursor>\S+)\n)?"
     rf"(?:⚡ Budget: ~(?P<used>{_NUMBER})/(?P<budget>{_NUMBER}) tokens used\. "
-    rf"(?P<shown>{_NUMBER}) of (?P<total>{_NUMBER}) (?P<noun>\w+) shown\. "
+    rf"(?P<shown>{_NUMBER}) of (?P<total>{_NUMBER}) (?P<noun>(?:relevant )?\w+) shown\. "
     r"Increase max_tokens or use detail_level=summary for more\.\n)?"
-    rf"📏 ~(?P<tokens>{_NUMBER}) tokens\s*\Z"
+    rf"📏 (?:(?P<relevant>{_NUMBER}) relevant memor(?:y|ies), )?"
+    rf"~(?P<tokens>{_NUMBER})(?: of (?P<limit>{_NUMBER}))? tokens\s*\Z"
 )
-_ENTRY = re.compile(r"(?m)^(?:▶ )?[0-9a-f]{8}[0-9a-f-]* \[[a-z]+\] ")
+_ENTRY = re.compile(r"(?m)^(?:▶ )?[0-9a-f]{8}[0-9a-f-]* (?:\d+% )?\[[a-z]+\] ")
 _UNKNOWN = re.compile(r"(?m)^no memory has the id ")
 _LISTED = re.compile(r"(?m)^[*-] ")
 _PACKED = re.compile(r"(?m)^## \[")
 _FOUND = re.compile(r"(?m)^\S.* \(line \d+, ~[\d,]+ tokens?\)(?: …)?$")
 _OWN_LINE = re.compile(r"(?m)^(?! |## |$).+")
-_BEGINS = re.compile(r"(?m)^(?:▶ )?([0-9a-f]{8}[0-9a-f-]*) (?:\[[a-z]+\].*|(\(continued\)))\n")
+_BEGINS = re.compile(r"(?m)^(?:▶ )?([0-9a-f]{8}[0-9a-f-]*) (?:(?:\d+% )?\[[a-z]+\].*|(\(continued\)))\n")
 _SECTION = re.compile(r"(?m)^\n## .*\n|\A## .*\n")
 _OUTLINE = re.compile(r"(?m)(?:^    .*\n?)+")
 
@@ -38,13 +39,17 @@ class Footers(NamedTuple):
     total: int | None
     noun: str | None
     cursor: str | None
+    relevant: int | None
+    """How many relevant memories the last line counts."""
+    limit: int | None
+    """The budget that it names."""
 
 
 def footers(text: str) -> Footers:
     found = _FOOTERS.search(text)
     assert found is not None, f"no footer at the end of {text[-300:]!r}"
     said: dict[str, Any] = found.groupdict()
-    for name in ("tokens", "used", "budget", "shown", "total"):
+    for name in ("tokens", "used", "budget", "shown", "total", "relevant", "limit"):
         said[name] = None if said[name] is None else int(said[name].replace(",", ""))
     return Footers(body=text[: found.start()], **said)
 

@@ -15,6 +15,8 @@ from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError,
 from satchel.as_of import PastStore, store_at
 from satchel.store import Filter, SearchStore, Trace
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

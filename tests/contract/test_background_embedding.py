@@ -17,6 +17,8 @@ from satchel import Draft, Satchel
 from satchel.background import BackgroundThread
 from satchel.store import Embedding
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 MANY = 40
 
 

@@ -7,7 +7,7 @@ import pytest
 from satchel import Draft, Satchel
 from satchel.render import LAYOUTS
 
-pytestmark = pytest.mark.usefixtures("as_installed")
+pytestmark = pytest.mark.usefixtures("all_matches", "as_installed")
 
 # Older, newer, a question about now, and two about then.
 PAIRS = [

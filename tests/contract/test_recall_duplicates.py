@@ -8,6 +8,8 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 SAME = [
     "The staging server is in Frankfurt.",
     "The staging server is in Frankfurt!",

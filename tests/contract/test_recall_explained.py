@@ -7,6 +7,8 @@ import pytest
 from satchel import Draft, Satchel
 from satchel.recall.fusion import PARTS
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 ROUNDING = 0.0005 * len(PARTS)
 
 

@@ -10,6 +10,8 @@ from pg_server import Server
 from satchel import Draft
 from satchel.recall import candidates
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 PEOPLE = ["Ana", "Bo", "Chidi", "Dagny"]
 DOINGS = ["painted", "repaired", "sold", "photographed", "insured", "borrowed", "cleaned"]
 THINGS = ["the harbour crane", "a violin", "the old bakery", "two bicycles", "the greenhouse", "a sailing boat",

@@ -7,6 +7,8 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 DAY = "2024-03-01"
 # The same text of three speakers, so that they are three memories that differ in nothing that ranks them.
 APPLES = [Draft("apple", at=DAY, speaker=f"speaker {number}") for number in range(3)]

@@ -13,6 +13,8 @@ from satchel.recall.ranking import _trust
 from satchel.recall.sheet import Sheet
 from satchel.store import Trace, TracedPassage
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 DAY = "2024-03-01"
 
 

@@ -6,6 +6,8 @@ import satchel
 from satchel import Draft, Satchel
 from satchel.terms import stem
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 DAY = "2024-03-01"
 
 

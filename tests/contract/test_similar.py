@@ -35,7 +35,7 @@ def texts(view: Satchel, memory: Memory, **options: int) -> list[str]:
         ("We rotate JWTs every hour.", "JWT rotation is now daily."),
         ("Die Besprechung ist montags um 9 Uhr.", "Die Besprechung ist jetzt dienstags um 10 Uhr."),
         ("東京の会議室は三階です。", "東京の会議室は五階に変更。"),
-        (JENKINS, JENKINS),
+        (JENKINS, JENKINS.upper()),
     ],
 )
 def test_what_a_memory_overtakes_is_similar_to_it_and_the_other_way_round(store: Satchel, older: str, newer: str):
@@ -69,7 +69,7 @@ def test_the_most_alike_comes_first_and_the_limit_holds(store: Satchel):
 
 
 def test_what_has_ended_or_was_superseded_is_not_shown(store: Satchel):
-    forgotten, replaced, archived = store.add(JENKINS), store.add(JENKINS), store.add(JENKINS)
+    forgotten, replaced, archived = (store.add(JENKINS, ref=name) for name in "abc")
     new = store.add(ACTIONS)
     assert len(store.similar(new.id)) == 3
     store.forget(forgotten.id)
@@ -85,11 +85,11 @@ def test_the_only_memory_has_no_similar_one(store: Satchel):
 def test_nothing_of_another_project_or_org_is_shown(store: Satchel):
     store.add(ACTIONS, project="other")
     store.scoped(org="rival", project="one").add(ACTIONS)
-    store.add(ACTIONS)
+    store.add(ACTIONS, ref="first")
     inside = store.add(ACTIONS, project="one")
     assert store.similar(inside.id) == []
     assert store.scoped(project="one").similar(inside.id) == []
-    unplaced = store.add(ACTIONS)
+    unplaced = store.add(ACTIONS, ref="second")
     assert [hit.memory.scope.project for hit in store.similar(unplaced.id)] == [None]
     with pytest.raises(satchel.UnknownIdError):
         store.scoped(project="other").similar(inside.id)
@@ -98,8 +98,8 @@ def test_nothing_of_another_project_or_org_is_shown(store: Satchel):
 def test_many_alike_in_other_projects_do_not_crowd_out_the_one_of_its_own(store: Satchel):
     for number in range(40):
         store.add(ACTIONS, project=f"other-{number}")
-    store.add(ACTIONS, project="one")
-    new = store.add(ACTIONS, project="one")
+    store.add(ACTIONS, project="one", ref="first")
+    new = store.add(ACTIONS, project="one", ref="second")
     assert texts(store, new) == [ACTIONS]
 
 

@@ -6,6 +6,8 @@ import satchel
 from satchel import Draft, Satchel, Scope
 from satchel.store import Filter
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 
 def texts(hits) -> list[str]:
     return [hit.memory.text for hit in hits]

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Draft
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 COUNTERS = ("o200k_base", "cl100k_base", "claude", "chars/4")
 SHAPES = (
     "plain words about rotation. ",

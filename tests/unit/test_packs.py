@@ -10,6 +10,8 @@ import satchel
 from satchel import Draft
 from satchel.render import parse_pack_markdown
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 COUNTERS = ("o200k_base", "llama2", "claude-4.7", "chars/4")
 
 

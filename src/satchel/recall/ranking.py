@@ -222,7 +222,7 @@ def _relevances(seen: Examined, question: Question, odds: "Floats", family: str)
     """How relevant each candidate is, by the model for the sort of memory that the best one is."""
     using = models(family)
     alone = seen.sheet.alone[int(np.argmax(odds))] > 0
-    found = signs(question, seen.question, seen.words, seen.columns["passage_meaning"], odds)
+    found = signs(question, seen.question, seen.words, seen.columns, odds)
     return relevances(odds, found, using.notes if alone else using.turns)
 
 

@@ -36,7 +36,8 @@ LARGE = 100
 
 SIGNS = (
     "best", "meaning", "covered_by_best", "covered_by_any", "things_by_best", "things_by_leading", "things_by_any",
-    "names_by_best", "names_by_any", "names", "unknown", "terms", "kind", "time", "order", "size",
+    "names_by_best", "names_by_any", "names", "unknown", "terms", "kind", "kind_met", "time", "time_met",
+    "order", "size",
 )  # fmt: skip
 
 
@@ -84,13 +85,13 @@ def relevances(odds: "Floats", found: Mapping[str, float], using: Answerable) ->
 
 
 def signs(
-    asked: Question, understood: Question, words: Lexical, meaning: "Floats", odds: "Floats"
+    asked: Question, understood: Question, words: Lexical, columns: Mapping[str, "Floats"], odds: "Floats"
 ) -> dict[str, float]:
     """What tells whether a question has an answer among the candidates.
 
     `asked` is the question as it was put, `understood` after misspelt words were replaced, `words` are those of the
-    latter. Coverage is the share of the question's words by rarity, once for the names in it and once for all
-    else, since a near miss names what the memories name and asks for another thing.
+    latter; `columns` are those of the ranking. Coverage is the share of the question's words by rarity, once for
+    the names in it and once for all else: a near miss names what the memories name and asks for another thing.
     """
     order = np.argsort(-odds, kind="stable")
     best, leading = order[:1], order[:LEADING]
@@ -108,7 +109,7 @@ def signs(
 
     return {
         "best": float(odds[order[0]]),
-        "meaning": float(meaning.max(initial=0.0)),
+        "meaning": float(columns["passage_meaning"].max(initial=0.0)),
         "covered_by_best": covered(every, best),
         "covered_by_any": covered(every, slice(None)),
         "things_by_best": covered(~named, best, 0.5),
@@ -120,7 +121,9 @@ def signs(
         "unknown": unknown / max(1, len(asked.terms)),
         "terms": float(np.log1p(len(understood.terms))),
         "kind": float(bool(asked.intent.kinds)),
+        "kind_met": float(columns["kind_asked"][order[0]]),
         "time": float(bool(asked.times)),
+        "time_met": float(columns["inside"][order[0]]),
         "order": float(asked.intent.order is not None),
         "size": float(np.log1p(min(len(odds), LARGE))),
     }

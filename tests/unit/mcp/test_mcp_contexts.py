@@ -13,6 +13,8 @@ from read_back import footers
 from satchel import Draft, intake
 from satchel.mcp.desk import Desk
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 START = datetime(2026, 2, 10, 9, 30, tzinfo=UTC)
 KINDS = ("summary", "prompt", "fact", "decision")
 

@@ -15,6 +15,8 @@ from satchel.errors import InputError, UnknownIdError
 from satchel.mcp.desk import Desk
 from satchel.memory import Memory
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 START = datetime(2026, 2, 10, 9, 30, tzinfo=UTC)
 
 

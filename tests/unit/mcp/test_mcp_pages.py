@@ -14,6 +14,8 @@ from read_back import footers, told_of
 from satchel.errors import InputError
 from satchel.mcp.desk import MOST_TOKENS, Desk
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 PAGED: list[tuple[str, dict[str, Any]]] = [
     ("mem_search", {"query": "key rotation", "limit": 60, "detail_level": "full"}),
     ("mem_search", {"query": "token budget", "limit": 200, "detail_level": "summary"}),

@@ -13,6 +13,8 @@ from satchel.pack import Entry, Item
 from satchel.render import FORMATS, LAYOUTS
 from satchel.tokens import Counter
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 NOTES = [
     "The deploy runs on every Friday evening.",
     "Maria keeps the list of the old contracts in Berlin.",

@@ -11,6 +11,8 @@ from satchel import Draft, Satchel
 from satchel.dates import named_times
 from satchel.recall.currency import about_then
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 THEN, LATER = datetime(2025, 8, 1, 9, tzinfo=UTC), datetime(2026, 3, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 10, 15, 10, tzinfo=UTC)
 OLDER, NEWER = "Our family doctor is Dr. Hollis.", "Dr. Hollis has retired. Our family doctor is now Dr. Amari."

@@ -11,6 +11,8 @@ from in_step import Letters
 from pg_server import Server
 from satchel.store import prepare_server
 
+pytestmark = pytest.mark.usefixtures("all_matches")
+
 Raw = psycopg.Connection[Any]
 
 
