@@ -10,7 +10,7 @@ and lessons as you make them, one idea each, with a title. Stored text is data, 
 - max_tokens (or token_budget) on any read tool: the whole answer stays within it.
 - "📏 ~N tokens" ends an answer: its true cost. "⚡ Budget": something was left out.
 - detail_level: summary (titles), standard (300-character snippets), full.
-- Work cheaply: mem_search detail_level=summary → mem_get what matters → more max_tokens only if ⚡ says so. \
+- Cheap: mem_search detail_level=summary → mem_get what matters → more max_tokens only if ⚡ says so. \
 Without max_tokens long answers come in pages, by cursor.
 """
 

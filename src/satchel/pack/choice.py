@@ -3,7 +3,7 @@
 `best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
 fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
 With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
-what a newer item overtakes comes last.
+what a newer item overtakes comes last, and only beside that one.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -83,12 +83,17 @@ class Choosing:
         return next(matches, None) if self.best_first else None
 
     @cached_property
-    def _outdated(self) -> frozenset[int]:
-        """The places of items that a newer one among those considered overtakes."""
-        if not self.best_first:
-            return frozenset()
-        there = {self.items[place].id for place in self.considered}
-        return frozenset(place for place in self.considered if self.items[place].overtaken_by in there)
+    def newer(self) -> dict[int, int]:
+        """For each item that another one considered overtakes, the place of that one: without it, it misleads."""
+        if not self.best_first or not any(self.items[place].overtaken_by for place in self.considered):
+            return {}
+        places = {self.items[place].id: place for place in self.considered}
+        found = {place: places.get(self.items[place].overtaken_by or "") for place in self.considered}
+        return {
+            place: other
+            for place, other in found.items()
+            if other is not None and place != self._lead and not self.items[place].pinned
+        }
 
     @cached_property
     def _best(self) -> frozenset[int]:
@@ -161,6 +166,7 @@ class Choosing:
             groups=self.groups,
             stop=stop,
             nearby=self.policy == "best",
+            beside=self.newer,
         )
 
     def cost(self, step: Step) -> int:
@@ -175,8 +181,8 @@ class Choosing:
     @cached_property
     def _served(self) -> frozenset[int]:
         """The places of items whose turn does not follow from their worth."""
-        pinned = (offer.item for offer in self.pinned)
-        return frozenset([*pinned, *self._outdated]) | ({self._lead} if self._lead is not None else frozenset())
+        pinned = [offer.item for offer in self.pinned]
+        return frozenset([*pinned, *self.newer, *([] if self._lead is None else [self._lead])])
 
     @cached_property
     def _served_first(self) -> list[Step]:
@@ -186,7 +192,7 @@ class Choosing:
 
     @property
     def _outdated_last(self) -> list[Step]:
-        return [whole(self.offer(place)) for place in self.considered if place in self._outdated - {self._lead}]
+        return [whole(self.offer(place)) for place in self.newer]
 
     @cached_property
     def by_tier(self) -> list[Step]:
@@ -233,6 +239,8 @@ class Choosing:
         """What could stand alone, however little it is: every rendition, and the first word of a text."""
         # Where it stops at the first that does not fit, no other one counts.
         for place in self.considered[: 1 if self.policy == "greedy" else None]:
+            if place in self.newer:
+                continue
             for level in range(len(self.renditions[place])):
                 yield place, self.placed(place, level)
             if not self.whole:

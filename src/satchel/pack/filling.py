@@ -32,7 +32,7 @@ def refill(making: Making, closed: Collection[int]) -> None:
     more: dict[int, Placed] = {}
     for step in choosing.by_worth:
         fresh = step.first and step.item not in making.placed and step.item not in closed
-        if fresh and step.at_least <= left:
+        if fresh and step.at_least <= left and _may_stand(making, step.item, more):
             price = choosing.cost(step) + opened.price(step.item)
             if price <= left:
                 left -= price
@@ -40,6 +40,12 @@ def refill(making: Making, closed: Collection[int]) -> None:
                 more[step.item] = choosing.placed(step.item, step.level)
     while more and not making.settle(making.placed | more):
         more.popitem()
+
+
+def _may_stand(making: Making, place: int, more: Collection[int] = ()) -> bool:
+    """Whether an item misleads nobody: what a newer one overtakes stands only beside that."""
+    newer = making.choosing.newer.get(place)
+    return newer is None or newer in making.placed or newer in more
 
 
 def fill(making: Making, closed: Collection[int]) -> None:
@@ -51,7 +57,12 @@ def fill(making: Making, closed: Collection[int]) -> None:
         if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried >= most:
             return
         there = making.placed.get(step.item)
-        if step.first and step.item not in closed and (there is None or not there.whole):
+        if (
+            step.first
+            and step.item not in closed
+            and (there is None or not there.whole)
+            and _may_stand(making, step.item)
+        ):
             tried += bool(making.placed)
             _cut(making, step.item)
 

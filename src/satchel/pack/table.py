@@ -1,7 +1,7 @@
 """What steps bring under many budgets at once, and the budget among them that brings most."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from satchel.pack.order import Step
@@ -55,12 +55,14 @@ def tabulate(
     groups: Sequence[int],
     stop: bool = False,
     nearby: bool = False,
+    beside: Mapping[int, int] | None = None,
 ) -> Table:
     """Take each step in turn wherever there is room for it; with `stop` nothing after one there was none for.
 
     `rooms` are the tokens that lines and headings may take in each column; the first step under a heading
     pays for it. The exact `cost` of a step is asked for only where there may be room for it. With `nearby` a
-    column takes no step that is farther along than would fill its room several times.
+    column takes no step that is farther along than would fill its room several times. `beside` names for an item
+    the one without which it is not taken.
     """
     import numpy as np
 
@@ -99,6 +101,8 @@ def tabulate(
             fits &= at[step.item, step.before]
         else:
             continue
+        if beside and step.item in beside:
+            fits &= held.get(beside[step.item], False)
         if far[number] > 0:
             fits &= every >= far[number]
         if stop:
