@@ -24,14 +24,14 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 import satchel
 from bench import notes
-from bench.evidence import drafts, in_order
+from bench.evidence import Conversation, drafts, in_order
 from bench.fit import Example, Remembering, Source, _source, _store, fit_weights
 from bench.notes import auc
 from bench.table import print_table
@@ -60,9 +60,14 @@ ABOUT = (
     "recall/relevance.py. Fitted by `python -m bench.relevance --write`."
 )
 
+# Of a long conversation so many questions are asked.
+MOST_QUESTIONS = 60
 # Parts of a project: how many notes, how many of the questions that they answer, and how many such parts.
 PARTS = ((3, 2, 6), (8, 4, 6), (30, 12, 2))
+# Parts of a conversation: how many turns, and how many such parts.
+WINDOWS = ((6, 8), (15, 8), (50, 8))
 
+Chosen = TypeVar("Chosen")
 Sort = Literal["answerable", "near miss", "away", "in a part", "gone"]
 ANSWERED_SORTS = ("answerable", "in a part")
 
@@ -206,18 +211,51 @@ def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Aske
     for place, conversation in enumerate(source.conversations):
         rest = [*source.conversations[:place], *source.conversations[place + 1 :]]
         foreign = _some([question.text for other in rest for question in other.questions])
+        some = conversation._replace(questions=tuple(_some(conversation.questions, MOST_QUESTIONS)))
         with _store(embedder) as bag:  # type: ignore[arg-type]
-            for piece in in_order(conversation):
+            for piece in in_order(some):
                 bag.add_many(drafts(piece))
                 bag.catch_up()
                 for question in piece.questions:
                     yield Asked(source.name, conversation.id, "answerable", _signs(bag, question.text))
             for text in foreign:
                 yield Asked(source.name, conversation.id, "away", _signs(bag, text))
+        for part, inside, gone in _windows(conversation):
+            with _store(embedder) as bag:  # type: ignore[arg-type]
+                bag.add_many(drafts(part))
+                bag.catch_up()
+                for text in inside:
+                    yield Asked(source.name, conversation.id, "in a part", _signs(bag, text))
+                for text in (*gone, foreign[len(inside) % len(foreign)]):
+                    yield Asked(source.name, conversation.id, "gone", _signs(bag, text))
 
 
-def _some(questions: Sequence[str]) -> Sequence[str]:
-    return questions[:: max(1, len(questions) // AWAY_QUESTIONS)][:AWAY_QUESTIONS]
+def _windows(conversation: Conversation) -> Iterator[tuple[Conversation, list[str], list[str]]]:
+    """Runs of turns, each with questions that it answers and others whose answer is not in it."""
+    chance = random.Random(conversation.id)
+    number = {turn.id: place for place, turn in enumerate(conversation.turns)}
+    for size, times in WINDOWS:
+        near = [
+            question
+            for question in conversation.questions
+            if max(number[each] for each in question.evidence) - min(number[each] for each in question.evidence)
+            < size
+        ]
+        for question in chance.sample(near, min(times, len(near))):
+            last = max(number[each] for each in question.evidence)
+            first = min(number[each] for each in question.evidence)
+            start = max(0, chance.randint(last - size + 1, first))
+            turns = conversation.turns[start : start + size]
+            here = {turn.id for turn in turns}
+            inside = [each.text for each in conversation.questions if here.issuperset(each.evidence)]
+            outside = [each.text for each in conversation.questions if here.isdisjoint(each.evidence)]
+            gone = chance.sample(outside, min(2, len(outside)))
+            yield conversation._replace(turns=turns), inside[:3], gone
+
+
+def _some(questions: Sequence[Chosen], number: int = AWAY_QUESTIONS) -> Sequence[Chosen]:
+    """So many of them, evenly spaced."""
+    return questions[:: max(1, len(questions) // number)][:number]
 
 
 def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None) -> dict[str, float]:

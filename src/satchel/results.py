@@ -138,7 +138,7 @@ def fitted_hits(
 
     def assemble(shown: Sequence[Portion], whole: bool) -> str:
         if names is None:
-            return join_json("hits", shown_as(shown), omitted=len(found) - len(shown))
+            return join_json("hits", shown_as(shown), omitted=len(found) - len(shown), weak=weak)
         return join_entries(shown_as(shown))
 
     portions = [Portion(said(hit), name=hit.memory.id) for hit in listed]

@@ -158,5 +158,5 @@ def _title(query: str | None, project: str | None) -> str:
 
 def _context_json(block: ContextBlock) -> str:
     """A block as JSON, with what a program may want to know beside its text."""
-    told = ("text", "token_count", "facts_included", "facts_omitted", "tier_breakdown")
+    told = ("text", "token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown")
     return to_json({name: getattr(block, name) for name in told}) + "\n"

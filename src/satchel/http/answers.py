@@ -75,6 +75,8 @@ class Searched(_Answer, frozen=True, kw_only=True):
     smallest_budget: int | None
     matched: bool
     """False where nothing matched and these are the newest and most important that pass the filters."""
+    weak: int
+    """How many matches were less relevant than `min_relevance`."""
     hits: tuple[Hit, ...]
 
 
@@ -93,6 +95,8 @@ class Context(_Answer, frozen=True, kw_only=True):
     smallest_budget: int | None
     matched: bool
     """False where nothing matched and these are the newest and most important that pass the filters."""
+    irrelevant: int
+    """How many candidates were less relevant than `min_relevance`."""
     receipt: Receipt | None = None
 
 
@@ -108,6 +112,8 @@ class Pack(_Answer, frozen=True, kw_only=True):
     omitted: int
     tokens_omitted: int
     wanted: int
+    irrelevant: int
+    """How many candidates were less relevant than `min_relevance`."""
     smallest_budget: int | None
 
 

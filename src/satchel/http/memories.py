@@ -145,6 +145,7 @@ def search(view: Satchel, body: SearchAsked) -> Searched:
         tokens_omitted=hits.tokens_omitted,
         smallest_budget=hits.smallest_budget,
         matched=hits.matched,
+        weak=hits.weak,
         hits=tuple(hits),
     )
 
@@ -163,6 +164,7 @@ def context(view: Satchel, body: ContextAsked) -> Context:
         tier_breakdown=block.tier_breakdown,
         smallest_budget=block.smallest_budget,
         matched=block.matched,
+        irrelevant=block.irrelevant,
         receipt=block.receipt if body.receipt else None,
     )
 
@@ -178,6 +180,7 @@ def pack(view: Satchel, body: PackAsked) -> Pack:
         omitted=made.omitted,
         tokens_omitted=made.tokens_omitted,
         wanted=made.wanted,
+        irrelevant=made.irrelevant,
         smallest_budget=made.smallest_budget,
     )
 
