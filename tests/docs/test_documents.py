@@ -114,7 +114,7 @@ def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
 
 def test_the_example_of_a_client_works(tmp_path: Path):
     printed = output_of("mcp_client.py", tmp_path)
-    assert printed.count("\n📏 ~") == 3
+    assert printed.count("\n📏 ") == 3
 
 
 def test_the_example_of_a_session_works(tmp_path: Path):

@@ -113,6 +113,8 @@ def test_the_measures_of_fts5_are_those_worked_out_by_hand(files: list[Path]):
             # "keeps" alone scores less than "keeps … spare keys" and "anchor … buy", more than "hull".
             "auc away": 5 / 6,
             "tokens": sum(tokens) / 3,
+            # Two of the three questions have one piece of evidence.
+            "median one": sum(tokens[:2]) / 2,
             "tokens none": tokens[1] / 2,
             "tokens away": tokens[0] / 2,
         }
@@ -127,12 +129,12 @@ class Stub:
         self.text = text
         self.hits = [SimpleNamespace(memory=SimpleNamespace(ref=ref), score=score) for ref, score in hits]
 
-    def context(self, query: str, *, token_budget: int, as_of: str) -> SimpleNamespace:
-        assert (token_budget, as_of) == (500, NOW)
+    def context(self, query: str, *, token_budget: int, as_of: str, min_relevance: float | None) -> SimpleNamespace:
+        assert (token_budget, as_of, min_relevance) == (500, NOW, None)
         return SimpleNamespace(text=self.text)
 
-    def search(self, query: str, *, limit: int, as_of: str) -> list[SimpleNamespace]:
-        assert (limit, as_of) == (10, NOW)
+    def search(self, query: str, *, limit: int, as_of: str, min_relevance: float | None) -> list[SimpleNamespace]:
+        assert (limit, as_of, min_relevance) == (10, NOW, None)
         return self.hits
 
 
@@ -188,13 +190,19 @@ def test_it_prints_every_table_and_dumps_every_question(files: list[Path], tmp_p
     done = bench("bench.notes", "--data", *files, "--dump", dump)
     assert done.returncode == 0, done.stderr
     assert "notes: 2 projects, 6 notes, 8 questions" in done.stdout
-    for title in ("boat: 5 notes", "garden: 1 notes", "satchel by category", "satchel: calibration"):
+    for title in (
+        "boat: 5 notes",
+        "garden: 1 notes",
+        "satchel by category",
+        "satchel, min_relevance 0: calibration",
+    ):
         assert f"\n{title}\n" in done.stdout
     boat = done.stdout.partition("\nboat: 5 notes\n")[2].splitlines()
-    assert " ".join(boat[3].split()).startswith("FTS5, skip 83.3 48.7 66.7 83.3 83.3 0.0 50.0 50.0 83.3 83.3 ")
+    assert [line.split("  ")[1] for line in boat[2:4]] == ["satchel", "satchel, min_relevance 0"]
+    assert " ".join(boat[4].split()).startswith("FTS5, skip 83.3 48.7 66.7 83.3 83.3 0.0 50.0 50.0 83.3 83.3 ")
     told = [json.loads(line) for line in dump.read_text().splitlines()]
-    # For each of two systems 5 + 2 of the boat, 3 + 1 of the garden.
-    assert len(told) == 2 * (7 + 4)
+    # For each of three systems 5 + 2 of the boat, 3 + 1 of the garden.
+    assert len(told) == 3 * (7 + 4)
     assert not any("sank" in each["text"] for each in told)
     for each in told:
         assert each["tokens"] == satchel.count_tokens(each["text"]) <= 500

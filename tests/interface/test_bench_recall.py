@@ -123,7 +123,7 @@ def test_a_question_is_asked_before_its_turn_and_finds_none_that_comes_later(tmp
     assert done.returncode == 0, done.stderr
     # The last question has no evidence when it is asked; the others have all of it and room for it.
     assert "5 turns, 4 questions" in done.stdout
-    for system in ("satchel", "satchel, skip by rank", "FTS5, skip"):
+    for system in ("satchel, min_relevance 0", "satchel, min_relevance 0, skip by rank", "FTS5, skip"):
         assert row(done.stdout, system) == [100]
     told = {each["question"]: each["text"] for each in map(json.loads, dump.read_text().splitlines())}
     colours = {text: set(re.findall("red|green|blue", said)) for text, said in told.items()}

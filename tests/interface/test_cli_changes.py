@@ -243,9 +243,9 @@ def test_similar_memories_are_in_the_json_and_are_left_out_where_nobody_wants_th
     (named,) = json.loads(done.stdout)["similar"]
     assert named.keys() == {"id", "at", "headline", "score"}
     assert (named["id"], named["headline"]) == (old["id"], JENKINS)
-    silent = cli("add", ACTIONS, "--no-similar")
-    assert silent.stderr == "saved, 10 tokens\n"
-    assert "similar" not in json.loads(cli("add", ACTIONS, "--no-similar", "--json").stdout)
+    silent = cli("add", f"{ACTIONS} All of it.", "--no-similar")
+    assert silent.stderr == "saved, 14 tokens\n"
+    assert "similar" not in json.loads(cli("add", f"{ACTIONS} Most of it.", "--no-similar", "--json").stdout)
     assert cli("add", ACTIONS, "--tier", "conversation").stderr == "saved, 10 tokens\n"
 
 
