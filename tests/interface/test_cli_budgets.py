@@ -44,7 +44,8 @@ def test_output_never_costs_more_than_the_budget(cli: Cli, stocked: Path, option
             assert len(answer["hits"]) == shown
             assert answer["omitted"] == 12 - shown
         if shown:
-            said = f"{count_tokens(done.stdout):,} of {budget:,} tokens"
+            found = "1 relevant memory" if shown == 1 else f"{shown} relevant memories"
+            said = f"{found}, {count_tokens(done.stdout):,} of {budget:,} tokens"
             rest = f"; {12 - shown} more did not fit" if shown < 12 else ""
             assert done.stderr == f"{said}{rest}\n"
     assert kept[0] == 0
@@ -86,7 +87,7 @@ def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked
         done = cli("search", "zebra", "--token-budget", budget)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
     done = cli("search", "zebra", "--token-budget", "1000", "--json")
-    assert json.loads(done.stdout) == {"hits": [], "omitted": 0}
+    assert json.loads(done.stdout) == {"hits": [], "omitted": 0, "weak": 0}
     assert done.stderr == "nothing matched\n"
 
 

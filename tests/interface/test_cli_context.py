@@ -44,25 +44,25 @@ def pinned(path: Path) -> Path:
 
 def test_it_prints_a_block_for_a_system_prompt_with_the_tiers_and_days_apart(cli: Cli, path: Path):
     memories = fill(path)
-    done = cli("context", "rotation")
+    done = cli("context", "rotation", "--min-relevance", "0")
     assert done.returncode == 0
     assert done.stdout.startswith("<memory>\n<conversation>\n2026-02-10:\n- ")
     assert done.stdout.endswith("</knowledge>\n</memory>\n")
     assert "- **Key rotation**: We rotate signing keys.\n" in done.stdout
     assert memories[1].text in done.stdout
-    assert done.stderr == f"{count_tokens(done.stdout)} of 2,000 tokens\n"
+    assert done.stderr == f"6 relevant memories, {count_tokens(done.stdout)} of 2,000 tokens\n"
 
 
 @pytest.mark.parametrize("layout", ["system_prompt", "markdown", "raw", "messages"])
 def test_every_format_holds_the_memories_within_the_budget(cli: Cli, path: Path, layout: str):
     memories = fill(path)
-    done = cli("context", "rotation", "--format", layout, "--tokens", "500")
+    done = cli("context", "rotation", "--format", layout, "--tokens", "500", "--min-relevance", "0")
     assert done.returncode == 0, done.stderr
     text = json.loads(done.stdout)[0]["content"] if layout == "messages" else done.stdout
     assert all(memory.text in text for memory in memories)
     assert ("<memory>" in text) == (layout in ("system_prompt", "messages"))
     assert ("## Memory Context" in text) == (layout == "markdown")
-    assert done.stderr == f"{count_tokens(done.stdout)} of 500 tokens\n"
+    assert done.stderr == f"6 relevant memories, {count_tokens(done.stdout)} of 500 tokens\n"
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,11 @@ def test_what_is_printed_never_costs_more_than_the_budget(cli: Cli, stocked: Pat
 def test_json_tells_what_the_block_holds(cli: Cli, stocked: Path):
     done = cli("context", "rotation", "--tokens", "400", "--json")
     block = json.loads(done.stdout)
-    assert set(block) == {"text", "token_count", "facts_included", "facts_omitted", "tier_breakdown"}
+    told = {"text", "token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown"}
+    assert set(block) == told
     assert block["token_count"] == count_tokens(block["text"])
     assert block["text"].count("- Ana: ") == block["facts_included"] == block["tier_breakdown"]["knowledge"]
-    assert done.stderr.endswith(f"; {block['facts_omitted']} left out; --explain says why\n")
+    assert done.stderr.endswith(f"; {block['facts_omitted']} more did not fit; --explain says which\n")
 
 
 def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked: Path):
@@ -105,7 +106,9 @@ def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked
     for budget in ("0", "3"):
         done = cli("context", "rotation", "--token-budget", budget)
         assert (done.returncode, done.stdout) == (0, "")
-        assert done.stderr.startswith(f"nothing fitted into {budget} tokens: 20 candidates, the smallest needs")
+        assert done.stderr.startswith(
+            f"nothing fitted into {budget} tokens: 20 relevant memories, the smallest needs"
+        )
     smallest = re.findall(r"a budget of ([\d,]+)", done.stderr)[0]
     assert cli("context", "rotation", "--tokens", smallest).stdout.count("\n- Ana: ") == 1
     assert cli("context", "rotation", "--tokens", str(int(smallest) - 1)).stdout == ""
@@ -116,7 +119,8 @@ def test_what_is_said_twice_is_told_as_left_out_though_there_is_room(cli: Cli, p
         bag.add_many(Draft("We rotate signing keys every hour.", session=f"day {day}") for day in range(2))
     done = cli("context", "rotate")
     assert done.stdout.count("signing keys") == 1
-    assert done.stderr.endswith(" of 2,000 tokens; 1 left out; --explain says why\n")
+    assert done.stderr == f"1 relevant memory, {count_tokens(done.stdout)} of 2,000 tokens\n"
+    assert "1 duplicate" in cli("context", "rotate", "--explain").stderr
 
 
 def test_a_budget_larger_than_everything_leaves_nothing_out(cli: Cli, path: Path):

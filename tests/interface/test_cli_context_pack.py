@@ -39,7 +39,7 @@ def test_it_prints_whole_memories_of_the_project_under_a_heading_that_counts_its
         f"# Project Context: thesis (10 memories, ~{counted} tokens)\n\n## [observation] "
     )
     assert "elsewhere" not in done.stdout
-    assert done.stderr == f"{counted} of 2,000 tokens\n"
+    assert done.stderr == f"10 relevant memories, {counted} of 2,000 tokens\n"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_json_says_what_it_is_and_what_it_costs(cli: Cli, thesis: Path):
     assert (pack["satchel"], pack["version"], pack["project"]) == ("context-pack", 1, "thesis")
     assert pack["token_count"] == count_tokens(done.stdout) <= pack["token_budget"] == 700
     assert 0 < len(pack["memories"]) < 10
-    assert done.stderr.endswith(f"; {10 - len(pack['memories'])} left out; --explain says why\n")
+    assert done.stderr.endswith(f"; {10 - len(pack['memories'])} more did not fit; --explain says which\n")
     assert cli("context-pack", "--format", "json", "--tokens", "700", "--project", "thesis").stdout == done.stdout
 
 
@@ -110,7 +110,7 @@ def test_where_nothing_fits_the_smallest_budget_that_works_is_named(cli: Cli, th
         done = cli("context-pack", "rotation", "--tokens", "9", *options)
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.startswith(
-            "nothing fitted into 9 tokens: 11 candidates, the smallest needs a budget of "
+            "nothing fitted into 9 tokens: 11 relevant memories, the smallest needs a budget of "
         )
         smallest = int(re.findall(r"a budget of (\d+)", done.stderr)[0])
         assert cli("context-pack", "rotation", "--tokens", str(smallest), *options).stdout.count("rotation") >= 1

@@ -45,14 +45,19 @@ def long_memory(path: Path) -> satchel.Memory:
         return bag.add("\n\n".join(filler), title="Recipe")
 
 
+def sureless(listing: str) -> str:
+    """Without how sure each hit is: that moves a little when a memory is used."""
+    return re.sub(r"(?m)^(\S+) \d+% ", r"\1 ", listing)
+
+
 def test_search_explains_each_hit_after_the_listing(cli: Cli, path: Path):
     fill(path)
-    listing = cli("search", "rotation job").stdout
+    listing = sureless(cli("search", "rotation job").stdout)
     done = cli("search", "rotation job", "--explain")
     assert done.returncode == 0
     assert done.stderr == LEGEND
-    shown, tables = done.stdout.removeprefix(listing), explained(done.stdout)
-    assert done.stdout.startswith(listing)
+    shown, tables = sureless(done.stdout).removeprefix(listing), explained(done.stdout)
+    assert sureless(done.stdout).startswith(listing)
     assert shown.startswith("\n")
     assert [name for name, _, _ in tables] == [line.split()[0] for line in listing.splitlines() if line[:1].strip()]
     assert [tuple(parts) for _, _, parts in tables] == [PARTS] * len(tables)

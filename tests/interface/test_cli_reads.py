@@ -97,7 +97,7 @@ def test_search_that_matches_nothing_says_so(cli: Cli, path: Path):
     fill(path)
     done = cli("search", "zebra")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
-    assert json.loads(cli("search", "zebra", "--json").stdout) == {"hits": [], "omitted": 0}
+    assert json.loads(cli("search", "zebra", "--json").stdout) == {"hits": [], "omitted": 0, "weak": 0}
 
 
 def test_search_takes_query_syntax_as_plain_words(cli: Cli, path: Path):

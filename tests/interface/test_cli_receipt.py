@@ -64,7 +64,7 @@ def test_the_table_stands_apart_from_the_text(cli: Cli, path: Path, options: tup
     assert done.returncode == 0
     assert done.stdout == text
     assert {row.headline for row in rows(done.stderr)} >= {"Key rotation", "The rotation job failed on leap day."}
-    assert done.stderr.splitlines()[-1].startswith(f"{count_tokens(text)} of 2,000 tokens")
+    assert f" relevant memories, {count_tokens(text)} of 2,000 tokens" in done.stderr.splitlines()[-1]
 
 
 def test_what_was_kept_comes_first_and_its_tokens_add_up(cli: Cli, stocked: Path):

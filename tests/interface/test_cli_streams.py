@@ -1,5 +1,6 @@
 """Pipes, encodings and terminals: the same text everywhere, colours only for people."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,9 +89,10 @@ def test_a_terminal_shows_the_same_text_in_colour(cli: Cli, path: Path, tmp_path
     shown = on_a_terminal("search", "needle", "--detail", "full", folder=tmp_path)
     assert shown.returncode == 0
     assert ESCAPE in shown.screen
-    assert [line.expandtabs() for line in plain(shown.screen).splitlines()] == [
-        line.expandtabs() for line in piped.stdout.splitlines()
-    ]
+    # How sure a hit is moves a little when it is used.
+    texts = [re.sub(r" \d+% ", " ", text) for text in (plain(shown.screen), piped.stdout)]
+    on_screen, in_pipe = ([line.expandtabs() for line in text.splitlines()] for text in texts)
+    assert on_screen == in_pipe
 
 
 def test_a_terminal_without_colours_gets_none(path: Path, tmp_path: Path):

@@ -92,7 +92,9 @@ def context_pack_command(
             explain_receipt(bag, pack.receipt)
         unsaid = on_words_alone(bag, embedder) if query is not None else None
     outcome = Outcome.of_pack(pack, asked=query is not None)
-    remark = spent(outcome, token_budget, pack.receipt if explain else None)
+    # Who hands a pack over says how many memories it has.
+    told = outcome if output is None and not copy else outcome._replace(asked=False)
+    remark = spent(told, token_budget, pack.receipt if explain else None)
     if empty := nothing_kept(outcome, token_budget):
         note(empty + _not_done(output, copy=copy))
     else:

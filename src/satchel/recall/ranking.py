@@ -14,7 +14,7 @@ from satchel.recall.features import features
 from satchel.recall.fusion import SECOND_LOOK, log_odds, probability, shares, weights
 from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
-from satchel.recall.relevance import models, relevances, signs
+from satchel.recall.relevance import is_keywords, models, relevances, signs
 from satchel.recall.sheet import Sheet
 from satchel.store import Filter, SearchStore, Trace
 
@@ -37,6 +37,8 @@ MOST_LIFT = 3.0
 ABOUT_AS_GOOD = 3.0
 # Of a long memory, how many passages a hit names.
 PASSAGES_TOLD = 8
+# Of the words of a question, by rarity; sums of shares are not exact.
+ALL_WORDS = 0.999
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
@@ -223,7 +225,8 @@ def _relevances(seen: Examined, question: Question, odds: "Floats", family: str)
     using = models(family)
     alone = seen.sheet.alone[int(np.argmax(odds))] > 0
     found = signs(question, seen.question, seen.words, seen.columns, odds)
-    return relevances(odds, found, using.notes if alone else using.turns)
+    sought = seen.words.coverage(seen.words.memories) > ALL_WORDS if is_keywords(question) else None
+    return relevances(odds, found, using.notes if alone else using.turns, sought=sought)
 
 
 def _matching(

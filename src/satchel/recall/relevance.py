@@ -3,7 +3,8 @@
 A score says how likely one memory is needed, seen by itself. Relevance also looks at the question as a whole: does
 anything here speak of what it asks? A logistic model of a few numbers about the question tells how likely it has an
 answer at all, and a hit that is far behind the best one is as unlikely to be part of it. The relevance of a hit is
-the lower of the two. It falls with the score, so what is left above any limit is the head of the ranking.
+the lower of the two. Where a query is nothing but keywords, a memory that has them all is relevant. Relevance falls
+with the score, so what is left above any limit is the head of the ranking.
 
 The fitted numbers are in `relevance.json`, made by `python -m bench.relevance --write`.
 """
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["FILE", "SIGNS", "Answerable", "Fitted", "Models", "models", "relevances", "signs"]
+__all__ = ["FILE", "SIGNS", "Answerable", "Fitted", "Models", "is_keywords", "models", "relevances", "signs"]
 
 FILE = Path(__file__).with_name("relevance.json")
 
 # How many of the best hits may share what a question asks for.
 LEADING = 3
+# How relevant a memory is at least that has all the words of a query that is nothing but keywords.
+SOUGHT = 0.5
 # Rare words and high scores mean less among a few memories than among so many.
 LARGE = 100
 
@@ -75,13 +78,29 @@ def models(family: str) -> Models:
     return families.get(family) or families["static"]
 
 
-def relevances(odds: "Floats", found: Mapping[str, float], using: Answerable) -> "Floats":
-    """The relevance of each candidate, by its log-odds and the signs of the question."""
+def relevances(
+    odds: "Floats", found: Mapping[str, float], using: Answerable, *, sought: "NDArray[np.bool_] | None" = None
+) -> "Floats":
+    """The relevance of each candidate, by its log-odds and the signs of the question.
+
+    `sought` are those that have every word of a query that is nothing but keywords.
+    """
     answered = using.intercept + sum(weight * found[name] for name, weight in using.weights.items())
     scores = probability(odds)
     behind = (scores / scores.max()) ** using.sharpness
     relevance: Floats = np.minimum(probability(np.array(answered)), behind)
+    if sought is not None:
+        relevance = np.where(sought, np.maximum(relevance, SOUGHT), relevance)
+        # Nothing that ranks higher is less relevant.
+        order = np.argsort(-odds, kind="stable")
+        relevance[order] = np.maximum.accumulate(relevance[order][::-1])[::-1]
     return relevance
+
+
+def is_keywords(question: Question) -> bool:
+    """Whether a query is nothing but words to look for: it has none of those that make a question."""
+    telling = {word for term in question.terms for word in term.text.split()}
+    return question.words <= telling and all(term.weight == 1 for term in question.terms)
 
 
 def signs(
