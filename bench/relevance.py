@@ -47,7 +47,7 @@ from satchel.recall.relevance import FILE, SIGNS, Answerable, Fitted, Models, si
 PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
 # Chosen by the curves of docs/recall.md: as many tokens saved as the evidence allows.
-SHARPNESS = {"notes": 0.8, "turns": 0.5}
+SHARPNESS = {"notes": 0.8, "turns": 0.55}
 # How many of the questions that a memory is asked have an answer there: agents ask about much that nobody saved.
 ANSWERED = 0.4
 DIGITS = 5
