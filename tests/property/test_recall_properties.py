@@ -122,3 +122,31 @@ def test_a_phrase_stands_in_a_passage_as_often_as_one_counts_it_there(memories, 
         for codes in held
     ]
     assert Sheet(traces).frequencies(tuple(phrase)).tolist() == counted
+
+
+@settings(max_examples=60)
+@given(
+    stored=st.lists(drafts, max_size=12),
+    query=queries,
+    bounds=st.tuples(portions, portions).map(sorted),
+    budget=st.none() | st.integers(20, 400),
+    embedder=st.sampled_from(["static", "none"]),
+)
+def test_a_higher_min_relevance_leaves_the_head_of_the_same_ranking(stored, query, bounds, budget, embedder):
+    lower, higher = bounds
+    with satchel.open(":memory:", embedder=embedder) as bag, patch.object(bag._store, "touch", lambda *used: None):
+        bag.add_many(stored)
+        everything = bag.search(query, limit=50, min_relevance=0)
+        more, fewer = (bag.search(query, limit=50, min_relevance=least) for least in (lower, higher))
+        fitted = [
+            bag.search(query, limit=50, min_relevance=least, token_budget=budget) for least in (lower, higher)
+        ]
+        blocks = [bag.context(query, token_budget=None, min_relevance=least) for least in (lower, higher)]
+    assert all(0 <= hit.relevance <= 1 for hit in everything)
+    found, kept, sure = ([hit.memory.id for hit in hits] for hits in (everything, more, fewer))
+    assert found[: len(kept)] == kept
+    assert kept[: len(sure)] == sure
+    assert (len(kept) + more.weak, len(sure) + fewer.weak) == (len(found), len(found))
+    assert {hit.memory.id for hit in fitted[1]} <= {hit.memory.id for hit in fitted[0]}
+    least_first, sure_first = ({hit.memory.id for hit in block.hits} for block in blocks)
+    assert sure_first <= least_first
