@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from bench import notes
 from bench.evidence import Conversation, drafts, evidence_recall, in_order, sentences, uses_uncounted
-from bench.fit import Remembering, Source, _examples, _source, _store, _using, fit
+from bench.fit import Remembering, Source, examples_of, fit, read_source, temporary_store, using_weights
 from bench.plot import Series, line_chart
 from bench.table import print_table
 from satchel.embed import Embedder, resolve_embedder
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plot", type=Path, metavar="OUT", help="write the curves as SVG")
     options = parser.parse_args(arguments)
     try:
-        sources = [_source(path) for path in options.data]
+        sources = [read_source(path) for path in options.data]
     except OSError as error:
         print(f"bench.curve: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
@@ -86,12 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def of_notes(sources: Sequence[Source], embedder: Embedder) -> list[Point]:
     projects = [source.project for source in sources if source.project is not None]
-    examples = [each for source in sources for each in _examples(source, sources, embedder)]
+    examples = [each for source in sources for each in examples_of(source, sources, embedder)]
     records: dict[float, list[notes.Record]] = {}
     for place, project in enumerate(projects):
         others = [each for each in examples if each.group != place] or examples
         questions = [*project.questions, *notes.away(projects, place)]
-        with _using(fit(sources, others)), _store(embedder) as bag:
+        with using_weights(fit(sources, others)), temporary_store(embedder) as bag:
             notes.fill(bag, project)
             for least in STEPS:
                 records.setdefault(least, []).extend(notes.measure(bag, project, questions, min_relevance=least))
@@ -119,7 +119,7 @@ def of_conversations(source: Source, embedder: Embedder, limit: int | None) -> l
 def _asked(conversation: Conversation, embedder: Embedder, limit: int | None) -> Iterator[Spent]:
     pieces = {turn.id: sentences(turn.text) for turn in conversation.turns}
     chosen = conversation._replace(questions=conversation.questions[:limit])
-    with _store(embedder) as bag, uses_uncounted(bag):
+    with temporary_store(embedder) as bag, uses_uncounted(bag):
         for piece in in_order(chosen):
             bag.add_many(drafts(piece))
             bag.catch_up()

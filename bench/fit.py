@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     try:
-        sources = [_source(path) for path in options.data]
+        sources = [read_source(path) for path in options.data]
     except OSError as error:
         print(f"bench.fit: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bench.fit: {error}", file=sys.stderr)
         return 2
     embedder = Remembering(resolve_embedder(options.embedder))
-    examples = [each for source in sources for each in _examples(source, sources, embedder)]
+    examples = [each for source in sources for each in examples_of(source, sources, embedder)]
     fitted_on = options.fit or [source.name for source in sources]
     inside = [each for each in examples if each.file in fitted_on]
     if options.folds > 1:
@@ -124,18 +124,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _source(path: Path) -> Source:
+def read_source(path: Path) -> Source:
     if path.suffix == ".json":
         return Source(path.stem, notes.read_project(path), ())
     return Source(path.stem, None, read_conversations(path))
 
 
-def _examples(source: Source, sources: Sequence[Source], embedder: Embedder) -> Iterator[Example]:
+def examples_of(source: Source, sources: Sequence[Source], embedder: Embedder) -> Iterator[Example]:
     """Each question of a file as rows of columns, asked when and of what it has to be asked."""
     if source.project is not None:
         projects = [each.project for each in sources if each.project is not None]
         questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
-        with _store(embedder) as bag:
+        with temporary_store(embedder) as bag:
             notes.fill(bag, source.project)
             refs = _refs(bag)
             now = as_time(source.project.now, name="now")
@@ -145,7 +145,7 @@ def _examples(source: Source, sources: Sequence[Source], embedder: Embedder) -> 
                 )
         return
     for number, conversation in enumerate(source.conversations):
-        with _store(embedder) as bag:
+        with temporary_store(embedder) as bag:
             for piece in in_order(conversation):
                 bag.add_many(drafts(piece))
                 bag.catch_up()
@@ -155,7 +155,7 @@ def _examples(source: Source, sources: Sequence[Source], embedder: Embedder) -> 
 
 
 @contextlib.contextmanager
-def _store(embedder: Embedder) -> Iterator[satchel.Satchel]:
+def temporary_store(embedder: Embedder) -> Iterator[satchel.Satchel]:
     with tempfile.TemporaryDirectory() as folder, satchel.open(Path(folder, "fit.db"), embedder=embedder) as bag:
         yield bag
 
@@ -264,7 +264,7 @@ def report(
             if (source.sort, fold) not in cache:
                 left = [each for each in everything if not _left_out(each, sources, source.sort, fold, folds)]
                 cache[source.sort, fold] = fit(sources, left)
-            with _using(cache[source.sort, fold]):
+            with using_weights(cache[source.sort, fold]):
                 if source.project is not None:
                     records += _ask_notes(source, sources, embedder)
                 else:
@@ -289,7 +289,7 @@ def report_sets(
             others = [each for each in examples if each.file != source.name and sorts[each.file] != "notes"]
         if not others:
             continue
-        with _using(fit(sources, others)):
+        with using_weights(fit(sources, others)):
             if source.project is not None:
                 records += _ask_notes(source, sources, embedder)
             for conversation in source.conversations:
@@ -298,7 +298,7 @@ def report_sets(
     _print(f"left out: each data set whole; {embedder.name}", records, reached, budgets)
 
 
-def _using(weights: Family) -> Any:
+def using_weights(weights: Family) -> Any:
     return patch.object(ranking, "weights", lambda family: weights)
 
 
@@ -323,7 +323,7 @@ def _ask_notes(source: Source, sources: Sequence[Source], embedder: Embedder) ->
     assert source.project is not None
     projects = [each.project for each in sources if each.project is not None]
     questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
-    with _store(embedder) as bag:
+    with temporary_store(embedder) as bag:
         notes.fill(bag, source.project)
         return [
             *notes.measure(bag, source.project, questions),
@@ -335,7 +335,7 @@ def _ask_turns(
     conversation: Conversation, embedder: Embedder, budgets: Sequence[int]
 ) -> Iterator[tuple[int, float]]:
     pieces = {turn.id: sentences(turn.text) for turn in conversation.turns}
-    with _store(embedder) as bag:
+    with temporary_store(embedder) as bag:
         for piece in in_order(conversation):
             bag.add_many(drafts(piece))
             bag.catch_up()

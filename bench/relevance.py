@@ -32,7 +32,7 @@ import numpy as np
 import satchel
 from bench import notes
 from bench.evidence import Conversation, drafts, in_order
-from bench.fit import Example, Remembering, Source, _source, _store, fit_weights
+from bench.fit import Example, Remembering, Source, fit_weights, read_source, temporary_store
 from bench.notes import auc
 from bench.table import print_table
 from satchel.arguments import filter_for
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     try:
-        sources = [_source(path) for path in options.data]
+        sources = [read_source(path) for path in options.data]
     except OSError as error:
         print(f"bench.relevance: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
@@ -176,12 +176,12 @@ def _of_project(source: Source, others: Sequence[Source], embedder: Embedder | s
         (each.question, "answerable" if each.evidence else "near miss") for each in project.questions
     ]
     questions += [(text, "away") for text in _some(foreign)]
-    with _store(embedder) as bag:  # type: ignore[arg-type]
+    with temporary_store(embedder) as bag:  # type: ignore[arg-type]
         notes.fill(bag, project)
         for text, sort in questions:
             yield Asked(source.name, project.id, sort, _signs(bag, text, project))
     for part, inside, gone in _parts(project):
-        with _store(embedder) as bag:  # type: ignore[arg-type]
+        with temporary_store(embedder) as bag:  # type: ignore[arg-type]
             notes.fill(bag, part)
             for question in inside:
                 yield Asked(source.name, project.id, "in a part", _signs(bag, question, project))
@@ -195,6 +195,8 @@ def _parts(project: notes.Project) -> Iterator[tuple[notes.Project, list[str], l
     asked = [each for each in project.questions if each.evidence and each.category not in NOT_AWAY]
     single = [each for each in asked if len(each.evidence) == 1]
     for size, number, times in PARTS:
+        if size >= len(project.memories) or number > len(single):
+            continue
         for _ in range(times):
             chosen = chance.sample(single, number)
             kept = {each for question in chosen for each in question.evidence}
@@ -204,7 +206,7 @@ def _parts(project: notes.Project) -> Iterator[tuple[notes.Project, list[str], l
                 project, memories=tuple(note for note in project.memories if note.id in kept)
             )
             gone = [each.question for each in asked if kept.isdisjoint(each.evidence)]
-            yield part, [each.question for each in chosen], chance.sample(gone, number)
+            yield part, [each.question for each in chosen], chance.sample(gone, min(number, len(gone)))
 
 
 def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Asked]:
@@ -212,7 +214,7 @@ def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Aske
         rest = [*source.conversations[:place], *source.conversations[place + 1 :]]
         foreign = _some([question.text for other in rest for question in other.questions])
         some = conversation._replace(questions=tuple(_some(conversation.questions, MOST_QUESTIONS)))
-        with _store(embedder) as bag:  # type: ignore[arg-type]
+        with temporary_store(embedder) as bag:  # type: ignore[arg-type]
             for piece in in_order(some):
                 bag.add_many(drafts(piece))
                 bag.catch_up()
@@ -221,7 +223,7 @@ def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Aske
             for text in foreign:
                 yield Asked(source.name, conversation.id, "away", _signs(bag, text))
         for part, inside, gone in _windows(conversation):
-            with _store(embedder) as bag:  # type: ignore[arg-type]
+            with temporary_store(embedder) as bag:  # type: ignore[arg-type]
                 bag.add_many(drafts(part))
                 bag.catch_up()
                 for text in inside:
