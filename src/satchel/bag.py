@@ -13,7 +13,7 @@ from satchel.blocks import ContextBlock, Frame, Wrap, fitted_block
 from satchel.embed import Embedder, resolve_embedder
 from satchel.errors import InputError, UnknownIdError
 from satchel.fields import as_time, utc_now
-from satchel.finding import MIN_RELEVANCE, Finder, Found, enough_for, is_relevant
+from satchel.finding import MIN_RELEVANCE, Finder, enough_for, is_relevant
 from satchel.ids import normalise_prefix
 from satchel.indexing import Indexer
 from satchel.items import as_item
@@ -87,11 +87,6 @@ def _asked(query: str | None) -> str | None:
 
 def _relevance(wanted: float | None) -> float:
     return MIN_RELEVANCE if wanted is None else check_weight(wanted, name="min_relevance")
-
-
-def _least(found: Found, asked: str | None, wanted: float) -> float:
-    """The relevance that is asked of what was found; none where it was not the question that found it."""
-    return wanted if asked is not None and found.matched else 0.0
 
 
 class Satchel(Keeper):
@@ -195,7 +190,6 @@ class Satchel(Keeper):
             explain=explain,
             distinct=True,
         )
-        least = _least(found, asked, least)
         relevant = [hit for hit in found.hits if hit.relevance >= least]
         names = self.short_ids([hit.memory for hit in relevant]) if format == "text" else None
         hits = fitted_hits(
@@ -244,11 +238,12 @@ class Satchel(Keeper):
         moment = _moment(as_of)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = _asked(query)
+        if asked is None:
+            least = 0.0
         sought = () if asked is None else self._finder.sought(asked)
         found = self._finder_at(where, moment, asked=asked is not None).for_context(
             asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least, explain=explain
         )
-        least = _least(found, asked, least)
         block = fitted_block(
             [
                 as_item(
@@ -300,9 +295,10 @@ class Satchel(Keeper):
         moment = _moment(as_of)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = _asked(query)
+        if asked is None:
+            least = 0.0
         finder = self._finder_at(where, moment, asked=asked is not None)
         found = finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
-        least = _least(found, asked, least)
         pack = ContextPack(
             found.hits,
             relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],

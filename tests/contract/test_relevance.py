@@ -208,3 +208,14 @@ def test_more_budget_never_gives_less_of_what_is_relevant(shop):
         assert block.token_count <= budget
         assert len(block.hits) >= len(kept)
         kept = set(ids(block.hits))
+
+
+def test_a_query_of_keywords_finds_every_memory_that_has_them_all(shop):
+    lengths = [f"The rotation of the {'very ' * number}old millstone, part {number}." for number in range(0, 60, 6)]
+    shop.add_many(map(Draft, lengths))
+    shop.catch_up()
+    for query in ("millstone", "millstone rotation"):
+        hits = shop.search(query, limit=50)
+        assert {hit.memory.text for hit in hits} >= set(lengths), query
+    # A question is answered by some of them.
+    assert len(shop.search("How many turns does it take?", limit=50)) < len(lengths)
