@@ -48,8 +48,9 @@ PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
 # Chosen by the curves of docs/recall.md: as many tokens saved as the evidence allows.
 SHARPNESS = {"notes": 0.8, "turns": 0.55}
-# How many of the questions that a memory is asked have an answer there: agents ask about much that nobody saved.
-ANSWERED = 0.4
+# How many of the questions that a memory is asked have an answer there. Agents ask about much that nobody saved as a
+# note; of a conversation people ask what was said in it.
+ANSWERED = {"notes": 0.4, "turns": 0.75}
 DIGITS = 5
 # Questions of so many other projects or conversations are asked of each.
 AWAY_QUESTIONS = 60
@@ -123,7 +124,7 @@ def fit(sort: str, asked: Iterable[Asked]) -> Answerable:
     ]
     found = fit_weights(SIGNS, examples, penalty=PENALTY)
     share = float(np.mean([each.needed[0] for each in examples]))
-    intercept = found.intercept + _log_odds(ANSWERED) - _log_odds(share)
+    intercept = found.intercept + _log_odds(ANSWERED[sort]) - _log_odds(share)
     return Answerable(round(intercept, DIGITS), found.columns, SHARPNESS[sort])
 
 

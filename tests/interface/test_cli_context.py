@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from complaint import complaint
-from sample import fill
+from sample import contents, fill
 
 import satchel
 from conftest import Cli
@@ -207,3 +207,31 @@ def test_stored_text_cannot_pose_as_a_part_of_the_block(cli: Cli, path: Path, la
     assert [line for line in done.stdout.splitlines() if line and line[0] != " "] == ours
     assert "\x1b" not in done.stdout
     assert done.stdout.count("</memory>") == (layout == "system_prompt")
+
+
+def test_a_blank_question_is_none_and_nothing_is_called_relevant(cli: Cli, path: Path):
+    fill(path)
+    for query in ("", "  "):
+        done = cli("context", query, "--tokens", "500")
+        assert done.stderr == f"{count_tokens(done.stdout)} of 500 tokens\n"
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "nan", "much", ""])
+def test_a_min_relevance_that_is_no_share_is_one_line_and_changes_nothing(cli: Cli, path: Path, value: str):
+    fill(path)
+    before = contents(path)
+    for command in ("search", "context", "context-pack"):
+        said = complaint(cli(command, "rotation", "--min-relevance", value))
+        assert "min_relevance" in said
+        assert "0 to 1" in said
+    assert contents(path) == before
+
+
+def test_nothing_relevant_is_an_answer_of_its_own(cli: Cli, path: Path):
+    fill(path)
+    for command in (("search",), ("context",), ("context-pack",)):
+        done = cli(*command, "Which rotation does the planet have?", "--min-relevance", "1")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert re.fullmatch(
+            r"nothing relevant: \d+ weak matches left out; --min-relevance 0 shows them\n", done.stderr
+        )

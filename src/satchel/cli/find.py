@@ -142,7 +142,7 @@ def context_command(
         print_text(block.text)
         if explain:
             explain_receipt(bag, block.receipt)
-        outcome = Outcome.of_block(block, asked=query is not None)
+        outcome = Outcome.of_block(block, asked=bool(query and query.strip()))
         note(
             nothing_kept(outcome, token_budget) or spent(outcome, token_budget, block.receipt if explain else None)
         )

@@ -91,7 +91,7 @@ def context_pack_command(
         if explain:
             explain_receipt(bag, pack.receipt)
         unsaid = on_words_alone(bag, embedder) if query is not None else None
-    outcome = Outcome.of_pack(pack, asked=query is not None)
+    outcome = Outcome.of_pack(pack, asked=bool(query and query.strip()))
     # Who hands a pack over says how many memories it has.
     told = outcome if output is None and not copy else outcome._replace(asked=False)
     remark = spent(told, token_budget, pack.receipt if explain else None)
