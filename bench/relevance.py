@@ -48,8 +48,8 @@ PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
 # Chosen by the curves of docs/recall.md: as many tokens saved as the evidence allows.
 SHARPNESS = {"notes": 0.8, "turns": 0.55}
-# How many of the questions that a memory is asked have an answer there. Agents ask about much that nobody saved as a
-# note; of a conversation people ask what was said in it.
+# How many of the questions that a memory is asked have an answer there. Agents ask about much that nobody noted; of
+# a conversation people ask what was said in it.
 ANSWERED = {"notes": 0.4, "turns": 0.75}
 DIGITS = 5
 # Questions of so many other projects or conversations are asked of each.
