@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from satchel.fields import KINDS
-from satchel.terms import QUESTION_WORDS
+from satchel.model.fields import KINDS
+from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["EMBEDDER", "PROJECTS", "Asked", "Corpus", "vocabulary"]
 

@@ -37,12 +37,13 @@ from bench.evidence import (
     uses_uncounted,
 )
 from bench.table import print_table
-from satchel.embed import Embedder, resolve_embedder
-from satchel.fields import as_time, utc_now
+from satchel.embed.embedder import Embedder
+from satchel.embed.registry import resolve_embedder
+from satchel.model.fields import as_time, utc_now
 from satchel.recall import ranking
 from satchel.recall.fusion import FILE, HAND_SET, NOTES, TURNS, Family, Fitted, Weights, family
 from satchel.recall.question import read_question
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 PENALTY = {"notes": 3.0, "turns": 10.0}
 ABOUT = (

@@ -13,10 +13,11 @@ from datetime import datetime
 
 from bench.corpus import Corpus, vocabulary
 from bench.table import print_table
-from satchel.blocks import fitted_block
-from satchel.pack import Item, Policy
-from satchel.render import LAYOUTS
-from satchel.tokens import counter
+from satchel.fitting.choice import Policy
+from satchel.fitting.context import fitted_block
+from satchel.fitting.formats import LAYOUTS
+from satchel.model.item import Item
+from satchel.text.tokens.registry import counter
 
 NUMBERS = (50, 1_000, 10_000)
 RUNS: tuple[tuple[str, Policy], ...] = (

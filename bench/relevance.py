@@ -35,11 +35,12 @@ from bench.evidence import Conversation, drafts, in_order
 from bench.fit import Example, Remembering, Source, fit_weights, read_source, temporary_store
 from bench.notes import auc
 from bench.table import print_table
-from satchel.arguments import filter_for
-from satchel.embed import Embedder, resolve_embedder
-from satchel.fields import as_time, utc_now
-from satchel.finding import MIN_RELEVANCE
+from satchel.api.filters import filter_for
+from satchel.embed.embedder import Embedder
+from satchel.embed.registry import resolve_embedder
+from satchel.model.fields import as_time, utc_now
 from satchel.recall import ranking
+from satchel.recall.finder import MIN_RELEVANCE
 from satchel.recall.fusion import SECOND_LOOK, family, log_odds, near_enough, weights
 from satchel.recall.question import read_question
 from satchel.recall.relevance import FILE, SIGNS, Answerable, Fitted, Models, signs

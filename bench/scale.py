@@ -42,10 +42,10 @@ from bench.corpus import EMBEDDER, PROJECTS, Asked, Corpus, vocabulary
 from bench.fresh import Building, build, in_fresh_process, peaks_of_asking
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
-from satchel.embed import resolve_embedder
-from satchel.fields import utc_now
+from satchel.embed.registry import resolve_embedder
+from satchel.model.fields import utc_now
 from satchel.recall.question import read_question
-from satchel.segment import query_terms
+from satchel.text.segment import query_terms
 
 BUDGET = 2000
 FIRST = 10

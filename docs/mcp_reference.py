@@ -6,13 +6,14 @@ from typing import Any
 
 from generated import write
 
-from satchel.clients import CLIENTS, Surroundings
-from satchel.mcp.catalog import CORE, TOOLS
-from satchel.mcp.guide import INSTRUCTIONS
-from satchel.mcp.resources import TEMPLATES
-from satchel.mcp.tool import Tool
-from satchel.render.as_json import as_json
-from satchel.tokens import count_tokens
+from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.places import Surroundings
+from satchel.fitting.as_json import as_json
+from satchel.server.mcp.catalog import CORE, TOOLS
+from satchel.server.mcp.guide import INSTRUCTIONS
+from satchel.server.mcp.resources import TEMPLATES
+from satchel.server.mcp.tool import Tool
+from satchel.text.tokens.shorthand import count_tokens
 
 PAGE = Path(__file__).with_name("mcp.md")
 EFFECTS = {

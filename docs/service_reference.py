@@ -7,9 +7,9 @@ import msgspec
 from generated import write
 
 from satchel import errors
-from satchel.http.metrics import Metrics
-from satchel.http.problems import NAMESPACE, as_problem
-from satchel.http.routes import ROUTES, Route
+from satchel.server.http.metrics import Metrics
+from satchel.server.http.problems import NAMESPACE, as_problem
+from satchel.server.http.routes import ROUTES, Route
 
 PAGE = Path(__file__).with_name("service.md")
 

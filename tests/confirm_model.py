@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from satchel.errors import InputError
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 
 __all__ = ["first_same_text", "merged"]
 

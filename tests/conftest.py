@@ -17,9 +17,9 @@ from hypothesis import settings
 
 import satchel
 from pg_server import Database, Server, server
-from satchel import Satchel, indexing
-from satchel.embed import DEFAULT_EMBEDDER
-from satchel.recall import candidates
+from satchel import Satchel
+from satchel.embed.registry import DEFAULT_EMBEDDER
+from satchel.recall import candidates, indexer
 
 settings.register_profile("satchel", deadline=None, derandomize=True)
 settings.load_profile("satchel")
@@ -29,7 +29,7 @@ pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations",
 
 # Most tests are not about what a text means: their stores have word vectors, which are a hundred times as fast.
 # Commands in processes of their own, and tests that use `as_installed`, have the default embedder.
-indexing.DEFAULT_EMBEDDER = "static"
+indexer.DEFAULT_EMBEDDER = "static"
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
@@ -48,13 +48,13 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """New stores have the embedder that they have outside the tests."""
-    monkeypatch.setattr(indexing, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
+    monkeypatch.setattr(indexer, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
 
 
 @pytest.fixture
 def all_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever matches is handed out, however little it may help: for tests about what is found, and its order."""
-    monkeypatch.setattr("satchel.bag.MIN_RELEVANCE", 0.0)
+    monkeypatch.setattr("satchel.api.satchel.MIN_RELEVANCE", 0.0)
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import satchel
-from satchel.embed import Embedder
-from satchel.indexing import packed
-from satchel.memory import Scope
-from satchel.parts import parts_of
-from satchel.store import Filter
+from satchel.embed.embedder import Embedder
+from satchel.model.memory import Scope
+from satchel.recall.indexer import packed
+from satchel.store.contract import Filter
 from satchel.store.sql.index import PLACE_BITS, passage_number
 from satchel.store.sql.rows import memory_from_row
-from satchel.store.sqlite import SqliteStore
+from satchel.store.sqlite.store import SqliteStore
+from satchel.text.parts import parts_of
 
 
 class Letters:

@@ -11,11 +11,11 @@ import msgspec
 
 from oracle_memory import changed_since, contains, fields_of, in_scope, passes, place_of, thread_of, words_of
 from satchel.errors import AmbiguousIdError, UnknownIdError
-from satchel.ids import normalise_prefix, unique_prefix
-from satchel.memory import Change, Memory, Relation, Scope
-from satchel.parts import Part, parts_of
+from satchel.model.ids import normalise_prefix, unique_prefix
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Embedding, Filter, Record, Stats
-from satchel.terms import terms
+from satchel.text.parts import Part, parts_of
+from satchel.text.terms import terms
 
 __all__ = ["Answers", "Use", "total"]
 

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import msgspec
 
-from satchel.memory import Memory, Scope
+from satchel.model.memory import Memory, Scope
 from satchel.store.contract import Filter
-from satchel.terms import terms
+from satchel.text.terms import terms
 
 __all__ = ["changed_since", "contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from conftest import clean_environment
 from mcp_pipe import LONGEST_WAIT, SATCHEL
-from satchel.http.access import Access, new_token
-from satchel.http.token_file import add_token
+from satchel.server.http.access import Access, new_token
+from satchel.server.http.token_file import add_token
 
 __all__ = ["Reply", "Served", "token_in"]
 

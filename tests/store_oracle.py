@@ -15,10 +15,10 @@ from confirm_model import first_same_text, merged
 from oracle_answers import Answers, total
 from oracle_memory import in_scope
 from satchel.errors import InputError, UnknownIdError
-from satchel.memory import Change, Memory, Relation, Scope
-from satchel.parts import parts_of
-from satchel.redact import masked_labels
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Record
+from satchel.text.parts import parts_of
+from satchel.text.redact import masked_labels
 
 __all__ = ["Oracle"]
 

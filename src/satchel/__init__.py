@@ -9,10 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.aio import AsyncSatchel, AsyncSession, aopen
-    from satchel.bag import Satchel, open, restore
-    from satchel.blocks import ContextBlock
-    from satchel.budget import Budget, Session, Shown
+    from satchel.api.aio import AsyncSatchel, AsyncSession, aopen
+    from satchel.api.satchel import Satchel, open, restore
+    from satchel.api.transfer.imports import Imported, Problem
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
@@ -29,14 +28,20 @@ if TYPE_CHECKING:
         StoreVersionError,
         UnknownIdError,
     )
-    from satchel.loose import fit
-    from satchel.memory import Change, Draft, Hit, Memory, Relation, Scope
-    from satchel.pack import Cut, Receipt, truncate
-    from satchel.packs import ContextPack
-    from satchel.results import Hits, Timeline
-    from satchel.store import Check, Stats
-    from satchel.tokens import Counter, count_tokens, counter, estimate_tokens
-    from satchel.transfer import Imported, Problem
+    from satchel.fitting.context import ContextBlock
+    from satchel.fitting.context_pack import ContextPack
+    from satchel.fitting.hits import Hits, Timeline
+    from satchel.fitting.loose import fit
+    from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
+    from satchel.model.receipt import Receipt
+    from satchel.session.plan import Budget
+    from satchel.session.session import Session
+    from satchel.session.shown import Shown
+    from satchel.store.contract import Check, Stats
+    from satchel.text.cutting import Cut, truncate
+    from satchel.text.tokens.counter import Counter
+    from satchel.text.tokens.registry import counter
+    from satchel.text.tokens.shorthand import count_tokens, estimate_tokens
 
 __version__ = "0.1.0"
 
@@ -91,18 +96,23 @@ __all__ = [
 
 # Imported when first used: `satchel --version` needs none of it.
 _HOMES = {
-    "aio": ("AsyncSatchel", "AsyncSession", "aopen"),
-    "budget": ("Budget", "Session", "Shown"),
-    "bag": ("Satchel", "open", "restore"),
-    "loose": ("fit",),
-    "memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
-    "blocks": ("ContextBlock",),
-    "pack": ("Cut", "Receipt", "truncate"),
-    "packs": ("ContextPack",),
-    "results": ("Hits", "Timeline"),
-    "store": ("Check", "Stats"),
-    "tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
-    "transfer": ("Imported", "Problem"),
+    "api.aio": ("AsyncSatchel", "AsyncSession", "aopen"),
+    "api.satchel": ("Satchel", "open", "restore"),
+    "api.transfer.imports": ("Imported", "Problem"),
+    "fitting.context": ("ContextBlock",),
+    "fitting.context_pack": ("ContextPack",),
+    "fitting.hits": ("Hits", "Timeline"),
+    "fitting.loose": ("fit",),
+    "model.memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
+    "model.receipt": ("Receipt",),
+    "session.plan": ("Budget",),
+    "session.session": ("Session",),
+    "session.shown": ("Shown",),
+    "store.contract": ("Check", "Stats"),
+    "text.cutting": ("Cut", "truncate"),
+    "text.tokens.counter": ("Counter",),
+    "text.tokens.registry": ("counter",),
+    "text.tokens.shorthand": ("count_tokens", "estimate_tokens"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

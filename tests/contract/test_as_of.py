@@ -11,9 +11,10 @@ import pytest
 
 import satchel
 from conftest import Opening
-from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError, indexing
-from satchel.as_of import PastStore, store_at
-from satchel.store import Filter, SearchStore, Trace
+from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError
+from satchel.recall import indexer
+from satchel.recall.as_of import PastStore, store_at
+from satchel.store.contract import Filter, SearchStore, Trace
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -527,7 +528,7 @@ class Slow:
 def test_earlier_texts_are_embedded_a_few_at_a_time_newest_first_and_once(
     on_day: Days, opening: Opening, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(indexing, "PAST_PASSAGES_SLOW", 2)
+    monkeypatch.setattr(indexer, "PAST_PASSAGES_SLOW", 2)
     embedder = Slow()
     with opening(embedder=embedder) as opened:
         ids = []

@@ -14,8 +14,8 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel
-from satchel.background import BackgroundThread
-from satchel.store import Embedding
+from satchel.store.background import BackgroundThread
+from satchel.store.contract import Embedding
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -47,8 +47,8 @@ class Slow(Letters):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("satchel.indexing.IN_BACKGROUND", 6)
-    monkeypatch.setattr("satchel.indexing.PASSAGES_AT_ONCE", 2)
+    monkeypatch.setattr("satchel.recall.indexer.IN_BACKGROUND", 6)
+    monkeypatch.setattr("satchel.recall.indexer.PASSAGES_AT_ONCE", 2)
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from embedding_server import DIMENSIONS, Server, plain_environment, server, stat
 from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.errors import EmbedderError
-from satchel.indexing import PAUSE_SECONDS, Indexer
-from satchel.store import Embedding, open_store
-from satchel.tokens import DEFAULT_COUNTER, counter
+from satchel.recall.indexer import PAUSE_SECONDS, Indexer
+from satchel.store.contract import Embedding
+from satchel.store.locations import open_store
+from satchel.text.tokens.registry import DEFAULT_COUNTER, counter
 
 # Fixtures, which the tests ask for by name.
 __all__ = ["plain_environment", "server"]
@@ -260,7 +261,7 @@ def test_a_server_that_goes_down_and_comes_back_costs_nothing(location: Path | s
 
 
 def test_a_reembedding_goes_on_after_its_server_was_down(location: Path | str, server: Server, monkeypatch):
-    monkeypatch.setattr("satchel.indexing.BATCH", 4)
+    monkeypatch.setattr("satchel.recall.indexer.BATCH", 4)
     name = f"openai:tiny@{server.base}"
     with satchel.open(location) as bag:
         bag.add_many(Draft(f"note {number}") for number in range(10))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import satchel
-from satchel.memory import Scope
-from satchel.store import Books, Content, Posted, TurnRow
+from satchel.model.memory import Scope
+from satchel.store.ledger import Books, Content, Posted, TurnRow
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORG = Scope().org

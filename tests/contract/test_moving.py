@@ -15,9 +15,10 @@ from psycopg.conninfo import conninfo_to_dict
 import satchel
 from pg_server import Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
-from satchel.moving import Migrated, migrate, org
 from satchel.recall import candidates
-from satchel.store import Filter
+from satchel.store.contract import Filter
+from satchel.store.moving import org
+from satchel.store.moving.migration import Migrated, migrate
 from satchel.store.sql.holdings import SqlHoldings
 from varied import fill_varied
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.render import LAYOUTS
+from satchel.fitting.formats import LAYOUTS
 
 pytestmark = pytest.mark.usefixtures("all_matches", "as_installed")
 

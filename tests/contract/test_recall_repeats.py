@@ -14,7 +14,7 @@ import pytest
 import satchel
 from satchel import Draft
 from satchel.recall import candidates, recall
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2021", "What did they sell?"]
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.fields import utc_now
+from satchel.model.fields import utc_now
 from satchel.recall import candidates
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
 ASKED = "Where did you park the scooter?"

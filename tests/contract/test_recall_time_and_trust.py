@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.fields import utc_now
+from satchel.model.fields import utc_now
 from satchel.recall.ranking import _trust
 from satchel.recall.sheet import Sheet
-from satchel.store import Trace, TracedPassage
+from satchel.store.contract import Trace, TracedPassage
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

@@ -4,7 +4,7 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel
-from satchel.terms import stem
+from satchel.text.terms import stem
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

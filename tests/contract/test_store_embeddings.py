@@ -13,8 +13,9 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
-from satchel.indexing import packed
-from satchel.store import Embedded, Embedding, Filter, Store, open_store
+from satchel.recall.indexer import packed
+from satchel.store.contract import Embedded, Embedding, Filter, Store
+from satchel.store.locations import open_store
 from satchel.store.sql import reembedding
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)
@@ -72,7 +73,7 @@ def test_what_was_stored_before_there_was_an_embedder_waits_for_it(location: Pat
 
 
 def candidate(bag: Satchel, text: str) -> satchel.store.Candidate:
-    from satchel.intake import new_candidate
+    from satchel.api.intake import new_candidate
 
     return new_candidate(Draft(text), bag.scope)
 

@@ -12,10 +12,10 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
-from satchel.indexing import packed
-from satchel.parts import parts_of
-from satchel.store import Filter, Store
-from satchel.store.sqlite import SqliteStore
+from satchel.recall.indexer import packed
+from satchel.store.contract import Filter, Store
+from satchel.store.sqlite.store import SqliteStore
+from satchel.text.parts import parts_of
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 EVERYTHING = Filter()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel import Draft, Satchel
-from satchel.arguments import filter_for
+from satchel.api.filters import filter_for
 from satchel.errors import InputError
 
 TICK = timedelta(microseconds=1)

@@ -9,7 +9,7 @@ import pytest
 
 import satchel
 from satchel import Satchel
-from satchel.memory import compact
+from satchel.model.memory import compact
 
 
 @pytest.fixture

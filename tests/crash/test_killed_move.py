@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import satchel
-from satchel.moving import migrate
+from satchel.store.moving.migration import migrate
 
 KILLS = 3
 

@@ -8,7 +8,7 @@ from writer import delivered
 
 import satchel
 from in_step import differences
-from satchel.budget.ledger import cost
+from satchel.session.ledger import cost
 
 NURSERY = Path(__file__).with_name("nursery.py")
 KILLS = 200

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from satchel.mcp.catalog import TOOLS
+from satchel.server.mcp.catalog import TOOLS
 
 __all__ = ["Line", "nonsense"]
 

@@ -22,7 +22,7 @@ import satchel
 from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, lock_held, request, tool_call
 from satchel import cli
-from satchel.mcp import web
+from satchel.server.mcp import web
 
 TOKEN = "a-token-of-31-characters-or-so"
 LAST_SECONDS = 5.0

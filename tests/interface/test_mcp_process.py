@@ -19,10 +19,10 @@ import satchel
 from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, tool_call
 from satchel import cli
-from satchel.mcp import stdio
-from satchel.mcp.desk import Desk
-from satchel.mcp.lines import IncomingLines, OutgoingLines, Traffic
-from satchel.specs import Specs
+from satchel.server.mcp import stdio
+from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.lines import IncomingLines, OutgoingLines, Traffic
+from satchel.server.specs.specs import Specs
 
 Refusal = Callable[..., str]
 

@@ -11,7 +11,7 @@ from mcp_client import Connection, connected
 import satchel
 from read_back import footers
 from satchel import count_tokens
-from satchel.mcp.catalog import TOOLS
+from satchel.server.mcp.catalog import TOOLS
 
 SPEC = "# Design\n\n## Keys\n\nKeys rotate every hour.\n"
 

@@ -16,8 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 import satchel
 from mcp_pipe import HELLO, LONGEST_WAIT, request
-from satchel.http.problems import NAMESPACE
-from satchel.http.routes import ROUTES, Route
+from satchel.server.http.problems import NAMESPACE
+from satchel.server.http.routes import ROUTES, Route
 from service_client import Reply, Served, token_in
 
 MARKER = "the-marker-of-globex"

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from satchel.errors import SatchelError
-from satchel.memory import Memory
-from satchel.store import Record
+from satchel.model.memory import Memory
+from satchel.store.contract import Record
 
 __all__ = ["differences", "outcome", "pattern", "plain"]
 

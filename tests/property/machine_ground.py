@@ -11,8 +11,8 @@ from machine_answers import differences, outcome, pattern, plain
 from machine_values import Fields
 
 from satchel.errors import SatchelError
-from satchel.memory import Memory, Scope
-from satchel.store import Filter, Store
+from satchel.model.memory import Memory, Scope
+from satchel.store.contract import Filter, Store
 from store_oracle import Oracle
 
 __all__ = ["Driven", "Ground"]

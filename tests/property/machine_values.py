@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from satchel.fields import KINDS, STATUSES, TIERS
-from satchel.indexing import packed
-from satchel.memory import Memory
-from satchel.parts import parts_of
-from satchel.store import Embedded
+from satchel.model.fields import KINDS, STATUSES, TIERS
+from satchel.model.memory import Memory
+from satchel.recall.indexer import packed
+from satchel.store.contract import Embedded
+from satchel.text.parts import parts_of
 
 Fields = Mapping[str, Any]
 

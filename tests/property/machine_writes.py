@@ -30,9 +30,9 @@ from machine_values import (
 )
 
 from satchel.errors import InputError
-from satchel.fields import RELATIONS
-from satchel.memory import Change, Relation, Scope
-from satchel.store import Candidate, Record
+from satchel.model.fields import RELATIONS
+from satchel.model.memory import Change, Relation, Scope
+from satchel.store.contract import Candidate, Record
 
 __all__ = ["Writes"]
 

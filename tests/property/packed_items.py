@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from satchel import counter as find_counter
-from satchel.blocks import ContextBlock, Pricing, fitted_block
-from satchel.fields import TIERS
-from satchel.pack import POLICIES, Item, Packing, pack, sort_out
-from satchel.passages import passages
-from satchel.render import FORMATS, LAYOUTS
-from satchel.render.layout import Layout
-from satchel.tokens import repair_surrogates
+from satchel.fitting.choice import POLICIES
+from satchel.fitting.context import ContextBlock, Pricing, fitted_block
+from satchel.fitting.formats import FORMATS, LAYOUTS
+from satchel.fitting.layout import Layout
+from satchel.fitting.packing import Packing, pack
+from satchel.fitting.sorting import sort_out
+from satchel.model.fields import TIERS
+from satchel.model.item import Item
+from satchel.model.surrogates import repair_surrogates
+from satchel.text.passages import passages
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 

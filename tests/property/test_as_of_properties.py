@@ -19,7 +19,7 @@ import satchel
 from satchel import Memory, Relation, Satchel
 from satchel.errors import SatchelError
 from satchel.recall import candidates
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 40 * FUZZ

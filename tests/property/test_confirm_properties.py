@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from confirm_model import first_same_text, merged
-from satchel.intake import new_candidate
-from satchel.memory import Draft, Memory, Scope
-from satchel.store import Candidate, Filter, Store, open_store
+from satchel.api.intake import new_candidate
+from satchel.model.memory import Draft, Memory, Scope
+from satchel.store.contract import Candidate, Filter, Store
+from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

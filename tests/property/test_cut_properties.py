@@ -3,9 +3,9 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from satchel.pack.cut import ELLIPSIS, cut, first_character, truncate
-from satchel.passages import continues
-from satchel.tokens import count_tokens
+from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
+from satchel.text.passages import continues
+from satchel.text.tokens.shorthand import count_tokens
 
 texts = st.lists(
     st.sampled_from(

@@ -29,16 +29,18 @@ from packed_items import (
 
 import satchel
 from satchel import counter as find_counter
-from satchel.blocks import Pricing
-from satchel.fields import TIERS
-from satchel.pack import Item, Packing, Placed
-from satchel.pack.likeness import within
-from satchel.pack.sorting import sort_out
-from satchel.pack.table import rooms_up_to
-from satchel.render import FORMATS, LAYOUTS, as_messages
-from satchel.render.guard import one_line
-from satchel.render.layout import Parsed
-from satchel.render.listing import clean
+from satchel.fitting.context import Pricing
+from satchel.fitting.formats import FORMATS, LAYOUTS
+from satchel.fitting.guard import one_line
+from satchel.fitting.layout import Parsed
+from satchel.fitting.listing import clean
+from satchel.fitting.messages import as_messages
+from satchel.fitting.packing import Packing
+from satchel.fitting.sorting import sort_out
+from satchel.fitting.table import rooms_up_to
+from satchel.model.fields import TIERS
+from satchel.model.item import Item, Placed
+from satchel.text.near_duplicates import within
 
 
 @examples(1_200)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.dates import named_times
-from satchel.passages import passages, sentences
 from satchel.recall.entities import entities, query_entities
 from satchel.recall.typos import near_terms
-from satchel.terms import query_words, stem, term_codes, terms
+from satchel.text.dates.spans import named_times
+from satchel.text.passages import passages, sentences
+from satchel.text.terms import query_words, stem, term_codes, terms
 
 prose = st.lists(
     st.sampled_from(

@@ -12,7 +12,7 @@ import satchel
 from satchel import Draft
 from satchel.recall import candidates
 from satchel.recall.sheet import Sheet
-from satchel.store import Trace, TracedPassage
+from satchel.store.contract import Trace, TracedPassage
 
 SOME = [
     "apple",

@@ -36,11 +36,12 @@ from machine_values import (
 )
 from machine_writes import Writes
 
-from satchel.memory import Scope
-from satchel.segment import query_terms
-from satchel.store import Candidate, Filter, open_store
+from satchel.model.memory import Scope
+from satchel.store.contract import Candidate, Filter
+from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
-from satchel.terms import stem
+from satchel.text.segment import query_terms
+from satchel.text.terms import stem
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 10 * FUZZ
@@ -200,7 +201,7 @@ class Machine(Writes):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     now = [START]
     for name, module in list(sys.modules.items()):
-        if name.startswith("satchel.store") and hasattr(module, "utc_now"):
+        if name.startswith("satchel.store.locations") and hasattr(module, "utc_now"):
             monkeypatch.setattr(module, "utc_now", lambda: now[0])
     return now
 

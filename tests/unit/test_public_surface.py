@@ -9,9 +9,10 @@ import types
 from pathlib import Path
 
 import satchel
-from satchel import errors, memory
+from satchel import errors
+from satchel.model import memory
 
-HEAVY = ("apsw", "msgspec", "numpy", "rich", "splintr", "platformdirs", "satchel.bag")
+HEAVY = ("apsw", "msgspec", "numpy", "rich", "splintr", "platformdirs", "satchel.api.satchel")
 
 
 def test_every_exported_name_is_there_and_the_list_is_in_order():

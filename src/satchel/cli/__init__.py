@@ -57,7 +57,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from satchel.redact import masked_line
+    from satchel.text.redact import masked_line
 
     if sys.stderr is not None:
         sys.stderr.write(f"satchel: {masked_line(message)}\n")

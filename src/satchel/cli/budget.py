@@ -19,7 +19,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_rows, print_text, write_bytes
 from satchel.cli.picture import plot_option
-from satchel.render import clean
+from satchel.fitting.listing import clean
 
 __all__ = ["budget_command"]
 
@@ -155,8 +155,8 @@ def forget_command(name: str, scope: dict[str, str | None], db: str | None) -> N
 
 
 def _draw(target: Path, state: dict[str, Any], turns: list[Any], *, reserve: int) -> None:
-    from satchel.render.ledger_plot import Point, ledger_plot
-    from satchel.transfer import write_atomically
+    from satchel.api.transfer.files import write_atomically
+    from satchel.cli.plots.ledger_plot import Point, ledger_plot
 
     points, before = [], 0
     for turn in turns:

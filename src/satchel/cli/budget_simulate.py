@@ -6,29 +6,23 @@ from typing import Any
 import click
 import msgspec
 
-from satchel.budget.plan import Budget, checked_tokens
-from satchel.budget.simulation import (
-    KeepAll,
-    KeepLast,
-    OldestUntilItFits,
-    Outcome,
-    Policy,
-    Prices,
-    Trace,
-    Watermarks,
-    replay,
-    synthetic_trace,
-    trace_of,
-)
-from satchel.budget.simulation.assumptions import assumptions, remarks
-from satchel.budget.transcripts import Transcript, parse_transcript
 from satchel.cli.budgeting import counter_option
 from satchel.cli.options import LIMIT, json_option
 from satchel.cli.output import aligned, note, print_json, print_text
 from satchel.cli.reading import read_file, stdin
+from satchel.cli.simulation.assumptions import assumptions, remarks
+from satchel.cli.simulation.policies import KeepAll, KeepLast, OldestUntilItFits, Policy, Watermarks
+from satchel.cli.simulation.prices import Prices
+from satchel.cli.simulation.replay import Outcome, replay
+from satchel.cli.simulation.synthetic import synthetic_trace
+from satchel.cli.simulation.trace import Trace, trace_of
+from satchel.cli.transcripts.assembly import Transcript
+from satchel.cli.transcripts.reading import parse_transcript
 from satchel.errors import InputError
-from satchel.tokens import DEFAULT_COUNTER, repair_surrogates
-from satchel.tokens import counter as find_counter
+from satchel.model.surrogates import repair_surrogates
+from satchel.session.plan import Budget, checked_tokens
+from satchel.text.tokens.registry import DEFAULT_COUNTER
+from satchel.text.tokens.registry import counter as find_counter
 
 __all__ = ["simulate_command"]
 

@@ -8,9 +8,10 @@ import click
 
 from satchel.cli.options import LIMIT, Command
 from satchel.errors import BudgetError
-from satchel.finding import MIN_RELEVANCE
-from satchel.limits import check_budget, check_weight
-from satchel.pack import PINS, POLICIES
+from satchel.fitting.choice import POLICIES
+from satchel.fitting.packing import PINS
+from satchel.model.limits import check_budget, check_weight
+from satchel.recall.finder import MIN_RELEVANCE
 
 __all__ = ["budget_option", "counter_option", "packing_options", "receipt_option", "relevance_option"]
 

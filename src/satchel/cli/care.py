@@ -8,7 +8,7 @@ from functools import partial
 import click
 from click.shell_completion import get_completion_class
 
-from satchel.bag import Satchel
+from satchel.api.satchel import Satchel
 from satchel.cli.options import (
     about_this_store,
     embedder_option,
@@ -19,8 +19,8 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
-from satchel.embed import resolve_embedder
-from satchel.store import is_address, shown_location
+from satchel.embed.registry import resolve_embedder
+from satchel.store.locations import is_address, shown_location
 
 __all__ = ["completion_command", "doctor_command", "reembed_command"]
 

@@ -3,15 +3,17 @@
 import json
 from collections.abc import Iterable
 
+from satchel.cli.clients.client import Client
+from satchel.cli.clients.configuration import Change
+from satchel.cli.clients.difference import difference
 from satchel.cli.output import note, print_text
-from satchel.clients import Change, Client, difference
 
 __all__ = ["note_backup", "note_reading", "print_difference"]
 
 
 def print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
     """What would change, without the secrets: those that look like some, and those that are known."""
-    from satchel.redact import redact
+    from satchel.text.redact import redact
 
     hidden = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from satchel.cli.output import note
 from satchel.errors import SatchelError
-from satchel.render import clean
-from satchel.tokens import repair_surrogates
+from satchel.fitting.listing import clean
+from satchel.model.surrogates import repair_surrogates
 
 __all__ = ["copy"]
 

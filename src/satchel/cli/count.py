@@ -8,8 +8,9 @@ import click
 from satchel.cli.output import print_json, print_rows
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.errors import InputError
-from satchel.tokens import DEFAULT_COUNTER, known_counters, repair_surrogates
-from satchel.tokens import counter as find_counter
+from satchel.model.surrogates import repair_surrogates
+from satchel.text.tokens.registry import DEFAULT_COUNTER, known_counters
+from satchel.text.tokens.registry import counter as find_counter
 
 __all__ = ["tokens_command"]
 

@@ -8,7 +8,7 @@ import click
 from satchel.cli.options import json_option, location, store_options
 from satchel.cli.output import print_json, print_rows, print_text
 from satchel.errors import InputError
-from satchel.store import (
+from satchel.store.locations import (
     distribute_server,
     index_server,
     is_address,

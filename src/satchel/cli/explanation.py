@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from satchel.cli.output import aligned, note, print_listing
-from satchel.memory import Hit
+from satchel.model.memory import Hit
 
 __all__ = ["explain_hits"]
 

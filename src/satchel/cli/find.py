@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from satchel.blocks import ContextBlock, Frame
 from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option, relevance_option
 from satchel.cli.explanation import explain_hits
 from satchel.cli.options import (
@@ -25,9 +24,11 @@ from satchel.cli.output import note, print_listing, print_text
 from satchel.cli.picture import plot_option, save_picture
 from satchel.cli.receipt_table import explain_receipt
 from satchel.cli.remarks import UNMATCHED, Outcome, nothing_kept, on_hits, on_words_alone, spent
-from satchel.render import FORMATS, Detail, Format
-from satchel.render.as_json import as_json as to_json
-from satchel.render.as_json import json_inside
+from satchel.fitting.as_json import as_json as to_json
+from satchel.fitting.as_json import json_inside
+from satchel.fitting.context import ContextBlock, Frame
+from satchel.fitting.formats import FORMATS, Format
+from satchel.fitting.listing import Detail
 
 __all__ = ["context_command", "search_command"]
 

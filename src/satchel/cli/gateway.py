@@ -11,7 +11,7 @@ from satchel.cli.output import note
 from satchel.errors import InputError, SatchelError
 
 if TYPE_CHECKING:
-    from satchel.budget.session import Hints
+    from satchel.session.session import Hints
 
 __all__ = ["gateway_command"]
 
@@ -67,8 +67,9 @@ def gateway_command(
 
     The servers are those of --config, and the one that `-- COMMAND ARGS…` starts.
     """
-    from satchel.budget import new_session_name, resolve_budget
-    from satchel.mcp.gateway.servers import check_apart, command_server, is_there, missing, read_servers
+    from satchel.server.gateway.servers import check_apart, command_server, is_there, missing, read_servers
+    from satchel.session.opening import new_session_name
+    from satchel.session.settings import resolve_budget
 
     if server_name is not None and not command:
         raise InputError("--name is for the server of -- COMMAND ARGS…; give that too")
@@ -96,7 +97,7 @@ def gateway_command(
         session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
         if sys.stdin is not None and sys.stdin.isatty():
             note("this waits for an MCP client, which would start it itself; Ctrl-D ends it")
-        from satchel.mcp.gateway.front import serve_gateway
+        from satchel.server.gateway.front import serve_gateway
 
         code = serve_gateway(servers, session, start_seconds=start_seconds)
     ctx.exit(code)

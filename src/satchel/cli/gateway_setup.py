@@ -5,20 +5,13 @@ from datetime import datetime
 from pathlib import Path
 
 from satchel.cli.client_change import note_backup, note_reading, print_difference
+from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.detour import GATEWAY, Detour, Led, Returned, lead_back, lead_through
+from satchel.cli.clients.holding import holding_path
+from satchel.cli.clients.places import surroundings
 from satchel.cli.output import note, print_text
-from satchel.clients import (
-    CLIENTS,
-    GATEWAY,
-    Detour,
-    Led,
-    Returned,
-    holding_path,
-    lead_back,
-    lead_through,
-    surroundings,
-)
-from satchel.render import clean
-from satchel.store import secrets_in
+from satchel.fitting.listing import clean
+from satchel.store.locations import secrets_in
 
 __all__ = ["put_in_front", "take_away"]
 

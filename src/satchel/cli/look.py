@@ -6,7 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from satchel.bag import Satchel
+from satchel.api.satchel import Satchel
+from satchel.api.saved import similar_ones
 from satchel.cli.options import (
     COUNT,
     LIMIT,
@@ -20,10 +21,9 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_text
-from satchel.limits import MAX_LIMIT
-from satchel.memory import Change, Memory, compact
-from satchel.render import Detail, clean, entry, entry_json, join_entries, join_json
-from satchel.saved import similar_ones
+from satchel.fitting.listing import Detail, clean, entry, entry_json, join_entries, join_json
+from satchel.model.limits import MAX_LIMIT
+from satchel.model.memory import Change, Memory, compact
 
 __all__ = [
     "get_command",

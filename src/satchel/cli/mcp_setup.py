@@ -9,23 +9,14 @@ import click
 from click.core import ParameterSource
 
 from satchel.cli.client_change import note_backup, note_reading, print_difference
+from satchel.cli.clients.client import CLIENTS, GENERIC, Client
+from satchel.cli.clients.configuration import Change, carry_out, planned
+from satchel.cli.clients.entry import Edited, Entry, check_name, satchel_entry
+from satchel.cli.clients.places import surroundings
 from satchel.cli.options import Command, default_location, location, store_options
 from satchel.cli.output import note, print_text
-from satchel.clients import (
-    CLIENTS,
-    GENERIC,
-    Change,
-    Client,
-    Edited,
-    Entry,
-    carry_out,
-    check_name,
-    planned,
-    satchel_entry,
-    surroundings,
-)
 from satchel.errors import InputError
-from satchel.store import is_address, secrets_in, shown_location
+from satchel.store.locations import is_address, secrets_in, shown_location
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
@@ -154,7 +145,7 @@ def _entry(client: Client, name: str, project: str | None, tools: str | None, db
     if project is not None and not project.strip():
         raise InputError("--project is blank; name it, or leave it out for any")
     if tools is not None:
-        from satchel.mcp.catalog import chosen_tools
+        from satchel.server.mcp.catalog import chosen_tools
 
         chosen_tools(tools)
     options: list[str] = []

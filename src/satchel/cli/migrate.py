@@ -4,7 +4,8 @@ import click
 
 from satchel.cli.options import json_option
 from satchel.cli.output import aligned, counting_bar, note, print_json, print_text
-from satchel.moving import Compared, Migrated, migrate
+from satchel.store.moving.comparing import Compared
+from satchel.store.moving.migration import Migrated, migrate
 
 __all__ = ["migrate_command"]
 

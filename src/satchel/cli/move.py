@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from satchel.bag import Satchel, restore
+from satchel.api.satchel import Satchel, restore
 from satchel.cli.options import (
     embedder_option,
     filter_options,
@@ -23,7 +23,7 @@ from satchel.cli.vectors import embed_waiting
 from satchel.errors import InputError
 
 if TYPE_CHECKING:
-    from satchel.transfer import Imported
+    from satchel.api.transfer.imports import Imported
 
 __all__ = ["backup_command", "export_command", "import_command", "restore_command"]
 

@@ -10,16 +10,16 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from satchel.bag import Satchel
-from satchel.bag import open as open_bag
-from satchel.embed import resolve_embedder
+from satchel.api.satchel import Satchel
+from satchel.api.satchel import open as open_bag
+from satchel.embed.registry import resolve_embedder
 from satchel.errors import InputError
-from satchel.fields import DEFAULT_ORG, KINDS, STATUSES, TIERS
-from satchel.limits import check_limit
-from satchel.memory import SCOPE_FIELDS
-from satchel.render import DETAILS
-from satchel.store import shown_location
-from satchel.tokens import DEFAULT_COUNTER
+from satchel.fitting.listing import DETAILS
+from satchel.model.fields import DEFAULT_ORG, KINDS, STATUSES, TIERS
+from satchel.model.limits import check_limit
+from satchel.model.memory import SCOPE_FIELDS
+from satchel.store.locations import shown_location
+from satchel.text.tokens.registry import DEFAULT_COUNTER
 
 __all__ = [
     "COUNT",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 import msgspec
 
 from satchel.errors import SatchelError
-from satchel.render import clean
-from satchel.tokens import repair_surrogates
+from satchel.fitting.listing import clean
+from satchel.model.surrogates import repair_surrogates
 
 __all__ = [
     "aligned",

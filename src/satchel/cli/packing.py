@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from satchel.api.transfer.files import check_target, write_atomically
 from satchel.cli import clipboard
 from satchel.cli.budgeting import budget_option, counter_option, packing_options, receipt_option, relevance_option
 from satchel.cli.options import (
@@ -20,8 +21,7 @@ from satchel.cli.output import note, print_text
 from satchel.cli.receipt_table import explain_receipt
 from satchel.cli.remarks import Outcome, nothing_kept, on_words_alone, spent
 from satchel.errors import InputError
-from satchel.packs import PACK_FORMATS, PackFormat
-from satchel.transfer.files import check_target, write_atomically
+from satchel.fitting.context_pack import PACK_FORMATS, PackFormat
 
 __all__ = ["context_pack_command"]
 

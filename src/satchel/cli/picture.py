@@ -6,7 +6,7 @@ import click
 
 from satchel.cli.output import note
 from satchel.errors import InputError
-from satchel.pack import Receipt
+from satchel.model.receipt import Receipt
 
 __all__ = ["plot_option", "save_picture"]
 
@@ -17,7 +17,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: Path | None) -> 
     if value is not None and value.suffix.lower() not in ("", ".svg"):
         raise InputError(f"--plot draws an SVG, not a {value.suffix} file; name it {value.with_suffix('.svg')}")
     if value is not None:
-        from satchel.transfer import check_target
+        from satchel.api.transfer.files import check_target
 
         # Before anything counts as used.
         check_target(value.expanduser())
@@ -35,8 +35,8 @@ plot_option = click.option(
 
 def save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
     """Write or replace the file in one step, and say so."""
-    from satchel.render.picture import pack_picture
-    from satchel.transfer import write_atomically
+    from satchel.api.transfer.files import write_atomically
+    from satchel.cli.plots.picture import pack_picture
 
     write_atomically(target.expanduser(), [pack_picture(receipt, title=title).encode()])
     note(f"drew {target}")

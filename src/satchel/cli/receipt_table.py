@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Iterator
 
-from satchel.bag import Satchel
+from satchel.api.satchel import Satchel
 from satchel.cli.output import note, print_table
-from satchel.pack import Entry, Receipt
+from satchel.model.receipt import Entry, Receipt
 
 __all__ = ["explain_receipt"]
 

@@ -3,11 +3,11 @@
 from collections import Counter as Tally
 from typing import NamedTuple
 
-from satchel.bag import Satchel
-from satchel.blocks import ContextBlock
-from satchel.pack import Receipt
-from satchel.packs import ContextPack
-from satchel.results import Hits
+from satchel.api.satchel import Satchel
+from satchel.fitting.context import ContextBlock
+from satchel.fitting.context_pack import ContextPack
+from satchel.fitting.hits import Hits
+from satchel.model.receipt import Receipt
 
 __all__ = ["UNMATCHED", "Outcome", "nothing_kept", "on_hits", "on_words_alone", "spent"]
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import click
 
-from satchel.bag import Satchel
+from satchel.api.intake import new_candidate
+from satchel.api.satchel import Satchel
+from satchel.api.saved import Similar, similar_after_save
 from satchel.cli.options import (
     about_this_store,
     embedder_option,
@@ -24,12 +26,11 @@ from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.cli.reading import decode, read_file, read_stdin
 from satchel.cli.vectors import embed_waiting
 from satchel.errors import InputError
-from satchel.fields import KINDS, RELATIONS, STATUSES, TIERS, utc_now
-from satchel.intake import new_candidate
-from satchel.memory import Draft, Memory, Scope, compact
-from satchel.results import Outcome, outcome_of, said_again
-from satchel.saved import Similar, similar_after_save
-from satchel.store import Held, index_left
+from satchel.fitting.hits import Outcome, outcome_of, said_again
+from satchel.model.fields import KINDS, RELATIONS, STATUSES, TIERS, utc_now
+from satchel.model.memory import Draft, Memory, Scope, compact
+from satchel.store.holdings import Held
+from satchel.store.locations import index_left
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]
 

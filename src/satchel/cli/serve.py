@@ -59,11 +59,11 @@ def mcp_command(
     if ctx.invoked_subcommand is not None:
         refuse_options_of_group(ctx)
         return
-    from satchel.budget import new_session_name
-    from satchel.mcp.catalog import chosen_tools
-    from satchel.mcp.desk import Desk
-    from satchel.mcp.recorder import Recorder
-    from satchel.specs import Specs
+    from satchel.server.mcp.catalog import chosen_tools
+    from satchel.server.mcp.desk import Desk
+    from satchel.server.mcp.recorder import Recorder
+    from satchel.server.specs.specs import Specs
+    from satchel.session.opening import new_session_name
 
     if most_tokens < 1:
         raise InputError(f"--most-tokens {most_tokens} is too few; give 1 or more")
@@ -72,7 +72,7 @@ def mcp_command(
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
     if address is not None:
-        from satchel.mcp.web import check_reach, find_token, parse_address, serve_http
+        from satchel.server.mcp.web import check_reach, find_token, parse_address, serve_http
 
         listen, token = parse_address(address), find_token(token_file)
         check_reach(listen, token)
@@ -89,7 +89,7 @@ def mcp_command(
             recorder=recorder,
         )
         if address is None:
-            from satchel.mcp.stdio import serve_stdio
+            from satchel.server.mcp.stdio import serve_stdio
 
             if sys.stdin is not None and sys.stdin.isatty():
                 note("this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this")

@@ -65,10 +65,10 @@ def serve_command(
     db: str | None,
 ) -> None:
     """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp, each tenant by its tokens."""
-    from satchel.http.application import Limits
-    from satchel.http.gate import Gate
-    from satchel.http.serving import check_reach, serve
-    from satchel.mcp.web import parse_address
+    from satchel.server.http.application import Limits
+    from satchel.server.http.gate import Gate
+    from satchel.server.http.serving import check_reach, serve
+    from satchel.server.mcp.web import parse_address
 
     listen = parse_address(address)
     check_reach(listen, tokens)

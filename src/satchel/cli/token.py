@@ -8,11 +8,11 @@ from typing import cast
 
 import click
 
-from satchel.arguments import as_name
 from satchel.cli.options import json_option
 from satchel.cli.output import note
 from satchel.errors import InputError
-from satchel.fields import utc_now
+from satchel.model.arguments import as_name
+from satchel.model.fields import utc_now
 
 __all__ = ["token_command"]
 
@@ -51,8 +51,8 @@ def create_command(
     path: Path, org: str | None, project: str | None, access: str, name: str | None, expires: str | None
 ) -> None:
     """Print a new token, once: only its hash is kept."""
-    from satchel.http.access import Access, new_token
-    from satchel.http.token_file import add_token
+    from satchel.server.http.access import Access, new_token
+    from satchel.server.http.token_file import add_token
 
     if access == "metrics" and (org or project):
         raise InputError("a token for metrics opens no memories; leave --org and --project out")
@@ -72,7 +72,7 @@ def create_command(
 @json_option
 def list_command(path: Path, as_json: bool) -> None:
     """Name the tokens of a file, with what they open."""
-    from satchel.http.token_file import read_tokens
+    from satchel.server.http.token_file import read_tokens
 
     for token in read_tokens(path):
         facts = {
@@ -85,7 +85,7 @@ def list_command(path: Path, as_json: bool) -> None:
             "expires_at": token.expires_at,
         }
         if as_json:
-            from satchel.render.as_json import as_json as written
+            from satchel.fitting.as_json import as_json as written
 
             click.echo(written(facts))
         else:
@@ -97,8 +97,8 @@ def list_command(path: Path, as_json: bool) -> None:
 @_tokens_option
 def revoke_command(identifier: str, path: Path) -> None:
     """End a token, by its id; a running service refuses it from the next request on."""
-    from satchel.http.access import parsed
-    from satchel.http.token_file import revoke_token
+    from satchel.server.http.access import parsed
+    from satchel.server.http.token_file import revoke_token
 
     # The token itself names its id as well.
     revoked = revoke_token(path, parsed(identifier)[0] or identifier)
@@ -106,7 +106,7 @@ def revoke_command(identifier: str, path: Path) -> None:
 
 
 def _shown(name: str, value: object) -> str:
-    from satchel.render import clean
+    from satchel.fitting.listing import clean
 
     if isinstance(value, datetime):
         return f"{name.removesuffix('_at')} {value:%Y-%m-%d}"

@@ -2,7 +2,7 @@
 
 import click
 
-from satchel.bag import Satchel
+from satchel.api.satchel import Satchel
 from satchel.cli.options import about_this_store
 from satchel.cli.output import counting_bar, note
 from satchel.errors import EmbedderError

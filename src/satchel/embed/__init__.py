@@ -1,6 +1,4 @@
-"""Text into vectors: words that come with the package, a model of your own, or an endpoint."""
+"""Text to vectors: the sentence encoder that comes with the package, word vectors, local models, an endpoint.
 
-from satchel.embed.embedder import Embedder, NoEmbedder, passages_inline
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
-
-__all__ = ["DEFAULT_EMBEDDER", "Embedder", "NoEmbedder", "passages_inline", "resolve_embedder"]
+Only the vectors themselves; which texts are embedded and when is up to `recall.indexer`.
+"""

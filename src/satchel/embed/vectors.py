@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from satchel.tokens import repair_surrogates
+from satchel.model.surrogates import repair_surrogates
 
 if TYPE_CHECKING:
     import numpy as np

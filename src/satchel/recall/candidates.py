@@ -12,7 +12,7 @@ from satchel.recall.graph import SEEDS, spread
 from satchel.recall.question import QueryTerm, Question, corrected, index_term, term_code
 from satchel.recall.sheet import Sheet, thread_of
 from satchel.recall.typos import first_letter_slips, near_terms
-from satchel.store import Filter, SearchStore
+from satchel.store.contract import Filter, SearchStore
 
 __all__ = ["Candidates", "gather"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from satchel.recall.sheet import Sheet
-from satchel.terms import folded
+from satchel.text.terms import folded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from satchel.terms import QUESTION_WORDS
+from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["MAX_ENTITIES", "entities", "query_entities"]
 

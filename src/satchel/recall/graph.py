@@ -8,7 +8,7 @@ import numpy as np
 from satchel.recall.entities import entities
 from satchel.recall.question import as_codes
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, Link, SearchStore
+from satchel.store.contract import Filter, Link, SearchStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

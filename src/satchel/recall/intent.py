@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from satchel.terms import QUESTION_WORDS
+from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["Intent", "Order", "function_words", "is_grammar", "read_intent"]
 

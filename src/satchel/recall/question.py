@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from satchel.dates import Span, named_times
-from satchel.parts import CODE_BYTES
 from satchel.recall.entities import query_entities
 from satchel.recall.intent import Intent, function_words, is_grammar, read_intent
-from satchel.segment import query_terms
-from satchel.terms import QUESTION_WORDS, stem, term_codes
+from satchel.text.dates.spans import Span, named_times
+from satchel.text.parts import CODE_BYTES
+from satchel.text.segment import query_terms
+from satchel.text.terms import QUESTION_WORDS, stem, term_codes
 
 if TYPE_CHECKING:
     import numpy as np

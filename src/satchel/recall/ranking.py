@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from satchel.memory import Hit, Memory
+from satchel.model.memory import Hit, Memory
 from satchel.recall.candidates import Candidates, gather
 from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
@@ -16,12 +16,12 @@ from satchel.recall.graph import SEEDS, shared_names, spread
 from satchel.recall.question import Question
 from satchel.recall.relevance import is_keywords, models, relevances, signs
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, SearchStore, Trace
+from satchel.store.contract import Filter, SearchStore, Trace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from satchel.recall import Repeats
+    from satchel.recall.query import Repeats
 
     Floats = NDArray[Any]
 

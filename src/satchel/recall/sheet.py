@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from satchel.parts import ASKS, NUMBERS, TIMES
-from satchel.store import Trace
+from satchel.store.contract import Trace
+from satchel.text.parts import ASKS, NUMBERS, TIMES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from satchel.memory import Hit, Memory
+from satchel.model.memory import Hit, Memory
 from satchel.recall.currency import Told, as_told
 from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
 from satchel.recall.sheet import Sheet, unit
-from satchel.segment import segment
-from satchel.store import Filter, SearchStore, Store
+from satchel.store.contract import Filter, SearchStore, Store
+from satchel.text.segment import segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

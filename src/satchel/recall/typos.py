@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from satchel.terms import query_words, stem
+from satchel.text.terms import query_words, stem
 
 __all__ = ["first_letter_slips", "near_terms"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from satchel.memory import Change, Memory, Relation, Scope
-from satchel.parts import Part
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.ledger import Ledgers
+from satchel.text.parts import Part
 
 if TYPE_CHECKING:
     from satchel.store.holdings import Held, Holdings

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.contract import Embedding, Record
 
 __all__ = ["KINDS", "Held", "Holdings", "Mark", "Outcome", "Packet", "Passage", "Row"]

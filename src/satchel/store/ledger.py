@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from satchel.memory import Scope
+from satchel.model.memory import Scope
 
 __all__ = ["CATEGORIES", "Books", "Category", "Content", "Ledgers", "Level", "Posted", "Role", "TurnRow"]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from embedding_server import DIMENSIONS, Server, plain_environment, server, status, unit, vectors
-from satchel.embed import exchange, resolve_embedder
+from satchel.embed import exchange
+from satchel.embed.registry import resolve_embedder
 from satchel.errors import EmbedderError, InputError
 
 # Fixtures, which the tests ask for by name.

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from satchel.embed import blas, minilm, resolve_embedder
+from satchel.embed import blas, minilm
 from satchel.embed.minilm import LAYOUT, MAGIC, MINILM, MiniLMEmbedder, vocabulary_path, weights_path
+from satchel.embed.registry import resolve_embedder
 from satchel.embed.wordpiece import WordPiece
 from satchel.errors import EmbedderError, InputError
 

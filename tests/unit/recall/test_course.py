@@ -10,7 +10,7 @@ from satchel import Draft, Satchel, count_tokens
 from satchel.recall import ranking
 from satchel.recall.course import LATER, LONGEST_PART, OPENING, asks_for_course, course
 from satchel.recall.sheet import Sheet
-from satchel.store import Trace
+from satchel.store.contract import Trace
 
 COURSE = {
     "English": [

@@ -8,7 +8,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.fields import utc_now
+from satchel.model.fields import utc_now
 from satchel.recall.fusion import (
     FILE,
     HAND_SET,
@@ -27,7 +27,7 @@ from satchel.recall.fusion import (
 )
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 FITTED = msgspec.json.decode(FILE.read_bytes(), type=Fitted)
 

@@ -7,7 +7,7 @@ import satchel
 from satchel import Draft
 from satchel.recall.graph import shared_names, spread
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter, Link
+from satchel.store.contract import Filter, Link
 
 
 class Links:

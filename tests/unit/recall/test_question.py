@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from satchel.recall.question import ASKING, MAX_TERMS, QueryTerm, Question, corrected, index_term, read_question
-from satchel.terms import stem, term_codes
+from satchel.text.terms import stem, term_codes
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 

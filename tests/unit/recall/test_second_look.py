@@ -11,7 +11,7 @@ from satchel.recall import ranking
 from satchel.recall.features import Lexical, features
 from satchel.recall.question import read_question
 from satchel.recall.sheet import Sheet
-from satchel.store import Filter
+from satchel.store.contract import Filter
 
 NOW = datetime(2026, 10, 15, tzinfo=UTC)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from satchel.parts import ASKS, NUMBERS, TIMES
 from satchel.recall.sheet import Sheet
-from satchel.store import Trace, TracedPassage
+from satchel.store.contract import Trace, TracedPassage
+from satchel.text.parts import ASKS, NUMBERS, TIMES
 
 
 def passage(*codes: int, flags: int = 0, vector: bytes | None = None) -> TracedPassage:

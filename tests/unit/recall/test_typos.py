@@ -6,7 +6,7 @@ import pytest
 from rapidfuzz.distance import DamerauLevenshtein
 
 from satchel.recall.typos import first_letter_slips, near_terms
-from satchel.terms import terms
+from satchel.text.terms import terms
 
 TEXT = """Caroline and Melanie talked about counseling, adoption agencies, running, kubernetes, postgres,
 migrations, authentication, a conference, the pottery workshop, a cat, a car, cats, research, form, from,

@@ -4,7 +4,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from satchel import InputError
-from satchel.store import is_address
+from satchel.store.locations import is_address
 from satchel.store.postgres.address import parse_address
 
 SHOWN = {

@@ -11,7 +11,7 @@ import pytest
 
 from pg_server import Server
 from satchel import StoreError
-from satchel.store import prepare_server
+from satchel.store.locations import prepare_server
 from satchel.store.postgres.address import parse_address
 from satchel.store.postgres.distribution import distribute, spread
 

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 import satchel
 from pg_server import Server
 from satchel import Draft, InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
-from satchel.store import prepare_server, server_status
+from satchel.store.locations import prepare_server, server_status
 from satchel.store.postgres import migrations, status
 from satchel.store.postgres.address import parse_address
 from satchel.store.sql.text_key import text_key

@@ -9,7 +9,7 @@ import pytest
 import satchel
 from in_step import Letters
 from pg_server import Server
-from satchel.store import prepare_server
+from satchel.store.locations import prepare_server
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

@@ -8,8 +8,8 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel
-from satchel.intake import new_candidate
-from satchel.store import Check
+from satchel.api.intake import new_candidate
+from satchel.store.contract import Check
 from satchel.store.sql.text_key import text_key
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.

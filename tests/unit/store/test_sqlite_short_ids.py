@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import satchel
-from satchel.memory import Memory, Scope
+from satchel.model.memory import Memory, Scope
 from satchel.store.contract import Record
-from satchel.store.sqlite import SqliteStore
+from satchel.store.sqlite.store import SqliteStore
 
 MOMENT = dict.fromkeys(("at", "created_at", "updated_at"), "2026-02-10T09:30:00Z")
 # Few different digits, so that many ids share long beginnings.

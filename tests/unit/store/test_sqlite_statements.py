@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import apsw
 import pytest
 
-from satchel.memory import Scope
+from satchel.model.memory import Scope
 from satchel.store.contract import Embedding, Filter
 from satchel.store.sql.ledgers import _NEEDED as NEEDED
 from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS

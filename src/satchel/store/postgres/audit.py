@@ -6,7 +6,7 @@ Foreign keys see to it that nothing outlives its memory; all else is made from t
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
 from satchel.store.sql.audit import differing_memories

@@ -24,7 +24,7 @@ from satchel.errors import (
     StoreReadOnlyError,
     StoreUnreachableError,
 )
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.postgres.address import Address
 from satchel.store.postgres.tally import Tally
 from satchel.store.postgres.terms import SIGN, Entry, index_entry, tag_keys

@@ -8,8 +8,8 @@ from satchel.store.contract import Filter, Match
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.postgres.terms import LONGEST_TERM, query_text
 from satchel.store.sql.where import filter_sql
-from satchel.terms import term_codes
-from satchel.terms import terms as index_terms
+from satchel.text.terms import term_codes
+from satchel.text.terms import terms as index_terms
 
 __all__ = ["frequencies", "matches", "words_like"]
 

@@ -10,7 +10,7 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from satchel.errors import StoreError
-from satchel.memory import Scope
+from satchel.model.memory import Scope
 from satchel.store.contract import Check, Filter, Link, Match, Trace
 from satchel.store.postgres import lexical, tracing, upkeep
 from satchel.store.postgres.address import Address, parse_address

@@ -6,9 +6,9 @@ from functools import lru_cache
 from hashlib import blake2s
 from typing import NamedTuple
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.sql.rows import json_names
-from satchel.terms import terms
+from satchel.text.terms import terms
 
 __all__ = ["SIGN", "index_entry", "query_text", "sign", "tag_keys"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import Index
 from satchel.store.sql.rows import micros, scope_columns, write_changes

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 
 if TYPE_CHECKING:
     from satchel.store.sql.vectors import Vectors

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from satchel.memory import Change
+from satchel.model.memory import Change
 from satchel.store.contract import Embedding, Record
 from satchel.store.holdings import KINDS, Held, Mark, Outcome, Packet, Passage, Row
 from satchel.store.sql import taking

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from satchel.memory import Memory
-from satchel.parts import Part, parts_of
+from satchel.model.memory import Memory
 from satchel.store.contract import Embedded, Embedding
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sql.vectors import Generation
+from satchel.text.parts import Part, parts_of
 
 __all__ = [
     "PLACE_BITS",

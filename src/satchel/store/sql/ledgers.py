@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.memory import Scope
+from satchel.model.memory import Scope
 from satchel.store.ledger import Books, Category, Content, Posted, TurnRow
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import from_micros, micros, scope_columns

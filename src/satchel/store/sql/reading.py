@@ -6,17 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from satchel.errors import AmbiguousIdError, UnknownIdError
-from satchel.ids import normalise_prefix, unique_prefix
-from satchel.memory import Change, Memory, Relation, Scope
+from satchel.model.ids import normalise_prefix, unique_prefix
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Changed, Filter, Record, Stats
 from satchel.store.sql.database import Database, Dialect
-from satchel.store.sql.rows import (
-    from_micros,
-    memory_from_row,
-    micros,
-    read_change,
-    read_relation,
-)
+from satchel.store.sql.rows import from_micros, memory_from_row, micros, read_change, read_relation
 from satchel.store.sql.where import filter_sql, scope_sql
 
 __all__ = [

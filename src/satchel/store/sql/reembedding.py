@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.errors import StoreError
-from satchel.parts import Part, parts_of
 from satchel.store.contract import Embedded, Embedding
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import PLACE_BITS
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sql.vectors import Generation
+from satchel.text.parts import Part, parts_of
 
 __all__ = ["begin", "fill", "finish", "unembedded"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.memory import Change, Memory, Relation, Scope
+from satchel.model.memory import Change, Memory, Relation, Scope
 
 __all__ = [
     "COLUMNS",

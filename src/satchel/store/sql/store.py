@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from satchel.errors import StoreError
-from satchel.memory import Change, Memory, Relation, Scope
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Link, Record, Stats, Trace
 from satchel.store.holdings import Held
 from satchel.store.sql import erasing, index, reading, reembedding, tracing, writing

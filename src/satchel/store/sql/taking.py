@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from satchel.errors import InputError
-from satchel.memory import Scope
-from satchel.parts import Part
+from satchel.model.memory import Scope
 from satchel.store.contract import Embedded, Embedding, Filter
 from satchel.store.holdings import Mark, Outcome, Packet, Row
 from satchel.store.sql.database import Database
@@ -13,6 +12,7 @@ from satchel.store.sql.index import Index
 from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sql.rows import micros
 from satchel.store.sql.writing import purge, put
+from satchel.text.parts import Part
 
 __all__ = ["take", "take_contents", "take_purged", "take_relations", "take_session"]
 

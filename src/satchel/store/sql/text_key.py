@@ -3,7 +3,7 @@
 import hashlib
 from functools import lru_cache, partial
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.sql.rows import scope_columns
 
 __all__ = ["spell_nul", "text_key"]

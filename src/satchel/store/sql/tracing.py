@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 from satchel.store.contract import Filter, Link, Trace, TracedPassage
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row, micros

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from satchel.memory import Memory
+from satchel.model.memory import Memory
 
 __all__ = ["Uses"]
 

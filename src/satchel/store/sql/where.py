@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.memory import Scope
+from satchel.model.memory import Scope
 from satchel.store.contract import Filter
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import micros

@@ -7,20 +7,16 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
-from satchel.fields import utc_now
-from satchel.memory import Memory, Relation, Scope
-from satchel.redact import masked_labels
+from satchel.model.fields import utc_now
+from satchel.model.memory import Memory, Relation, Scope
 from satchel.store.contract import Candidate, Embedded, Filter, Record
 from satchel.store.sql.batch import Batch, history_row
 from satchel.store.sql.confirming import KnownTexts, confirmed, find_same_text
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import Index
 from satchel.store.sql.reading import history, memory_in_scope, relations, select_ids
-from satchel.store.sql.rows import (
-    memory_from_row,
-    micros,
-    scope_columns,
-)
+from satchel.store.sql.rows import memory_from_row, micros, scope_columns
+from satchel.text.redact import masked_labels
 
 __all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate", "use"]
 

@@ -12,20 +12,14 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import (
-    StoreBusyError,
-    StoreError,
-    StoreFormatError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
-from satchel.memory import Memory
-from satchel.segment import segment
+from satchel.errors import StoreBusyError, StoreError, StoreFormatError, StoreFullError, StoreReadOnlyError
+from satchel.model.memory import Memory
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, json_names, memory_row
 from satchel.store.sql.statements import Statements
 from satchel.store.sql.text_key import text_key
 from satchel.store.sqlite.vectors import SqliteVectors
+from satchel.text.segment import segment
 
 __all__ = [
     "BUSY_SECONDS",

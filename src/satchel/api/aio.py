@@ -1,0 +1,103 @@
+"""The async twins of `Satchel` and `Session`: the same methods, each run in a thread."""
+
+import asyncio
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from satchel.api.satchel import Satchel
+from satchel.api.satchel import open as open_bag
+from satchel.embed.embedder import Embedder
+from satchel.session.session import Session
+from satchel.text.tokens.counter import Counter
+from satchel.text.tokens.registry import DEFAULT_COUNTER
+
+__all__ = ["AsyncSatchel", "AsyncSession", "aopen"]
+
+Result = TypeVar("Result")
+
+# A transaction belongs to one thread: do it inside `run`.
+_NOT_AWAITED = frozenset({"scoped", "transaction"})
+
+
+async def aopen(
+    location: str | os.PathLike[str],
+    *,
+    counter: str | Counter = DEFAULT_COUNTER,
+    embedder: str | Embedder | None = None,
+    create: bool = True,
+) -> "AsyncSatchel":
+    """Open a store as `satchel.open` does, without blocking the event loop."""
+    bag = await asyncio.to_thread(open_bag, location, counter=counter, embedder=embedder, create=create)
+    return AsyncSatchel(bag)
+
+
+class AsyncSatchel:
+    """Awaits what `Satchel` does; `export` gives a list. An async context manager."""
+
+    def __init__(self, bag: Satchel) -> None:
+        self.bag = bag
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.bag.close)
+
+    def scoped(self, **scope: str | None) -> "AsyncSatchel":
+        """A view: reads and writes stay inside it."""
+        return AsyncSatchel(self.bag.scoped(**scope))
+
+    async def run(self, work: Callable[[Satchel], Result]) -> Result:
+        """Several calls in one thread, such as those of one transaction."""
+        return await asyncio.to_thread(work, self.bag)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+class AsyncSession:
+    """Awaits what `Session` does."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.name = session.name
+        self.counter = session.counter
+        self.hints = session.hints
+
+    async def run(self, work: Callable[[Session], Result]) -> Result:
+        """Several calls in one thread."""
+        return await asyncio.to_thread(work, self.session)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def twin(self: AsyncSatchel | AsyncSession, *args: Any, **options: Any) -> Any:
+        def call(one: Satchel | Session) -> Any:
+            result = method(one, *args, **options)
+            if isinstance(result, Session):
+                return AsyncSession(result)
+            return list(result) if isinstance(result, Iterator) else result
+
+        return await self.run(call)
+
+    return twin
+
+
+for _twin, _one in ((AsyncSatchel, Satchel), (AsyncSession, Session)):
+    for _name, _method in inspect.getmembers(_one, inspect.isfunction):
+        if not _name.startswith("_") and _name not in _NOT_AWAITED:
+            setattr(_twin, _name, _awaited(_method))

@@ -1,0 +1,111 @@
+"""Which memories a call means: its keyword arguments, checked, as a filter."""
+
+import reprlib
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import TypedDict
+
+from satchel.errors import InputError
+from satchel.model.arguments import as_name, check_known
+from satchel.model.fields import KINDS, STATUSES, TIERS, as_time, utc_now
+from satchel.model.memory import Scope
+from satchel.store.contract import Filter
+
+__all__ = ["Choice", "Chosen", "When", "filter_for"]
+
+Choice = str | Sequence[str] | None
+When = datetime | date | str
+
+
+class Chosen(TypedDict, total=False):
+    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them.
+
+    `since` and `until` bound the time a memory speaks of, both inclusive: a date, a datetime, or words such as
+    "last month", of which `since` takes the beginning and `until` the end.
+    """
+
+    kind: Choice
+    tier: Choice
+    tags: Choice
+    status: Choice
+    since: When | None
+    until: When | None
+
+
+def _tags(tags: Choice) -> tuple[str, ...]:
+    """The tags of a filter."""
+    if tags is not None and not isinstance(tags, str | list | tuple | set | frozenset):
+        raise InputError(f"tags must be a string or a list of strings, not {type(tags).__name__}")
+    chosen = () if tags is None else (tags,) if isinstance(tags, str) else tags
+    return tuple(as_name("tag", tag) for tag in chosen)
+
+
+def _choices(name: str, value: Choice, known: Sequence[str]) -> tuple[str, ...]:
+    if value is not None and not isinstance(value, str | list | tuple | set | frozenset):
+        raise InputError(f"{name} must be a string or a list of strings, not {type(value).__name__}")
+    chosen = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    for each in chosen:
+        check_known(name, each, known)
+    return chosen
+
+
+def filter_for(
+    scope: Scope,
+    *,
+    kind: Choice = None,
+    tier: Choice = None,
+    tags: Choice = None,
+    status: Choice = None,
+    since: When | None = None,
+    until: When | None = None,
+    ids: tuple[str, ...] = (),
+    ended: bool = False,
+    everything: bool = False,
+    as_of: datetime | date | str | None = None,
+) -> Filter:
+    """Without a status only what is active; what has ended only if it is asked for by either.
+
+    As of an earlier moment the filter is meant for the state of then (`satchel.as_of`): words such as "last week"
+    count from there, and what is later is left out also where `until` reaches further.
+    """
+    statuses = _choices("status", status, STATUSES)
+    now = utc_now()
+    seen_from = None if as_of is None else as_time(as_of, name="as_of")
+    first, last = _bounds(since, until, now, seen_from)
+    past = everything or ended or not {"active", "pending"}.issuperset(statuses)
+    return Filter(
+        scope=scope,
+        kinds=_choices("kind", kind, KINDS),
+        tiers=_choices("tier", tier, TIERS),
+        tags=_tags(tags),
+        statuses=statuses or (() if everything else ("active",)),
+        valid_at=None if past else seen_from or now,
+        since=first,
+        until=min((each for each in (seen_from, last) if each is not None), default=None),
+        ids=ids,
+    )
+
+
+def _bounds(
+    since: When | None, until: When | None, now: datetime, as_of: datetime | None
+) -> tuple[datetime | None, datetime | None]:
+    """The first and the last moment that a filter leaves; an error where it could leave nothing."""
+    if since is None and until is None:
+        return None, None
+    # Imported where it is used: most commands name no time.
+    from satchel.text.dates.moments import moment
+
+    here = now if as_of is None else as_of
+    first = None if since is None else moment(since, here, name="since")
+    last = None if until is None else moment(until, here, name="until", end=True)
+    if first is not None and as_of is not None and first > as_of:
+        raise InputError(f"since {_said(since)} is after as_of {_said(as_of)}; name an earlier time")
+    if first is not None and first > now:
+        raise InputError(f"since {_said(since)} is in the future; name an earlier time")
+    if first is not None and last is not None and first > last:
+        raise InputError(f"since {_said(since)} is after until {_said(until)}; swap them, or leave one out")
+    return first, last
+
+
+def _said(when: When | None) -> str:
+    return reprlib.repr(when if isinstance(when, str) else str(when))

@@ -1,0 +1,1 @@
+"""Memories that travel between stores as JSON lines."""

@@ -1,0 +1,132 @@
+"""Shapes and words of an SVG document; whatever text comes in, the document is valid XML."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from html import escape
+
+from satchel.fitting.listing import clean
+from satchel.model.surrogates import repair_surrogates
+
+__all__ = ["break_mark", "cut", "document", "hatching", "hovered", "number", "one_line", "outline", "rect", "text"]
+
+INK = "#1f2328"
+FONT = f"font-family='system-ui, Helvetica, Arial, sans-serif' font-size='12' fill='{INK}'"
+DIGITS = "style='font-variant-numeric: tabular-nums'"
+
+# How wide characters are, in parts of the font's size and a little above what common fonts need.
+NARROW, USUAL, CAPITAL, BROAD, WIDE = 0.37, 0.61, 0.72, 0.98, 1.1
+_NARROW = frozenset(" .,:;!|'`()[]/\\-ijlftrI")
+_BROAD = frozenset("mwMW@%—…")
+_WIDTHLESS = frozenset({"Mn", "Me", "Cf"})
+# The two characters that neither a surrogate nor a control character is, and that XML forbids nevertheless.
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+_JOINERS = "\u200d\ufe0f "
+
+
+def document(width: float, height: float, name: str, parts: Iterable[str]) -> str:
+    """A whole file on a white ground, for which `name` stands where it cannot be seen."""
+    size = f"width='{number(width)}' height='{number(height)}' viewBox='0 0 {number(width)} {number(height)}'"
+    lines = [
+        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size}>",
+        f"<title>{escape(one_line(name))}</title>",
+        rect(0, 0, width, height, "#ffffff"),
+        f"<g {FONT} {DIGITS}>",
+        *parts,
+        "</g>",
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rect(x: float, y: float, width: float, height: float, fill: str, tooltip: str = "") -> str:
+    shape = f"<rect {_box(x, y, width, height)} fill='{fill}'"
+    return f"{shape}>{_title(tooltip)}</rect>" if tooltip else f"{shape}/>"
+
+
+def outline(x: float, y: float, width: float, height: float, colour: str) -> str:
+    """The border of a box, drawn inside of it."""
+    inside = _box(x + 0.5, y + 0.5, max(width - 1, 0.5), height - 1)
+    return f"<rect {inside} fill='#ffffff' stroke='{colour}'/>"
+
+
+def break_mark(x: float, y: float, height: float, colour: str) -> str:
+    """Two slanted strokes across a bar that would go on for longer than it can be drawn."""
+    top, down = number(y - 2), number(height + 4)
+    gap = f"<path d='M{number(x)} {top}l-4 {down}h5l4 -{down}z' fill='#ffffff'/>"
+    strokes = f"<path d='M{number(x)} {top}l-4 {down}m5 0l4 -{down}' fill='none' stroke='{colour}'/>"
+    return gap + strokes
+
+
+def hatching(name: str, colour: str) -> str:
+    """A pattern that a shape is filled with by `url(#name)`."""
+    ground = "<rect width='6' height='6' fill='#ffffff'/>"
+    size = "width='6' height='6' patternUnits='userSpaceOnUse'"
+    strokes = f"<path d='M-1 1l2 -2M0 6l6 -6M5 7l2 -2' stroke='{colour}'/>"
+    return f"<defs><pattern id='{name}' {size}>{ground}{strokes}</pattern></defs>"
+
+
+def text(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    size: float | None = None,
+    fill: str | None = None,
+    anchor: str | None = None,
+    weight: int | None = None,
+) -> str:
+    given = {"font-size": size, "fill": fill, "text-anchor": anchor, "font-weight": weight}
+    attributes = "".join(f" {name}='{value}'" for name, value in given.items() if value is not None)
+    return f"<text x='{number(x)}' y='{number(y)}'{attributes}>{escape(one_line(content))}</text>"
+
+
+def hovered(tooltip: str, parts: Iterable[str]) -> str:
+    """Shapes that show a text to whoever points at one of them."""
+    return f"<g>{_title(tooltip)}{''.join(parts)}</g>"
+
+
+def cut(content: str, width: float, *, size: float = 12) -> str:
+    """As much of a line as a column surely holds, with an ellipsis where that is not all."""
+    line = one_line(content)
+    room = width / size - BROAD
+    taken = 0.0
+    fitting = None
+    for place, character in enumerate(line):
+        taken += _width(character)
+        if fitting is None and taken > room:
+            fitting = place
+        if fitting is not None and taken > room + BROAD:
+            return line[:fitting].rstrip(_JOINERS) + "…"
+    return line
+
+
+def one_line(content: str) -> str:
+    """Without line ends, and without what XML cannot hold."""
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", " ".join(clean(repair_surrogates(content)).split()))
+
+
+def number(value: float) -> str:
+    """Without zeros at its end, so that equal places are equal bytes."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f"x='{number(x)}' y='{number(y)}' width='{number(width)}' height='{number(height)}'"
+
+
+def _title(content: str) -> str:
+    lines = "\n".join(escape(one_line(line)) for line in content.split("\n"))
+    return f"<title>{lines}</title>"
+
+
+def _width(character: str) -> float:
+    if character in _NARROW:
+        return NARROW
+    if character in _BROAD:
+        return BROAD
+    if unicodedata.category(character) in _WIDTHLESS:
+        return 0
+    if unicodedata.east_asian_width(character) in "WF":
+        return WIDE
+    return CAPITAL if character.isupper() else USUAL

@@ -1,0 +1,1 @@
+"""What a recorded session would have cost under several rules of eviction, with a prompt cache."""

@@ -1,0 +1,130 @@
+"""One item at several levels of detail: its title, its beginning or what matched, the whole of it."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from satchel.model.item import Item, Level, Span
+from satchel.text.passages import continues, sentences, telling_start
+
+__all__ = ["ELLIPSIS", "Rendition", "first_word", "renditions", "tail"]
+
+ELLIPSIS = "…"
+
+# A title says that there is something, and hardly what.
+TITLE_SHARE = 0.05
+# A part is worth its share of the text; but of a whole book a question needs no more than of a few pages.
+LONG = 4_000
+MOST_OF_IT = 0.95
+
+# From this length on a part is offered beside the whole.
+SHORT = 400
+SUMMARY = 300
+# How many passages a longer excerpt has at most.
+SEVERAL = 4
+
+_WORD = re.compile(r"\s*\S{1,24}")
+_BLANK = re.compile(r"\s*")
+
+
+class Rendition(NamedTuple):
+    """One level of an item: the parts of its text, and how much of its value they have."""
+
+    level: Level
+    spans: tuple[Span, ...]
+    share: float
+
+    def text(self, item: Item) -> str:
+        """The parts in the order of the text, with an ellipsis wherever something is left out."""
+        return item.text.strip() if self.level == "full" else _joined(item.text, self.spans)
+
+    @property
+    def characters(self) -> int:
+        return sum(end - start for start, end in self.spans)
+
+
+def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> tuple[Rendition, ...]:
+    """What can stand for an item, the least first, the whole of it last.
+
+    Of a short one also a `sentence`, and of a long one too with `of_long`.
+    """
+    length = len(item.text)
+    found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
+    if sentence and (of_long or length <= SHORT):
+        found += _sentence(item)
+    if length > SHORT:
+        if item.passages:
+            several = min(SEVERAL, (len(item.passages) + 1) // 2)
+            if item.needed:
+                several = min(several, len(item.needed) - 1)
+            numbers = dict.fromkeys(number for number in (1, several) if number)
+            found += [_part("excerpt", item.passages[:number], length) for number in numbers]
+        else:
+            found.append(_part("summary", (_beginning(item.text),), length))
+    if item.needed:
+        # One passage that is all that is needed is no excerpt beside itself.
+        short = [each for each in found if each.spans != item.needed]
+        return (*short, Rendition("passages", item.needed, 1.0))
+    return (*found, Rendition("full", ((0, length),), 1.0))
+
+
+def tail(item: Item) -> tuple[str, str]:
+    """The text from what matched best on, and what to put before it where something is left out there."""
+    start = telling_start(item.text, item.passages[0], item.sought) if item.passages else 0
+    return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
+
+
+def first_word(text: str) -> str:
+    """The least of a text that is worth showing."""
+    word = _WORD.match(text)
+    end = word.end() if word else 0
+    while end < len(text) and continues(text, end):
+        end += 1
+    return text[:end]
+
+
+def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:
+    part = sum(end - start for start, end in spans)
+    return Rendition(level, tuple(spans), min(MOST_OF_IT, part / min(length, LONG)))
+
+
+def _sentence(item: Item) -> list[Rendition]:
+    """The sentence of the best passage that has most of what was sought, or the first, where there are others."""
+    first, end = item.passages[0] if item.passages else (0, len(item.text))
+    spans = [(first + start, first + stop) for start, stop in sentences(item.text[first:end])]
+    if len(spans) < 2:
+        return []
+    start = telling_start(item.text, (first, end), item.sought)
+    chosen = next((span for span in spans if span[0] == start), spans[0])
+    return [_part("excerpt", [chosen], len(item.text))]
+
+
+def _beginning(text: str) -> Span:
+    """The first sentences, as many as fit into some 300 characters, but one at least."""
+    start = end = 0
+    # Of a book not more than its first page is looked at.
+    for number, span in enumerate(sentences(text[: 4 * SUMMARY])):
+        if number and span[1] - start > SUMMARY:
+            break
+        start, end = (start if number else span[0]), span[1]
+    return start, end
+
+
+def _joined(text: str, spans: Sequence[Span]) -> str:
+    runs: list[list[int]] = []
+    for start, end in sorted(spans):
+        if runs and _blank_between(text, runs[-1][1], start):
+            runs[-1][1] = max(runs[-1][1], end)
+        else:
+            runs.append([start, end])
+    if not runs:
+        return ""
+    parts = [text[start:end].strip() for start, end in runs]
+    before = "" if _blank_between(text, 0, runs[0][0]) else ELLIPSIS + " "
+    after = "" if _blank_between(text, runs[-1][1], len(text)) else " " + ELLIPSIS
+    return before + f" {ELLIPSIS}\n".join(parts) + after
+
+
+def _blank_between(text: str, start: int, end: int) -> bool:
+    blank = _BLANK.match(text, start, end) if start < end else None
+    return start >= end or (blank is not None and blank.end() == end)

@@ -1,1 +1,0 @@
-"""The service: a JSON API and the MCP server on one address, for many tenants by their tokens."""

@@ -1,0 +1,480 @@
+"""A store as it was at an earlier moment, replayed from the history of what has changed since.
+
+The state of a memory at a moment is what its history leaves after the last change up to it. A memory that was
+recorded only later has no state of that time: it is taken in its first version, with the times it speaks of (`at`,
+`valid_from`, `invalid_at`) as they are told now. It is known from its `at` on. Relations count from when they were
+made.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Store, Trace, TracedPassage
+from satchel.text.parts import parts_of
+from satchel.text.redact import masked_labels
+from satchel.text.terms import term_codes
+from satchel.text.terms import terms as index_terms
+from satchel.text.tokens.registry import DEFAULT_COUNTER, counter
+
+__all__ = ["PastStore", "state_at", "store_at"]
+
+Vectors = Mapping[str, tuple[bytes, bytes]]
+"""For the text of a passage: its vector and the signs of it, as `Embedded.vectors` has them."""
+
+_Words = tuple[str, str | None, tuple[str, ...]]
+"""What the indexes of words and vectors are made from: text, title, tags."""
+
+# Those of the stores' BM25.
+K1 = 1.2
+LEAST_RARITY = 1e-6
+# A term is a stem, and may be some letters shorter than the word it was.
+LONGER_BY = 4
+IMPORTANT = 0.7
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TOLD_TIMES = frozenset({"at", "valid_from", "invalid_at"})
+# What follows from other fields or from use, and is in no history.
+_NOT_REPLAYED = frozenset({"id", "updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
+
+
+def store_at(
+    store: Store, where: Filter, moment: datetime, *, embed: Callable[[Sequence[Memory]], Vectors] | None = None
+) -> SearchStore:
+    """What a search of `where` reads as of a moment: the store itself if nothing of it has changed since.
+
+    `embed` makes the vectors of earlier texts; without it, or where it has none, they are found by their words.
+    """
+    past = PastStore(store, where, moment, embed=embed)
+    return past if past.differs else store
+
+
+def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Memory:
+    """A memory as it was at a moment, from its current row and its whole history."""
+    entries = [entry for entry in history if entry.action != "relate"]
+    kept = len(entries)
+    while kept and entries[kept - 1].at > moment:
+        kept -= 1
+    undone = [entry for entry in entries[kept:] if entry.changes]
+    fields: dict[str, Any] = {}
+    for entry in reversed(undone):
+        fields |= _before(entry)
+    if not kept:
+        fields = {name: value for name, value in fields.items() if name not in _TOLD_TIMES}
+    if not undone:
+        return memory
+    then = msgspec.structs.replace(memory, **fields)
+    return msgspec.structs.replace(
+        then,
+        revision=max(memory.revision - len(undone), 1),
+        updated_at=entries[max(kept - 1, 0)].at,
+        tokens=_count(then.text) if then.text != memory.text else memory.tokens,
+        masked=masked_labels(then.text, then.title, then.source, then.speaker, *then.tags),
+    )
+
+
+def _before(entry: Change) -> dict[str, Any]:
+    """The values that a change replaced; one that no memory can have, as an import may bring, is left out."""
+    found = {}
+    for name, pair in entry.changes.items():
+        if name in _types() and isinstance(pair, list) and len(pair) == 2:
+            with contextlib.suppress(msgspec.ValidationError):
+                found[name] = msgspec.convert(pair[0], _types()[name])
+    return found
+
+
+@cache
+def _types() -> dict[str, Any]:
+    fields = msgspec.structs.fields(Memory)
+    return {field.name: field.type for field in fields if field.name not in _NOT_REPLAYED}
+
+
+def _count(text: str) -> int:
+    # The cost that is kept with a memory is always the default counter's.
+    return counter(DEFAULT_COUNTER).count(text)
+
+
+class _Past(NamedTuple):
+    """A memory that has changed since, as it was; its number, and whether the index has other words of it now."""
+
+    key: int
+    then: Memory
+    reworded: bool
+
+
+class _Made(NamedTuple):
+    """A relation that was made or overwritten, as the history tells it; older entries do not tell the strength."""
+
+    relation: Relation
+    tells_strength: bool
+
+
+class PastStore:
+    """Reads a store as of a moment: what is unchanged from the store, what has changed from its history."""
+
+    def __init__(
+        self,
+        store: Store,
+        where: Filter,
+        moment: datetime,
+        *,
+        embed: Callable[[Sequence[Memory]], Vectors] | None = None,
+    ) -> None:
+        self._store = store
+        self._moment = moment
+        self._where = where
+        self._org = where.scope.org
+        self._vectors: Vectors = {}
+        # By what they were: that stays the same however often the store is read.
+        self._passages: dict[_Words, tuple[TracedPassage, ...]] = {}
+        self._terms: dict[_Words, frozenset[str]] = {}
+        self._load()
+        self.differs = bool(self._past) or store.related_since(self._org, moment)
+        """Whether anything has changed since the moment."""
+        if embed is not None and (reworded := self._reworded()):
+            # Before anything is read under one state of the store: a model may take its time.
+            self._vectors = embed([each.then for each in reworded])
+
+    @contextlib.contextmanager
+    def reading(self, org: str) -> Iterator[None]:
+        """What others have changed meanwhile is replayed too."""
+        with self._store.reading(org):
+            self._load()
+            yield
+
+    def _load(self) -> None:
+        # A memory may have moved to another session since, but to no other project, user or agent.
+        scope = msgspec.structs.replace(self._where.scope, session=None)
+        meant = Filter(scope=scope, ids=self._where.ids, statuses=())
+        changed = self._store.changed(meant, self._moment)
+        self._past = {each.key: self._replayed(each) for each in changed}
+        self._passed: dict[Filter, list[_Past]] = {}
+        self._indexed: dict[int, Trace] = {}
+        self._made: dict[str, list[_Made]] = {}
+
+    def _replayed(self, changed: Changed) -> _Past:
+        then = state_at(changed.memory, changed.history, self._moment)
+        return _Past(changed.key, then, _words(then) != _words(changed.memory))
+
+    def _unchanged(self, where: Filter) -> Filter:
+        return msgspec.structs.replace(where, unchanged_since=self._moment)
+
+    def _passing(self, where: Filter) -> list[_Past]:
+        if where not in self._passed:
+            self._passed[where] = [past for past in self._past.values() if _passes(past.then, where)]
+        return self._passed[where]
+
+    def _reworded(self) -> list[_Past]:
+        """Those with other words than the index has, newest first."""
+        found = [past for past in self._passing(self._where) if past.reworded]
+        return sorted(found, key=lambda past: _place(past.then), reverse=True)
+
+    def select(self, where: Filter, *, limit: int) -> list[Memory]:
+        found = self._store.select(self._unchanged(where), limit=limit)
+        found += [past.then for past in self._passing(where)]
+        return sorted(found, key=_place, reverse=True)[:limit]
+
+    def count(self, where: Filter, *, most: int) -> int:
+        return min(self._store.count(self._unchanged(where), most=most) + len(self._passing(where)), most)
+
+    def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
+        found = self._store.around(memory, self._unchanged(where), before=before, after=after)
+        found += [past.then for past in self._passing(where)]
+        earlier = sorted((each for each in found if _place(each) < _place(memory)), key=_place)
+        later = sorted((each for each in found if _place(each) > _place(memory)), key=_place)
+        return earlier[max(0, len(earlier) - before) :] + later[:after]
+
+    def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        found = self._store.between(self._unchanged(where), start, end, limit=limit)
+        ours = {past.key: past.then for past in self._passing(where) if start <= past.then.at < end}
+        if not ours:
+            return found
+        both = self._store.memories(found) | ours
+        return sorted(both, key=lambda key: _place(both[key]), reverse=True)[:limit]
+
+    def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
+        found = self._store.memories([key for key in keys if key not in self._past])
+        found |= {key: self._past[key].then for key in keys if key in self._past}
+        return {key: found[key] for key in keys if key in found}
+
+    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        found = [_same_form(trace) for trace in self._store.traces(self._unchanged(where), keys)]
+        found += self._traces(where, keys)
+        return sorted(found, key=lambda trace: (trace.at, trace.id))
+
+    def _traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        wanted = None if keys is None else set(keys)
+        passing = [past for past in self._passing(where) if wanted is None or past.key in wanted]
+        self._look_up([past.key for past in passing if not past.reworded and past.key not in self._indexed])
+        found = ((past, self._passages_of(past)) for past in passing)
+        return [_trace(past, passages) for past, passages in found if passages]
+
+    def _look_up(self, keys: Sequence[int]) -> None:
+        """What the index has of those whose words are still the same."""
+        if keys:
+            anything = Filter(scope=Scope(org=self._org), statuses=())
+            self._indexed |= {trace.key: trace for trace in self._store.traces(anything, keys)}
+
+    def _passages_of(self, past: _Past) -> tuple[TracedPassage, ...]:
+        if not past.reworded:
+            return self._indexed[past.key].passages if past.key in self._indexed else ()
+        if (words := _words(past.then)) not in self._passages:
+            self._passages[words] = tuple(
+                TracedPassage(
+                    part.start, part.end, part.flags, part.codes, self._vectors.get(part.text, (None,))[0]
+                )
+                for part in parts_of(past.then)
+            )
+        return self._passages[words]
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+        found = self._store.matches(self._unchanged(where), terms, limit=limit)
+        ours = self._traces(where)
+        if ours and terms:
+            found += self._scored(ours, terms)
+        return sorted(found, key=lambda match: -match.score)[:limit]
+
+    def _scored(self, traces: Sequence[Trace], terms: Sequence[str]) -> Iterator[Match]:
+        """BM25 for texts of average length: it only decides which candidates are looked at closely."""
+        said = {words: term_codes(term) for term in terms if (words := tuple(index_terms(term)))}
+        known = list(dict.fromkeys(word for words in said for word in words))
+        total, counts = self.frequencies(known)
+        holding = dict(zip(known, counts, strict=True))
+        for trace in traces:
+            score = 0.0
+            for words, codes in said.items():
+                often = sum(_times(passage.codes, codes) for passage in trace.passages)
+                rare = min(holding[word] for word in words)
+                score += _rarity(total, rare) * often * (K1 + 1) / (often + K1)
+            if score > 0:
+                yield Match(trace.key, score)
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        found = self._store.nearest(self._unchanged(where), code, limit=limit)
+        for trace in self._traces(where):
+            signs = [_signs(passage.vector) for passage in trace.passages if passage.vector is not None]
+            far = [_bits_apart(each, code) for each in signs if len(each) == len(code)]
+            if far:
+                found.append(Match(trace.key, -float(min(far))))
+        return sorted(found, key=lambda match: (-match.score, match.key))[:limit]
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        total, counts = self._store.frequencies(terms)
+        held = [self._terms_of(past) for past in self._reworded()]
+        return total, [
+            count + sum(term in each for each in held) for term, count in zip(terms, counts, strict=True)
+        ]
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        found = self._store.words_like(word, start=start)
+        said = {term for past in self._reworded() for term in self._terms_of(past) if term.startswith(start)}
+        like = sorted(term for term in said.difference(found) if abs(len(term) - len(word)) <= LONGER_BY)
+        return [*found, *like]
+
+    def _terms_of(self, past: _Past) -> frozenset[str]:
+        if (words := _words(past.then)) not in self._terms:
+            text, title, tags = words
+            self._terms[words] = frozenset(index_terms("\n".join((title or "", text, *tags))))
+        return self._terms[words]
+
+    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+        runs = self._store.beside(traces, self._unchanged(where), reach=reach)
+        threads: dict[str, list[Memory]] = {}
+        keys = {}
+        for past in self._passing(where):
+            if (thread := _thread(past.then)) is not None:
+                threads.setdefault(thread, []).append(past.then)
+                keys[past.then.id] = past.key
+        return [
+            self._joined(trace, run, threads[trace.thread], keys, reach) if trace.thread in threads else run
+            for trace, run in zip(traces, runs, strict=True)
+        ]
+
+    def _joined(
+        self, trace: Trace, run: Sequence[int], others: Iterable[Memory], keys: Mapping[str, int], reach: int
+    ) -> list[int]:
+        """A run of a thread with those of its memories that have changed since."""
+        held = self._store.memories([key for key in run if key != trace.key])
+        places = {key: _order(memory) for key, memory in held.items()}
+        places |= {keys[each.id]: _order(each) for each in others if each.id != trace.id}
+        here = (trace.at, trace.id)
+        in_order = sorted(places, key=places.__getitem__)
+        earlier = [key for key in in_order if places[key] < here]
+        later = [key for key in in_order if places[key] > here]
+        return [*earlier[max(0, len(earlier) - reach) :], trace.key, *later[:reach]]
+
+    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+        ids = {memory.id: key for key, memory in self.memories(keys).items()}
+        found = self.relations(Scope(org=self._org), list(ids))
+        others = {relation.target for relation in found} | {relation.source for relation in found}
+        passing = self._keys(others, where) if found else {}
+        outgoing = (
+            Link(ids[each.source], passing[each.target], each.kind, each.strength, True)
+            for each in found
+            if each.source in ids and each.target in passing
+        )
+        incoming = (
+            Link(ids[each.target], passing[each.source], each.kind, each.strength, False)
+            for each in found
+            if each.target in ids and each.source in passing
+        )
+        return _first_links(outgoing, limit) + _first_links(incoming, limit)
+
+    def _keys(self, ids: Iterable[str], where: Filter) -> dict[str, int]:
+        """The numbers of those memories that match, by their ids."""
+        changed = {past.then.id: past.key for past in self._passing(where)}
+        found = {each: changed[each] for each in ids if each in changed}
+        rest = [each for each in ids if each not in found and each in (where.ids or (each,))]
+        if rest:
+            among = msgspec.structs.replace(self._unchanged(where), ids=tuple(rest))
+            found |= {trace.id: trace.key for trace in self._store.traces(among)}
+        return found
+
+    def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
+        now = self._store.relations(scope, ids)
+        return [then for relation in now if (then := self._relation_at(relation)) is not None]
+
+    def _relation_at(self, relation: Relation) -> Relation | None:
+        """A relation as it was; None if it was made later."""
+        if relation.created_at <= self._moment:
+            return relation
+        then = None
+        for made, tells_strength in self._relations_made(relation.source):
+            same = (made.target, made.kind) == (relation.target, relation.kind)
+            if same and made.created_at <= self._moment:
+                then = made if tells_strength else msgspec.structs.replace(made, strength=relation.strength)
+        return then
+
+    def _relations_made(self, source: str) -> list[_Made]:
+        """All that the history of a memory tells of relations that start there, oldest first."""
+        if source not in self._made:
+            told = self._store.history(Scope(org=self._org), source)
+            made = (each for entry in told for each in _told_relations(entry))
+            self._made[source] = [each for each in made if each.relation.source == source]
+        return self._made[source]
+
+
+def _told_relations(entry: Change) -> Iterator[_Made]:
+    """What an entry says of a relation: what was overwritten, if anything was, and what was made."""
+    pair = entry.changes.get("relation")
+    for told in pair if entry.action == "relate" and isinstance(pair, list) else ():
+        if isinstance(told, dict):
+            # An import may bring an entry that says anything.
+            with contextlib.suppress(msgspec.ValidationError):
+                yield _Made(msgspec.convert({"created_at": entry.at, **told}, Relation), "strength" in told)
+
+
+def _passes(memory: Memory, where: Filter) -> bool:
+    """Whether a memory is one that a filter means, as the stores test it."""
+    tags = {_folded(tag) for tag in memory.tags}
+    moment = where.valid_at
+    return (
+        all(
+            value is None or getattr(memory.scope, name) == value
+            for name, value in msgspec.structs.asdict(where.scope).items()
+        )
+        and memory.kind in (where.kinds or (memory.kind,))
+        and memory.tier in (where.tiers or (memory.tier,))
+        and memory.status in (where.statuses or (memory.status,))
+        and memory.id in (where.ids or (memory.id,))
+        and all(_folded(tag) in tags for tag in where.tags)
+        and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
+        and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
+        and (where.since is None or memory.at >= where.since)
+        and (where.until is None or memory.at <= where.until)
+        and (memory.pinned or not where.pinned)
+        and (memory.importance > IMPORTANT or not where.important)
+    )
+
+
+def _folded(tag: str) -> str:
+    """In ASCII alone, as databases compare tags."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in tag)
+
+
+def _words(memory: Memory) -> _Words:
+    return memory.text, memory.title, memory.tags
+
+
+def _place(memory: Memory) -> tuple[datetime, str]:
+    return memory.at, memory.id
+
+
+def _order(memory: Memory) -> tuple[int, str]:
+    return _micros(memory.at), memory.id
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _trace(past: _Past, passages: tuple[TracedPassage, ...]) -> Trace:
+    memory = past.then
+    return Trace(
+        key=past.key,
+        at=_micros(memory.at),
+        id=memory.id,
+        thread=_thread(memory),
+        speaker=memory.speaker,
+        kind=memory.kind,
+        tier=memory.tier,
+        importance=memory.importance,
+        confidence=memory.confidence,
+        pinned=int(memory.pinned),
+        tokens=memory.tokens,
+        uses=memory.access_count,
+        passages=passages,
+    )
+
+
+def _thread(memory: Memory) -> str | None:
+    """Its session or document, in the form of `_same_form`."""
+    scope = memory.scope
+    name = ("session", scope.session) if scope.session else ("source", memory.source)
+    if name[1] is None:
+        return None
+    return _json([name[0], scope.project or "", scope.user or "", scope.agent or "", name[1]])
+
+
+def _same_form(trace: Trace) -> Trace:
+    """Databases write the same array with spaces or without."""
+    return trace if trace.thread is None else trace._replace(thread=_json(msgspec.json.decode(trace.thread)))
+
+
+def _json(value: Sequence[str]) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _first_links(links: Iterable[Link], limit: int) -> list[Link]:
+    return sorted(links, key=lambda link: (link.key, link.origin, link.kind))[:limit]
+
+
+def _times(codes: bytes, sought: bytes) -> int:
+    """How often a term or a phrase stands in a passage."""
+    count, at = 0, codes.find(sought)
+    while at >= 0:
+        # Codes are of four bytes: what begins inside of one is none.
+        count += at % 4 == 0
+        at = codes.find(sought, at + 1)
+    return count
+
+
+def _rarity(memories: int, holding: int) -> float:
+    """That of the stores' BM25."""
+    return max(math.log(max(memories - holding + 0.5, 0.5) / (holding + 0.5)), LEAST_RARITY)
+
+
+def _signs(vector: bytes) -> bytes:
+    import numpy as np
+
+    return np.packbits(np.frombuffer(vector, np.int8) > 0).tobytes()
+
+
+def _bits_apart(one: bytes, other: bytes) -> int:
+    return (int.from_bytes(one) ^ int.from_bytes(other)).bit_count()

@@ -1,0 +1,86 @@
+"""What the service has done, counted for Prometheus."""
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+
+from satchel.server.http.answers import Spent
+
+__all__ = ["Metrics"]
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_TOKENS = {
+    "satchel_tokens_asked_total": "Tokens that answers were allowed, where a budget was given or allotted.",
+    "satchel_tokens_used_total": "Tokens of the texts that were answered.",
+    "satchel_tokens_omitted_total": "Tokens of what was left out, or left for later pages.",
+    "satchel_memories_omitted_total": "Memories that were found and left out.",
+}
+
+
+class Metrics:
+    """Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: Counter[tuple[str, str]] = Counter()
+        self._slots: dict[str, list[int]] = {}
+        self._seconds: Counter[str] = Counter()
+        self._spent: dict[str, list[int]] = {}
+        self._refused: Counter[str] = Counter()
+        self.in_flight = 0
+
+    def called(self, operation: str, outcome: str, seconds: float) -> None:
+        """That a call of an operation ended so: a status of HTTP, or `ok` and `error` for a tool."""
+        with self._lock:
+            self._calls[operation, outcome] += 1
+            slots = self._slots.setdefault(operation, [0] * (len(BOUNDS) + 1))
+            slots[bisect_left(BOUNDS, seconds)] += 1
+            # Counter is typed for whole numbers; any number can be added up in one.
+            self._seconds[operation] += seconds  # type: ignore[assignment]
+
+    def spent(self, operation: str, spent: Spent) -> None:
+        if any(spent):
+            with self._lock:
+                sums = self._spent.setdefault(operation, [0] * len(spent))
+                for place, value in enumerate(spent):
+                    sums[place] += value
+
+    def refused(self, reason: str) -> None:
+        """That a request was not taken: its token, its rate, its size, or no room."""
+        with self._lock:
+            self._refused[reason] += 1
+
+    def text(self) -> str:
+        """All of it in Prometheus' text format."""
+        with self._lock:
+            return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield from _head("satchel_calls_total", "counter", "Calls by operation and outcome.")
+        for (operation, outcome), count in sorted(self._calls.items()):
+            yield f'satchel_calls_total{{operation="{operation}",outcome="{outcome}"}} {count}'
+        yield from _head("satchel_call_seconds", "histogram", "How long calls took.")
+        for operation, slots in sorted(self._slots.items()):
+            total = 0
+            for bound, count in zip((*map(str, BOUNDS), "+Inf"), slots, strict=True):
+                total += count
+                yield f'satchel_call_seconds_bucket{{operation="{operation}",le="{bound}"}} {total}'
+            yield f'satchel_call_seconds_sum{{operation="{operation}"}} {self._seconds[operation]:.6f}'
+            yield f'satchel_call_seconds_count{{operation="{operation}"}} {total}'
+        for place, (name, about) in enumerate(_TOKENS.items()):
+            yield from _head(name, "counter", about)
+            for operation, sums in sorted(self._spent.items()):
+                yield f'{name}{{operation="{operation}"}} {sums[place]}'
+        yield from _head("satchel_refusals_total", "counter", "Requests that were not taken, by reason.")
+        for reason, count in sorted(self._refused.items()):
+            yield f'satchel_refusals_total{{reason="{reason}"}} {count}'
+        yield from _head("satchel_in_flight", "gauge", "Calls that run or wait for a thread.")
+        yield f"satchel_in_flight {self.in_flight}"
+
+
+def _head(name: str, kind: str, about: str) -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"

@@ -1,0 +1,112 @@
+"""What the tools of one server work on: the store, the specs, what was left of long answers, the session."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from satchel.api.satchel import Satchel
+from satchel.fitting.portions import Portion
+from satchel.server.mcp.answers import Allowance, Answer, fitted, said
+from satchel.server.mcp.recorder import Recorder
+from satchel.server.mcp.shelf import Rest, Shelf, cursor_for
+from satchel.server.specs.specs import Specs
+
+__all__ = ["MOST_TOKENS", "Desk", "Session"]
+
+MOST_TOKENS = 20_000
+
+
+class Session(NamedTuple):
+    name: str
+    project: str | None
+
+
+class Desk:
+    """Shared by the calls of one server, which come in threads of their own."""
+
+    def __init__(
+        self,
+        bag: Satchel,
+        specs: Specs,
+        *,
+        most_tokens: int = MOST_TOKENS,
+        remembers_session: bool = True,
+        text_only: bool = False,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.bag = bag
+        self.specs = specs
+        self.most_tokens = most_tokens
+        self.remembers_session = remembers_session
+        """False where several clients share the server: one must not write into another's session."""
+        self.text_only = text_only
+        """Whether what is read comes as text alone."""
+        self.recorder = recorder
+        self.session: Session | None = None
+        self._shelf = Shelf()
+
+    def view(self, given: dict[str, Any]) -> Satchel:
+        """The store, inside the project that a call names."""
+        return self.bag.scoped(project=given.get("project"))
+
+    def allowance(self, given: dict[str, Any]) -> Allowance:
+        asked = given.get("max_tokens")
+        return Allowance(self.most_tokens, False) if asked is None else Allowance(asked, True)
+
+    def count(self, text: str) -> int:
+        return self.bag.counter.count(text)
+
+    def structured(self, answer: Answer) -> dict[str, Any] | None:
+        """What a program is told beside the text."""
+        return None if self.text_only and answer.most is not None else answer.structured(self.count)
+
+    def listed(
+        self,
+        tool: str,
+        portions: Sequence[Portion],
+        given: dict[str, Any],
+        *,
+        nothing: str,
+        noun: str = "memories",
+        in_turn: bool = False,
+    ) -> Answer:
+        """The portions within the call's budget; what the server's own limit leaves out comes by cursor."""
+        if not portions:
+            return self.remark(nothing, given)
+        return self._page(Rest(tool, tuple(portions), len(portions), noun), given, in_turn=in_turn)
+
+    def continued(self, tool: str, given: dict[str, Any]) -> Answer | None:
+        """The next page, where the call has a cursor."""
+        if (cursor := given.get("cursor")) is None:
+            return None
+        return self._page(self._shelf.get(cursor, tool), given, paging=True)
+
+    def put_aside(self, cursor: str, tool: str, portions: Sequence[Portion], *, total: int) -> None:
+        """Keep portions for whoever comes with this cursor."""
+        self._shelf.put(cursor, Rest(tool, tuple(portions), total, "memories"))
+
+    def remark(self, text: str, given: dict[str, Any]) -> Answer:
+        return said(f"{text}\n", self.allowance(given), self.count)
+
+    def _page(self, rest: Rest, given: dict[str, Any], *, paging: bool = False, in_turn: bool = False) -> Answer:
+        allowance = self.allowance(given)
+        # Whoever set a budget wants that much; whoever did not wants it all, in several pages.
+        pages = paging or not allowance.given
+        portions = _paged(rest.portions, allowance.tokens) if pages else rest.portions
+        cursor = cursor_for(rest.tool, portions, allowance.tokens) if pages else None
+        page = fitted(
+            portions,
+            allowance,
+            self.count,
+            total=rest.total,
+            noun=rest.noun,
+            cursor=cursor,
+            in_turn=in_turn or pages,
+        )
+        if cursor is not None and page.rest:
+            self._shelf.put(cursor, Rest(rest.tool, page.rest, rest.total, rest.noun))
+        return page.answer
+
+
+def _paged(portions: Sequence[Portion], tokens: int) -> list[Portion]:
+    """With leave to split what could be longer than a page: no character has more than four tokens."""
+    return [portion._replace(splits=portion.splits or 4 * len(portion.text) > tokens) for portion in portions]

@@ -1,0 +1,109 @@
+"""The server: requests of the protocol in, calls of the tools out, each in a thread of its own."""
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from satchel import __version__
+from satchel.errors import SatchelError
+from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.guide import GUIDE, INSTRUCTIONS
+from satchel.server.mcp.process import short_line
+from satchel.server.mcp.resources import TEMPLATES, pack_resources, read_resource
+from satchel.server.mcp.tool import Tool
+
+__all__ = ["build_server"]
+
+PROMPT = types.Prompt(name="memory-guide", description="How to work with memory within a context budget.")
+
+Context = Any
+
+
+def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
+    """A server with these tools on this desk."""
+
+    async def list_tools(ctx: Context, params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool.model_validate(tool.definition) for tool in tools.values()])
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        work = partial(_called, desk, tools, params.name, params.arguments or {})
+        # When the client has gone nobody waits for the answer.
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+    async def list_prompts(ctx: Context, params: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[PROMPT])
+
+    async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != PROMPT.name:
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:80]!r}; there is {PROMPT.name}")
+        content = types.TextContent(type="text", text=GUIDE)
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
+
+    async def list_resources(ctx: Context, params: object) -> types.ListResourcesResult:
+        found = await anyio.to_thread.run_sync(pack_resources, desk, abandon_on_cancel=True)
+        return types.ListResourcesResult(resources=[types.Resource.model_validate(each) for each in found])
+
+    async def list_templates(ctx: Context, params: object) -> types.ListResourceTemplatesResult:
+        templates = [types.ResourceTemplate.model_validate(each) for each in TEMPLATES]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
+
+    async def read(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        try:
+            text = await anyio.to_thread.run_sync(read_resource, desk, str(params.uri), abandon_on_cancel=True)
+        except SatchelError as error:
+            raise MCPError(types.INVALID_PARAMS, short_line(str(error))) from error
+        contents = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
+        return types.ReadResourceResult(contents=[contents])
+
+    return Server(
+        "satchel",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read,
+    )
+
+
+def _called(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    """What a tool answers, or in one line what was wrong; either is entered into the session's books."""
+    result = _result(desk, tools, name, arguments)
+    if desk.recorder is not None:
+        for part in result.content:
+            if isinstance(part, types.TextContent):
+                desk.recorder.enter(name, part.text, error=bool(result.is_error))
+    return result
+
+
+def _result(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    if name not in tools:
+        return _failure(f"there is no tool {name[:80]!r}; there are: {', '.join(tools)}")
+    try:
+        answer = tools[name].call(desk, arguments)
+    except SatchelError as error:
+        return _failure(str(error))
+    except Exception as error:
+        if os.environ.get("SATCHEL_DEBUG"):
+            raise
+        print(f"satchel: {name}: unexpected {type(error).__name__}", file=sys.stderr)
+        return _failure(f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where")
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=answer.text)],
+        structured_content=desk.structured(answer),
+    )
+
+
+def _failure(message: str) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=short_line(message))
+    return types.CallToolResult(content=[content], is_error=True)

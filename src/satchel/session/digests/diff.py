@@ -1,0 +1,92 @@
+"""A diff: the files it changes, with the lines added and removed in each."""
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.rows import Rank, Row, excerpt
+from satchel.session.digests.source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    _Places = NDArray[np.intp]
+
+__all__ = ["Diff"]
+
+SHOWN_FILES = 15
+
+_NAMES = re.compile(r"diff --git \"?a/(.*?)\"? \"?b/(.*?)\"?$")
+_PAIR = re.compile(r"--- ([^\n]*)\n\+\+\+ ([^\n]*)")
+
+
+class _Changes(NamedTuple):
+    """Where each file of a diff begins, and how many lines were added to it and removed from it."""
+
+    files: "_Places"
+    added: "_Places"
+    removed: "_Places"
+
+
+class Diff:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._changes = _changes(source)
+
+    def title(self) -> str:
+        files, added, removed = self._changes
+        number = f"{len(files):,} file{'' if len(files) == 1 else 's'}"
+        return f"Diff: {number}, +{added.sum():,} −{removed.sum():,} lines"
+
+    def rows(self) -> list[Row]:
+        files, added, removed = self._changes
+        largest = (-added - removed).argsort(kind="stable")[:SHOWN_FILES]
+        names = [excerpt(_name(self._source.text, int(files[at])), 100) for at in largest]
+        parts = [f"{name} (+{added[at]:,} −{removed[at]:,})" for name, at in zip(names, largest, strict=True)]
+        made = error_rows(complaints(self._source))
+        if parts:
+            made.append(Row(Rank.PATH, parts, "", 0.9, more=len(files) - len(parts)))
+        hunks = [line.rpartition("@@")[2].strip() for line in self._source.sample if line.startswith("@@ ")]
+        within = [excerpt(line, 60) for line in dict.fromkeys(hunks[:20]) if line]
+        return [*made, Row(Rank.PROSE, within, "Within: ")] if within else made
+
+
+def _changes(source: Source) -> _Changes:
+    import numpy as np
+
+    codes = source.codes
+    starts = np.concatenate([np.zeros(1, dtype=np.intp), np.flatnonzero(codes[:-1] == ord("\n")) + 1])
+    signs = codes[starts]
+    added, removed = signs == ord("+"), signs == ord("-")
+    # The two lines that name a file begin with the signs of a change.
+    old = np.zeros(len(starts), dtype=np.bool_)
+    old[_beginning(codes, starts, removed, "--- ")] = True
+    new = _beginning(codes, starts, added, "+++ ")
+    new = new[(new > 0) & old[new - 1]]
+    added[new] = removed[new - 1] = False
+    files = _beginning(codes, starts, signs == ord("d"), "diff --git ")
+    files = files if len(files) else new - 1
+    bounds = np.append(files, len(starts))
+    totals = [np.append(0, changed.cumsum())[bounds] for changed in (added, removed)]
+    return _Changes(starts[files], np.diff(totals[0]), np.diff(totals[1]))
+
+
+def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np.bool_]", word: str) -> "_Places":
+    """Which of the lines begin so."""
+    lines = among.nonzero()[0]
+    lines = lines[starts[lines] < len(codes) - len(word)]
+    for offset, letter in enumerate(word):
+        lines = lines[codes[starts[lines] + offset] == ord(letter)]
+    return lines
+
+
+def _name(text: str, place: int) -> str:
+    """The path in the line `diff --git`, or in the two with `---` and `+++`."""
+    if found := _PAIR.match(text, place):
+        chosen = found[1] if found[2].startswith("/dev/null") else found[2]
+        return chosen.partition("\t")[0].strip().removeprefix("a/").removeprefix("b/")
+    line = text[place : place + 1_000].partition("\n")[0].rstrip()
+    if found := _NAMES.match(line):
+        return found[2] if found[1] == found[2] else f"{found[1]} → {found[2]}"
+    return line.removeprefix("diff --git ")

@@ -1,0 +1,236 @@
+"""The lines of a text that tell what went wrong, found in megabytes in a few milliseconds."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from satchel.session.digests.rows import Rank, Row, excerpt
+from satchel.session.digests.source import Source
+from satchel.session.line_sample import plain
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ERROR_WIDTH", "complaints", "error_lines", "error_rows", "is_error"]
+
+LOOKED_AT = 12
+FIRST = 3
+LAST = 1
+ERROR_WIDTH = 170
+
+# What is looked for all over a text, and the pair of letters of each that `_signs` finds.
+_WORDS = (("error", "rr"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pa"))
+_LONGEST_ENDING = len("ption:")
+_CHUNK = 128_000
+_END = 3_000
+_REACH = 160
+_NEAR = 50
+
+_HARMLESS = re.compile(
+    r"\b(?:0|no|without|zero|any)\s+(?:\w+\s+)?(?:errors?|failures?|failed|exceptions?)\b"
+    r"|\b(?:errors?|failures?|failed|exceptions?)\"?\s*[=:]\s*(?:0\b(?!\.)|null\b|none\b|false\b|\[\s*\]|\{\s*\}|\"\")"
+    r"|\b(?:exit|return)\s*(?:code|status|ed with)?[=: ]+0\b",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"^E   |^(?:npm ERR!|\s*✗|\s*✖)|\b(?:ERROR|FATAL|CRITICAL|PANIC|SEVERE|FAILED|FAIL)\b"
+    r"|(?i:\b(?:error|fatal|panic|critical|exception|abort(?:ed)?)\b\"?(?:\s*\[\w+\])?\s*[:=!(\]])"
+    r"|(?:Error|Exception)\b(?:\s*[:(]|$)"
+    r"|(?i:\bexit(?:ed)?(?: with)?\s*(?:code|status)?\s*[=:]?\s*-?[1-9]\d*\b)"
+    r"|(?i:segmentation fault|core dumped|panicked at|no such file|permission denied|command not found)"
+)
+# Not as a part of a path or of a longer name, such as `errors.py` or `on_error`.
+_ERROR = re.compile(
+    r"(?i:(?<![\w./])(?:errors?|exceptions?|fail(?:ed|ure|ures|s)?|fatal|panic(?:ked)?|critical|abort(?:ed|ing)?|denied"
+    r"|refused|cannot|no such)(?![\w/]|\.\w))|[a-z]Error\b|[a-z]Exception\b"
+)
+_COMPLAINT = re.compile(
+    r"(?:[\w./-]{1,40}: )?(?i:error|fatal|panic|exception|critical)\b\s*[:!\[(]"
+    r"|E   |npm ERR!|(?:[\w$]+\.)*\w*(?:Error|Exception): "
+    r"|[\w./-]{1,40}: .{1,300}(?i:denied|no such file|cannot|not permitted|invalid|is a directory|not found)"
+    r"|(?i:exit(?:ed with)?(?: code| status)?[:= ]+-?[1-9]\d*\b)"
+)
+# What is looked for at both ends of a text.
+_HINTS = (
+    "error", "exception", "fail", "fatal", "panic", "critical", "severe", "abort", "denied", "refused", "cannot",
+    "no such", "exit", "err!", "segmentation", "core dumped", "not found", "invalid", "permitted", "is a directory",
+    "✗", "✖", "\ne   ",
+)  # fmt: skip
+_SEAM = re.compile(r"[\s\",;&]+")
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+class _Found(NamedTuple):
+    start: int
+    line: str
+    strong: bool
+
+
+def error_lines(source: Source) -> list[str]:
+    """Lines that name an error, a failure or a bad exit code: plain ones first, of many the first and the last."""
+    places = _positions(source)
+    first = _some(source.text, places, _is_error, FIRST)
+    last: list[_Found] = []
+    if sum(one.strong for one in first) == FIRST:
+        # The search ended early.
+        last = _some(source.text, reversed(places), _is_error, LAST)
+    found = {one.start: one for one in (*_last_of_tracebacks(source.text), *first, *last)}
+    told = sorted(found.values(), key=lambda one: (not one.strong, one.start))
+    strong = [one for one in told if one.strong]
+    shown = told if len(strong) <= FIRST + LAST else [*strong[:FIRST], *strong[-LAST:]]
+    return list(dict.fromkeys(one.line for one in shown))
+
+
+def complaints(source: Source) -> list[str]:
+    """Lines in which a tool itself complains, among others that may speak of errors because files do."""
+    found = _some(source.text, _positions(source), _is_complaint, FIRST)
+    return list(dict.fromkeys(one.line for one in found))
+
+
+def is_error(line: str) -> bool:
+    """Whether a line tells of something that went wrong, not of an error that did not happen."""
+    if not (_ERROR.search(line) or _STRONG.search(line)):
+        return False
+    left = _HARMLESS.sub(" ", line)
+    return left == line or bool(_ERROR.search(left) or _STRONG.search(left))
+
+
+def error_rows(lines: Sequence[str]) -> list[Row]:
+    """The first few of the lines, each a row of its own; those between the first and the last give way to paths."""
+    shown = [text for line in lines[: FIRST + LAST] if (text := excerpt(line, ERROR_WIDTH))]
+    ends = (0, len(shown) - 1)
+    return [
+        Row(Rank.ERROR if place in ends else Rank.NUMBER, [text], "! ", 0.4 if place else 1.0, shows=1)
+        for place, text in enumerate(shown)
+    ]
+
+
+def _some(text: str, places: Iterable[int], wanted: Callable[[str, str], bool], enough: int) -> list[_Found]:
+    """The lines at these places that are wanted, by the line or by what is near, up to so many plain errors."""
+    found: dict[int, _Found] = {}
+    for place in places:
+        start, end = _line_around(text, place)
+        if start in found:
+            continue
+        near = plain(text[max(start, place - _NEAR) : min(end, place + _NEAR)])
+        if wanted(text[start:end], near):
+            strong = _STRONG.search(near) is not None
+            found[start] = _Found(start, _whole_words(text, start, end), strong)
+            enough -= strong
+            if not enough:
+                break
+    return list(found.values())
+
+
+def _is_complaint(line: str, near: str) -> bool:
+    return _COMPLAINT.match(line) is not None
+
+
+def _is_error(line: str, near: str) -> bool:
+    return is_error(near)
+
+
+def _positions(source: Source) -> list[int]:
+    """Where one of the words stands, in order: of each the first ones and the last ones."""
+    import numpy as np
+
+    codes = source.codes
+    signs = _signs(codes)
+    letters = codes[signs] | 0x20
+    some: list[NDArray[np.intp]] = []
+    for word, pair in _WORDS:
+        found = signs[letters == ord(pair[0])] - word.index(pair)
+        # What stands at the very end is found by `_at_the_ends`.
+        found = found[(found >= 0) & (found < len(codes) - len(word) - _LONGEST_ENDING)]
+        for offset, letter in enumerate(word.replace(pair, "  ")):
+            if letter != " ":
+                found = found[codes[found + offset] | 0x20 == ord(letter)]
+        # In capitals or with a colon it is a plain sign, which many harmless mentions of the word must not hide.
+        loud = codes[found] < ord("a")
+        for offset in range(_LONGEST_ENDING):
+            loud |= codes[found + len(word) + offset] == ord(":")
+        some += [_at_both_ends(found, LOOKED_AT // 2), _at_both_ends(found[loud], LOOKED_AT)]
+    places = {int(place) for place in np.concatenate(some)}
+    return sorted(places | _at_the_ends(source.text))
+
+
+def _at_the_ends(text: str) -> set[int]:
+    """Where one of many words stands at both ends, in which a tool says in its own words how it went."""
+    places: set[int] = set()
+    for begin in {0, max(0, len(text) - _END)}:
+        end = text[begin : begin + _END].lower()
+        for hint in _HINTS:
+            places.update(begin + place for place in islice(_occurrences(end, hint), LOOKED_AT // 2))
+    # Where a letter has two in lower case, what comes after it has moved.
+    return {min(place, len(text) - 1) for place in places}
+
+
+def _occurrences(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
+
+
+def _signs(codes: "NDArray[np.uint8]") -> "NDArray[np.intp]":
+    """Where `rr`, `xc`, `fa` or `pa` stands, in capitals or not; few other words have these.
+
+    In chunks, for what stays in the processor's cache is much faster.
+    """
+    import numpy as np
+
+    found = [np.zeros(0, dtype=np.intp)]
+    for start in range(0, len(codes) - 1, _CHUNK):
+        lowered = codes[start : start + _CHUNK + 1] | 0x20
+        first, second = lowered[:-1], lowered[1:]
+        a = second == ord("a")
+        here = (first == ord("r")) & (second == ord("r"))
+        here |= (first == ord("x")) & (second == ord("c"))
+        here |= (first == ord("f")) & a
+        here |= (first == ord("p")) & a
+        found.append(np.flatnonzero(here) + start)
+    return np.concatenate(found)
+
+
+def _at_both_ends(places: "NDArray[np.intp]", most: int) -> "NDArray[np.intp]":
+    import numpy as np
+
+    if len(places) <= most:
+        return places
+    return np.concatenate([places[: most // 2], places[-(most // 2) :]])
+
+
+def _line_around(text: str, position: int) -> tuple[int, int]:
+    """The line in which a position stands; of a very long one what is near."""
+    # A hint may begin with the line end before it.
+    position += text[position] == "\n" and position + 1 < len(text)
+    start = text.rfind("\n", max(0, position - _REACH), position) + 1
+    if not start and position > _REACH:
+        start = position - _REACH // 2
+    end = text.find("\n", position, position + 2 * _REACH)
+    return start, end if end >= 0 else min(len(text), position + _REACH)
+
+
+def _whole_words(text: str, start: int, end: int) -> str:
+    """What stands there, without what was cut off from a word: half a secret would not be found and masked."""
+    if start > 0 and text[start - 1] != "\n" and (seam := _SEAM.search(text, start, end)):
+        start = seam.end()
+    if end < len(text) and text[end] != "\n":
+        end = max((seam.start() for seam in _SEAM.finditer(text, start, end)), default=end)
+    return plain(text[start:end]).strip("\n")
+
+
+def _last_of_tracebacks(text: str) -> Iterator[_Found]:
+    """The line that ends a traceback names the exception, whatever that is called."""
+    start = text.find(_TRACEBACK)
+    for begin in {start, text.rfind(_TRACEBACK)} if start >= 0 else ():
+        place = text.find("\n", begin) + 1
+        while 0 < place < len(text) and text[place] in " \t\r\n":
+            place = text.find("\n", place) + 1
+        if place > 0:
+            end = text.find("\n", place, place + 2 * _REACH)
+            line = text[place : end if end >= 0 else place + 2 * _REACH].strip("\r")
+            if line:
+                yield _Found(place, line, True)

@@ -1,0 +1,83 @@
+"""A list of files: how many, of which types, in which folders."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.rows import Rank, Row, excerpt
+from satchel.session.digests.source import Source, counted
+from satchel.session.shapes import LISTED
+
+__all__ = ["FileList"]
+
+_LONG_NAME = re.compile(
+    r".*?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*|[A-Z][a-z]{2} +\d{1,2} +(?:\d\d:\d\d|\d{4}))"
+    r"(?: [+-]\d{4})? (?P<name>.+)"
+)
+_TRAILER = re.compile(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$")
+_EXTENSION = re.compile(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
+
+
+class FileList:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names = _names(source.sample)
+
+    def title(self) -> str:
+        source = self._source
+        folders = sum(1 for name in self._names if name.endswith("/"))
+        plain = not folders and len(self._names) == sum(1 for line in source.sample if line.strip())
+        number = counted(source.filled_lines) if plain else source.about(len(self._names) - folders)
+        besides = f", {source.about(folders)} folder{'' if folders == 1 else 's'}" if folders else ""
+        place = f" in {excerpt(source.path, 150)}" if source.path else ""
+        return f"{number} file{'' if number == '1' else 's'}{besides}{place}"
+
+    def rows(self) -> list[Row]:
+        source, names = self._source, self._names
+        types = Counter(found[1].lower() for name in names if (found := _EXTENSION.search(name)))
+        folders = _folders(names)
+        made = error_rows(complaints(source))
+        if types:
+            parts = [f".{kind} {source.about(number)}" for kind, number in types.most_common(8)]
+            made.append(Row(Rank.NUMBER, parts, "Types: ", 0.3, more=max(0, len(types) - 8), exact=source.whole))
+        if not folders:
+            folders.update(name.rstrip("/") for name in names if name.endswith("/"))
+        if folders:
+            parts = [f"{excerpt(folder, 60)}/ {source.about(number)}" for folder, number in folders.most_common(8)]
+            made.append(Row(Rank.PATH, parts, "Folders: ", 0.5, more=max(0, len(folders) - 8), exact=source.whole))
+        return [*made, Row(Rank.PROSE, [excerpt(name, 80) for name in names[:12]], "First: ")]
+
+
+def _names(lines: Sequence[str]) -> list[str]:
+    """The paths in the lines, those of folders with a slash at their end."""
+    if any(LISTED.match(line) for line in lines[:10]):
+        listed = [_listed_name(found) for line in lines if (found := LISTED.match(line))]
+        return [name for name in listed if name not in ("./", "../")]
+    # What a tool says besides has a colon in it, as the heading of a folder has.
+    names = [line.strip() for line in lines if ": " not in line and not line.endswith(":")]
+    return [_bare(name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
+
+
+def _bare(name: str) -> str:
+    """Without the size or the like that stands beside it."""
+    fields = name.split("\t")
+    return _TRAILER.sub("", next((field for field in fields if not field[:1].isdigit() or "/" in field), fields[0]))
+
+
+def _listed_name(found: re.Match[str]) -> str:
+    name = found["long"] or found["tree"] or found["marked"]
+    if found["long"] and (dated := _LONG_NAME.match(name)):
+        name = dated["name"].partition(" -> ")[0]
+    is_folder = found[0].startswith(("d", "[DIR]")) and not name.endswith("/")
+    return f"{name}/" if is_folder else name
+
+
+def _folders(names: Sequence[str]) -> Counter[str]:
+    """How many there are in each folder, two levels below what all have in common."""
+    parents = [name.replace("\\", "/").rstrip("/").rpartition("/")[0] for name in names]
+    steps = [parent.split("/") for parent in parents if parent]
+    first, last = min(steps, default=[]), max(steps, default=[])
+    pairs = enumerate(zip(first, last, strict=False))
+    common = next((place for place, (one, other) in pairs if one != other), min(len(first), len(last)))
+    return Counter("/".join(step[: common + 2]) for step in steps)

@@ -1,0 +1,105 @@
+"""A log: how many lines of which level, what went wrong, the newest line; of commits how many and the newest."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
+from satchel.session.digests.rows import Rank, Row, excerpt
+from satchel.session.digests.source import Source, counted
+from satchel.session.shapes import LEVEL
+
+__all__ = ["Log"]
+
+_COMMIT = re.compile(r"[*|/\\ ]*commit ([0-9a-f]{7,64})")
+_LATER_COMMIT = re.compile(r"\ncommit [0-9a-f]{7}")
+_ONE_LINE_COMMIT = re.compile(r"[*|/\\ _]*(?=[0-9a-f]*\d)([0-9a-f]{7,40}) (?:\([^)]+\) )?(\S.*)")
+_STAMP = re.compile(
+    r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d"
+    r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
+    r"|\b\d\d:\d\d:\d\d\b"
+)
+_DATED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?")
+_SEVEREST = ("PANIC", "FATAL", "CRITICAL", "SEVERE", "ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE")
+
+
+class Log:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._commits = _commits(source.sample)
+        self._levels = Counter() if self._commits else _levels(source.sample)
+
+    def title(self) -> str:
+        source = self._source
+        path = f" {excerpt(source.path, 120)}" if source.path else ""
+        if self._commits:
+            exact = _is_long(source.sample)
+            number = counted(_number_of_commits(source.text)) if exact else source.about(len(self._commits))
+            return (
+                f"Log{path}: {number} commit{'' if number == '1' else 's'}, newest {excerpt(self._commits[0], 100)}"
+            )
+        ends = [*source.sample[:5], *source.sample[-5:]]
+        times = [found[0] for line in ends if (found := _STAMP.search(line[:120]))]
+        between = f", {times[0]} to {times[-1]}" if len(times) > 1 else ""
+        return f"Log{path}: {source.lines:,} line{'' if source.lines == 1 else 's'}{self._worst()}{between}"
+
+    def rows(self) -> list[Row]:
+        if self._commits:
+            return [Row(Rank.PATH, [excerpt(commit, 90)]) for commit in self._commits[1:12]]
+        source = self._source
+        made: list[Row] = []
+        if self._levels:
+            parts = [f"{level} {source.about(self._levels[level])}" for level in _SEVEREST if level in self._levels]
+            made.append(Row(Rank.NUMBER, parts, "Levels: "))
+        made += error_rows(error_lines(source))
+        newest = excerpt(_newest(source.sample), ERROR_WIDTH)
+        if newest and not any(newest in row.parts for row in made):
+            made.append(Row(Rank.PATH, [newest], "Newest: ", 0.4))
+        return made
+
+    def _worst(self) -> str:
+        errors = sum(self._levels[level] for level in _SEVEREST[: _SEVEREST.index("ERROR") + 1])
+        return f", {self._source.about(errors)} error{'' if errors == 1 else 's'}" if errors else ""
+
+
+def _newest(lines: Sequence[str]) -> str:
+    """The last line, or the first where times go down."""
+    first = next((line for line in lines if line.strip()), "")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    begun, ended = _DATED.search(first[:120]), _DATED.search(last[:120])
+    return first if begun and ended and begun[0] > ended[0] else last
+
+
+def _levels(lines: Sequence[str]) -> Counter[str]:
+    found = (LEVEL.search(line, 0, 200) for line in lines)
+    return Counter((one[1] or one[2] or one[3]).upper() for one in found if one)
+
+
+def _is_long(lines: Sequence[str]) -> bool:
+    return any(_COMMIT.match(line) for line in lines[:3])
+
+
+def _number_of_commits(text: str) -> int:
+    return len(_LATER_COMMIT.findall(text)) + bool(_COMMIT.match(text, 0, 200))
+
+
+def _commits(lines: Sequence[str]) -> list[str]:
+    """Id and subject of each commit; none if this is not a history."""
+    if _is_long(lines):
+        return _long_commits(lines)
+    found = [_ONE_LINE_COMMIT.match(line) for line in lines if line.strip()]
+    commits = [f"{one[1]} {one[2]}" for one in found if one]
+    return commits if len(commits) > 0.6 * len(found) else []
+
+
+def _long_commits(lines: Sequence[str]) -> list[str]:
+    commits: list[str] = []
+    awaiting = False
+    for line in lines:
+        if found := _COMMIT.match(line):
+            commits.append(found[1][:10])
+            awaiting = True
+        elif awaiting and line.startswith("    ") and line.strip():
+            commits[-1] += " " + line.strip()
+            awaiting = False
+    return commits

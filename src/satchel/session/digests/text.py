@@ -1,0 +1,53 @@
+"""Any text: its errors, its beginning and its end, with a mark of how much is left out between them."""
+
+import re
+from collections.abc import Sequence
+
+from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
+from satchel.session.digests.rows import LONGEST_LOOK, Rank, Row, excerpt, one_line
+from satchel.session.digests.source import Source, counted
+from satchel.text.redact import redact
+
+__all__ = ["AnyText"]
+
+HEAD = 4
+TAIL = 3
+WIDTH = 120
+
+# A path, an id, a number: what a later step may need word for word.
+_FACT = re.compile(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
+
+
+class AnyText:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def title(self) -> str:
+        lines = self._source.lines
+        return f"Text: {lines:,} line{'' if lines == 1 else 's'}, {self._source.size}"
+
+    def rows(self) -> list[Row]:
+        source = self._source
+        filled = [line for line in source.sample if line.strip()]
+        told = error_rows(error_lines(source))
+        if source.lines <= 1:
+            return [*told, *_of_one_line(source.text.strip())]
+        shown = {row.parts[0] for row in told}
+        head = [line for line in filled[:HEAD] if excerpt(line, ERROR_WIDTH) not in shown]
+        tail = [line for line in filled[HEAD:][-TAIL:] if excerpt(line, ERROR_WIDTH) not in shown]
+        gap = [Row(Rank.NUMBER, [], of=source.lines)]
+        # The last line says how it went, and comes before the others where there is little room.
+        last = [row._replace(rank=min(row.rank, Rank.NUMBER)) for row in _shown(tail[-1:])]
+        return [*told, *_shown(head), *gap, *_shown(tail[:-1]), *last]
+
+
+def _shown(lines: Sequence[str]) -> list[Row]:
+    return [Row(Rank.PATH if _FACT.search(line) else Rank.PROSE, [excerpt(line, WIDTH)], shows=1) for line in lines]
+
+
+def _of_one_line(text: str) -> list[Row]:
+    # Masked before it is cut, for half a secret is not found.
+    head, tail = excerpt(text, WIDTH), redact(one_line(text[-LONGEST_LOOK:])).text[-WIDTH:]
+    left = len(text) - len(head) - len(tail)
+    gap = Row(Rank.NUMBER, [f"… {counted(max(0, left), exact=False)} characters left out …"])
+    return [Row(Rank.PROSE, [head]), gap, Row(Rank.PROSE, [tail])]

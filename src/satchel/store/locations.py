@@ -1,0 +1,137 @@
+"""Open a store by its location: a file, `:memory:` or the address of a server."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from satchel.errors import InputError
+from satchel.store.contract import (
+    Store,
+)
+
+if TYPE_CHECKING:
+    from satchel.store.postgres.address import Address
+    from satchel.store.postgres.status import Status
+
+__all__ = [
+    "distribute_server",
+    "index_left",
+    "index_server",
+    "is_address",
+    "newest_schema",
+    "open_store",
+    "prepare_server",
+    "restore_store",
+    "secrets_in",
+    "server_status",
+    "shown_location",
+]
+
+
+# What was meant for an address, though something in it may be wrong: it may have a password, and is no file's name.
+_ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
+
+
+def is_address(location: str) -> bool:
+    """Whether a location is that of a server, and not a file."""
+    return _ADDRESS.search(location) is not None
+
+
+def shown_location(location: str) -> str:
+    """A location as it may be printed: of a server's address without the password."""
+    return _parsed(location).shown if is_address(location) else location
+
+
+def secrets_in(location: str) -> tuple[str, ...]:
+    """What of a location must not be printed."""
+    return _parsed(location).secrets if is_address(location) else ()
+
+
+def open_store(location: str, *, create: bool = True) -> Store:
+    """The store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
+    if is_address(location):
+        with _needing_psycopg():
+            from satchel.store.postgres.store import PostgresStore
+        return PostgresStore(location, create=create)
+    from satchel.store.sqlite.store import SqliteStore
+
+    return SqliteStore(location, create=create)
+
+
+def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
+    """Put a backup in place of the store at a location; where the old one was kept, if any."""
+    from satchel.store.sqlite.place import restore
+
+    if location == ":memory:":
+        raise InputError("a backup is restored to a file, not to ':memory:'")
+    if is_address(location):
+        raise InputError("a backup is restored to a file; `satchel migrate` copies that to a server")
+    return restore(backup, location, replace=replace)
+
+
+def server_status(url: str) -> "Status":
+    """What there is at the address of a server; nothing is changed."""
+    address = _parsed(url)
+    from satchel.store.postgres.status import status
+
+    return status(address)
+
+
+def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
+    """Make the store on a server, or bring it to the newest version; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.migrations import prepare
+
+    return prepare(address, grant=grant, dry_run=dry_run)
+
+
+def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
+    """Spread the store over the nodes of a Citus cluster; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.distribution import distribute
+
+    return distribute(address, dry_run=dry_run)
+
+
+def index_server(url: str, *, dry_run: bool = False) -> list[str]:
+    """Index tenants that have grown large, and drop indexes of what is gone; what was done, or would be."""
+    address = _parsed(url)
+    from satchel.store.postgres.hnsw import index_large_tenants
+
+    return index_large_tenants(address, dry_run=dry_run)
+
+
+def index_left(location: str, org: str) -> bool:
+    """Whether a server still has an index, with the org's name in its definition, of an org that was erased."""
+    if not is_address(location):
+        return False
+    address = _parsed(location)
+    from satchel.store.postgres.hnsw import is_left
+
+    return is_left(address, org)
+
+
+def newest_schema() -> int:
+    """The version of a server's schema that this Satchel makes."""
+    with _needing_psycopg():
+        from satchel.store.postgres.migrations import SCHEMA_VERSION
+    return SCHEMA_VERSION
+
+
+def _parsed(url: str) -> "Address":
+    with _needing_psycopg():
+        from satchel.store.postgres.address import parse_address
+    return parse_address(url)
+
+
+@contextlib.contextmanager
+def _needing_psycopg() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        # Without a name where psycopg itself finds no libpq.
+        if (error.name or "psycopg").partition(".")[0] != "psycopg":
+            raise
+        raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None

@@ -1,0 +1,1 @@
+"""Counting tokens: exact vocabularies, a bounded estimate for Claude, and two rules of thumb."""

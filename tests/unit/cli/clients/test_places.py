@@ -1,0 +1,96 @@
+"""Where each client looks for its configuration, on each system."""
+
+from pathlib import Path
+
+import pytest
+
+from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.places import Surroundings, surroundings
+from satchel.errors import InputError
+
+HOME = Path("/home/ana")
+LINUX = Surroundings("linux", {}, HOME)
+MAC = Surroundings("darwin", {"XDG_CONFIG_HOME": "/ignored"}, HOME)
+WINDOWS = Surroundings("win32", {"APPDATA": "/roaming"}, HOME)
+
+
+@pytest.mark.parametrize(
+    ("client", "around", "place"),
+    [
+        ("claude-code", LINUX, "/home/ana/.claude.json"),
+        ("claude-code", LINUX._replace(environment={"CLAUDE_CONFIG_DIR": "/c"}), "/c/.claude.json"),
+        ("claude-code", LINUX._replace(environment={"CLAUDE_CONFIG_DIR": ""}), "/home/ana/.claude.json"),
+        ("claude-desktop", LINUX, "/home/ana/.config/Claude/claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            LINUX._replace(environment={"XDG_CONFIG_HOME": "/x"}),
+            "/x/Claude/claude_desktop_config.json",
+        ),
+        ("claude-desktop", MAC, "/home/ana/Library/Application Support/Claude/claude_desktop_config.json"),
+        ("claude-desktop", WINDOWS, "/roaming/Claude/claude_desktop_config.json"),
+        (
+            "claude-desktop",
+            WINDOWS._replace(environment={}),
+            "/home/ana/AppData/Roaming/Claude/claude_desktop_config.json",
+        ),
+        ("cursor", LINUX, "/home/ana/.cursor/mcp.json"),
+        ("cursor", WINDOWS, "/home/ana/.cursor/mcp.json"),
+        ("codex", LINUX, "/home/ana/.codex/config.toml"),
+        ("codex", LINUX._replace(environment={"CODEX_HOME": "/c"}), "/c/config.toml"),
+        ("vscode", LINUX, "/home/ana/.config/Code/User/mcp.json"),
+        ("vscode", LINUX._replace(environment={"XDG_CONFIG_HOME": "/x"}), "/x/Code/User/mcp.json"),
+        ("vscode", MAC, "/home/ana/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", WINDOWS, "/roaming/Code/User/mcp.json"),
+        ("gemini", LINUX, "/home/ana/.gemini/settings.json"),
+        ("gemini", LINUX._replace(environment={"GEMINI_CLI_HOME": "/g"}), "/g/.gemini/settings.json"),
+    ],
+)
+def test_each_client_has_its_place(client: str, around: Surroundings, place: str):
+    assert CLIENTS[client].file(around) == Path(place)
+
+
+@pytest.mark.parametrize(
+    ("client", "place"),
+    [
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("codex", ".codex/config.toml"),
+        ("vscode", ".vscode/mcp.json"),
+        ("gemini", ".gemini/settings.json"),
+    ],
+)
+def test_a_project_has_a_file_of_its_own(client: str, place: str):
+    assert CLIENTS[client].file(LINUX, Path("/project")) == Path("/project", place)
+
+
+def test_claude_desktop_knows_no_projects():
+    with pytest.raises(InputError, match="Claude Desktop has no file for a project"):
+        CLIENTS["claude-desktop"].file(LINUX, Path("/project"))
+
+
+def packaged(folder: Path, *packages: str) -> Surroundings:
+    for package in packages:
+        (folder / "Packages" / package).mkdir(parents=True)
+    return Surroundings("win32", {"LOCALAPPDATA": str(folder), "APPDATA": str(folder / "roaming")}, HOME)
+
+
+def test_a_packaged_claude_desktop_reads_its_file_from_the_package(tmp_path: Path):
+    around = packaged(tmp_path, "Claude_pzs8sxrjxfjjc", "Unrelated_1")
+    place = tmp_path / "Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json"
+    assert CLIENTS["claude-desktop"].file(around) == place
+
+
+def test_of_two_packages_the_one_with_a_file_is_meant_and_else_neither(tmp_path: Path):
+    around = packaged(tmp_path, "Claude_a", "Claude_b")
+    with pytest.raises(InputError, match="2 packages of Claude Desktop"):
+        CLIENTS["claude-desktop"].file(around)
+    place = tmp_path / "Packages/Claude_b/LocalCache/Roaming/Claude/claude_desktop_config.json"
+    place.parent.mkdir(parents=True)
+    place.write_text("{}")
+    assert CLIENTS["claude-desktop"].file(around) == place
+
+
+def test_a_home_that_is_no_folder_is_refused(monkeypatch):
+    monkeypatch.setenv("HOME", "somewhere")
+    with pytest.raises(InputError, match="HOME names no folder"):
+        surroundings()

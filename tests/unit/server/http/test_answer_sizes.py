@@ -1,0 +1,73 @@
+"""Lists are read in portions while they fit: what is too large is not read to its end."""
+
+import pytest
+
+from satchel.fitting.hits import Timeline
+from satchel.model.fields import utc_now
+from satchel.model.memory import Memory
+from satchel.server.http.answers import Memories
+from satchel.server.http.problems import RefusedError
+from satchel.server.http.questions import Listing, Placed, Span
+from satchel.server.http.sizes import FIRST_PORTION, collected
+
+MOST = 100_000
+
+
+def memories(number: int, size: int) -> tuple[Memory, ...]:
+    now = utc_now()
+    return tuple(
+        Memory(id=str(place), text="x" * size, at=now, created_at=now, updated_at=now, tokens=1)
+        for place in range(number)
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "asked"),
+    [
+        (10, 20, [20]),
+        (10, 10_000, [32, 10_000]),
+        # As many as would fit, before all of them.
+        (100, 1_000, [32, 1_000]),
+    ],
+)
+def test_what_fits_is_read_once_more_at_most(size: int, limit: int, asked: list[int]):
+    limits: list[int] = []
+
+    def read(query: Listing) -> Memories:
+        limits.append(query.limit)
+        return Memories(memories=memories(min(query.limit, 900), size))
+
+    assert len(collected(read, Listing(limit=limit), MOST).memories) == min(limit, 900)
+    assert limits == asked
+
+
+def test_large_ones_end_the_reading_early():
+    limits: list[int] = []
+
+    def read(query: Listing) -> Memories:
+        limits.append(query.limit)
+        return Memories(memories=memories(query.limit, 2_000))
+
+    with pytest.raises(RefusedError, match="more than 100,000 bytes"):
+        collected(read, Listing(limit=10_000), MOST)
+    # 32 of them fit, 50 would, and twice as many do not.
+    assert limits == [FIRST_PORTION, 2 * FIRST_PORTION]
+
+
+def test_both_sides_of_a_timeline_grow():
+    spans: list[tuple[int, int]] = []
+
+    def read(query: Span) -> Timeline:
+        spans.append((query.before, query.after))
+        before, after = memories(query.before, 5_000), memories(query.after, 5_000)
+        return Timeline(before=before, focus=memories(1, 1)[0], after=after)
+
+    with pytest.raises(RefusedError):
+        collected(read, Span(before=2, after=500), MOST)
+    assert spans == [(2, FIRST_PORTION)]
+
+
+def test_what_is_no_list_is_read_once():
+    reads: list[Placed] = []
+    collected(reads.append, Placed(), MOST)
+    assert len(reads) == 1

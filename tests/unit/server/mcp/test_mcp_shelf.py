@@ -1,0 +1,76 @@
+"""What is left of an answer waits under its cursor, for as long as there is room for it."""
+
+import pytest
+
+from satchel.errors import InputError
+from satchel.fitting.portions import Portion
+from satchel.server.mcp import shelf as shelves
+from satchel.server.mcp.shelf import MOST_RESTS, Rest, Shelf, cursor_for
+
+
+def rest_of(text: str) -> Rest:
+    return Rest("mem_search", (Portion(text),), 1, "memories")
+
+
+def known(shelf: Shelf, cursor: str) -> bool:
+    try:
+        shelf.get(cursor, "mem_search")
+    except InputError:
+        return False
+    return True
+
+
+def test_the_one_that_nobody_asked_for_the_longest_goes_first():
+    shelf = Shelf()
+    for number in range(MOST_RESTS):
+        shelf.put(f"c{number}", rest_of("text"))
+    shelf.get("c0", "mem_search")
+    shelf.put("one more", rest_of("text"))
+    assert known(shelf, "c0")
+    assert not known(shelf, "c1")
+    assert known(shelf, "c2")
+
+
+def test_long_ones_leave_room_for_fewer_but_always_for_the_last(monkeypatch):
+    monkeypatch.setattr(shelves, "MOST_CHARACTERS", 1_000)
+    shelf = Shelf()
+    for number in range(4):
+        shelf.put(f"c{number}", rest_of("x" * 400))
+    assert [known(shelf, f"c{number}") for number in range(4)] == [False, False, True, True]
+    shelf.put("long", rest_of("x" * 5_000))
+    assert known(shelf, "long")
+    assert not known(shelf, "c3")
+    shelf.put("c4", rest_of("x" * 400))
+    assert known(shelf, "c4")
+    assert not known(shelf, "long")
+
+
+def test_the_same_again_takes_no_more_room(monkeypatch):
+    monkeypatch.setattr(shelves, "MOST_CHARACTERS", 1_000)
+    shelf = Shelf()
+    shelf.put("first", rest_of("x" * 400))
+    for _ in range(5):
+        shelf.put("second", rest_of("x" * 400))
+    assert known(shelf, "first")
+
+
+def test_a_cursor_is_of_the_tool_the_budget_and_all_that_is_to_be_shown():
+    portions = [Portion("a"), Portion("b")]
+    cursor = cursor_for("mem_search", portions, 100)
+    assert cursor == cursor_for("mem_search", list(portions), 100)
+    others = [
+        cursor_for("mem_get", portions, 100),
+        cursor_for("mem_search", portions, 101),
+        cursor_for("mem_search", portions[:1], 100),
+        cursor_for("mem_search", [Portion("a"), Portion("c")], 100),
+    ]
+    assert len({cursor, *others}) == 5
+
+
+def test_another_tools_cursor_is_not_known():
+    shelf = Shelf()
+    shelf.put("c0ffee", rest_of("text"))
+    with pytest.raises(
+        InputError, match="the cursor 'c0ffee' is not known to mem_get any more; ask again without it"
+    ):
+        shelf.get("c0ffee", "mem_get")

@@ -1,0 +1,138 @@
+"""Whatever the text is: nothing planted survives, a second call changes nothing, and masking costs little."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
+
+from satchel.text.redact import Redacted, redact
+from satchel.text.redact.assignments import HINTS
+from satchel.text.redact.contexts import ACROSS_WORDS, WITHIN_WORDS
+from satchel.text.redact.shapes import SHAPES
+
+ADVERSARIAL = [
+    *("a", "-", "QUJD", "sk-", "sk-ant-", "ghp_", "<private", "<private ", "<private>", "</private>"),
+    *("eyJ.eyJ.", "eyJ-", "password=", 'password="', "password=f(", "password=[", "token=a.", "@"),
+    *("://", "://a:", "://a:b@", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\n", "\n", "\\n", "SG."),
+    *("[masked:", "[masked:x]", "authorization: bearer ", "curl -u a:", "MTIz", "1234567:AA", "AKIA"),
+]
+ADVERSARIAL_VALUES = ["/a..", "eyJ-", "!", "a.", "a_", "a-1-", "a::", "a ", "\\", ";", ",a "]
+
+# With this in front every search runs, whatever follows.
+EVERY_HINT = "".join(
+    f"{hint}?and-some-more-letters\n"
+    for hint in [head for shape in SHAPES for head in shape.heads]
+    + [context.hint for context in (*WITHIN_WORDS, *ACROSS_WORDS)]
+    + [*HINTS]
+)
+
+
+def test_labels_come_in_order_of_appearance_one_per_occurrence() -> None:
+    github, slack = TOKENS["github-token"][0], TOKENS["slack-token"][0]
+    text = f"{slack} then <private>x</private>, {github}, password='hunter2' and {slack}"
+    assert redact(text).masked == ("slack-token", "private", "github-token", "password", "slack-token")
+
+
+def test_secrets_that_overlap_become_one_mask() -> None:
+    github = TOKENS["github-token"][0]
+    assert redact(f"password=ab-{github}-cd").text == "password=[masked:password]"
+    assert redact(f"API_TOKEN={github}").text == "API_TOKEN=[masked:github-token]"
+    assert redact(f"https://bob:{github}!tail@x.org").text == "https://bob:[masked:github-token]@x.org"
+
+
+def test_a_mask_never_completes_a_private_tag() -> None:
+    once = redact("a <private <private>b</private> c> d")
+    assert once == Redacted("a <private [masked:private] c> d", ("private",))
+    assert redact(once.text) == Redacted(once.text, ())
+
+
+def test_a_mask_that_frees_an_edge_leaves_nothing_for_a_second_call() -> None:
+    signature = "https://s3.aws.com/b/k?X-Amz-Signature=" + hexadecimal(64)
+    token = TOKENS["anthropic-key"][0]
+    assert redact(signature + token).masked == ("url-signature", "anthropic-key")
+    assert redact("AKIA" + UPPER[:16] + "--password hunter2").masked == ("aws-access-key", "password")
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "\ud800", "\udfff" * 100, "İ" * 50, "\U0010ffff<private>\ud800"])
+def test_strange_text_is_taken_as_it_is(text: str) -> None:
+    assert redact(text).text.startswith(text.partition("<")[0])
+
+
+FRAMED = [*IN_CONTEXT, *ASSIGNED]
+FRAGMENTS = st.one_of(
+    st.sampled_from([token for _, token in EVERY_TOKEN]),
+    st.sampled_from([before + secret + after for _, before, secret, after in FRAMED]),
+    st.sampled_from([before for _, before, _, _ in FRAMED]),
+    st.sampled_from(ADVERSARIAL),
+    st.sampled_from(["--password ", "=", '"', "'", ":", "@", "/", " ", ">", "<", "[", "]", ";", "\n"]),
+    st.text(st.characters(), max_size=6),
+)
+ANYTHING = st.lists(FRAGMENTS, max_size=8).map("".join)
+
+
+@settings(max_examples=600, deadline=None)
+@given(ANYTHING)
+def test_redacting_twice_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once.text) == Redacted(once.text, ())
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANYTHING)
+def test_each_label_has_its_mask_in_the_text(text: str) -> None:
+    result = redact(text)
+    position = 0
+    for label in result.masked:
+        position = result.text.index(f"[masked:{label}]", position) + 1
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.text(st.characters(), max_size=40),
+    st.sampled_from([token for _, token in EVERY_TOKEN]),
+    st.text(st.characters(), max_size=40),
+    st.sampled_from([" ", "\n", '"', "(", ",", "=", "\t", "é"]),
+)
+def test_a_planted_token_never_survives(before: str, token: str, after: str, edge: str) -> None:
+    assert token not in redact(f"{before}{edge}{token}{edge}{after}").text
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(st.characters(), max_size=40),
+    st.from_regex(r"[A-Za-z]{4}[0-9]{3}[!%^*][A-Za-z0-9]{4,20}", fullmatch=True),
+    st.sampled_from(['password = "{}"', "DB_PASSWORD={}", '"client_secret": "{}"', "https://bob:{}@host/"]),
+)
+def test_a_planted_password_never_survives(before: str, secret: str, frame: str) -> None:
+    assert secret not in redact(f"{before}\n{frame.format(secret)}\nafter").text
+
+
+@pytest.mark.parametrize("unit", ADVERSARIAL)
+def test_time_grows_no_faster_than_the_text(unit: str) -> None:
+    assert_linear(lambda size: unit * (size // len(unit)))
+
+
+@pytest.mark.parametrize("unit", ADVERSARIAL_VALUES)
+@pytest.mark.parametrize("frame", ['token="a{}!"', 'password="{}?!"', "https://u:{}", "<private {}"])
+def test_time_grows_no_faster_than_one_value(frame: str, unit: str) -> None:
+    assert_linear(lambda size: frame.format(unit * (size // len(unit))))
+
+
+def assert_linear(make: Callable[[int], str]) -> None:
+    """Four times the text takes far less than the sixteen times of quadratic growth."""
+    small, large = EVERY_HINT + make(6_000), EVERY_HINT + make(24_000)
+    redact(small)
+    assert best_of_three(large) < 9 * best_of_three(small) + 0.002
+
+
+def best_of_three(text: str) -> float:
+    return min(timed(text) for _ in range(3))
+
+
+def timed(text: str) -> float:
+    start = time.process_time()
+    redact(text)
+    return time.process_time() - start
