@@ -3,15 +3,15 @@
 import reprlib
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from satchel.errors import InputError
-from satchel.model.arguments import as_name, check_known
-from satchel.model.fields import KINDS, STATUSES, TIERS, as_time, utc_now
-from satchel.model.memory import Scope
+from satchel.model.arguments import check_known
+from satchel.model.fields import KINDS, STATUSES, TIERS, as_name, as_time, utc_now
+from satchel.model.memory import Draft, Scope
 from satchel.store.contract import Filter
 
-__all__ = ["Choice", "Chosen", "When", "filter_for"]
+__all__ = ["Choice", "Chosen", "When", "as_draft", "filter_for"]
 
 Choice = str | Sequence[str] | None
 When = datetime | date | str
@@ -30,6 +30,12 @@ class Chosen(TypedDict, total=False):
     status: Choice
     since: When | None
     until: When | None
+
+
+def as_draft(text: str, fields: dict[str, Any]) -> Draft:
+    if unknown := fields.keys() - set(Draft.__struct_fields__):
+        raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
+    return Draft(text, **fields)
 
 
 def _tags(tags: Choice) -> tuple[str, ...]:

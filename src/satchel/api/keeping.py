@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Self, Unpack, overload
 
 import msgspec
 
-from satchel.api.filters import Choice, Chosen, filter_for
+from satchel.api.filters import Choice, Chosen, as_draft, filter_for
 from satchel.embed.embedder import Embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.model.arguments import as_draft, as_path
+from satchel.model.arguments import as_path
 from satchel.model.fields import RelationKind, checked, utc_now
 from satchel.model.memory import CHANGEABLE, ChangedFields, Draft, Memory, PlacedFields, Relation, Scope
 from satchel.recall.indexer import Indexer

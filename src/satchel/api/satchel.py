@@ -21,8 +21,8 @@ from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
-from satchel.model.arguments import as_name, as_path, as_query, check_known
-from satchel.model.fields import as_time, utc_now
+from satchel.model.arguments import as_path, as_query, check_known
+from satchel.model.fields import as_name, as_time, utc_now
 from satchel.model.ids import normalise_prefix
 from satchel.model.limits import check_budget, check_limit, check_weight
 from satchel.model.memory import Change, Hit, Memory, Relation, Scope

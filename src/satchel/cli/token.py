@@ -11,8 +11,7 @@ import click
 from satchel.cli.options import json_option
 from satchel.cli.output import note
 from satchel.errors import InputError
-from satchel.model.arguments import as_name
-from satchel.model.fields import utc_now
+from satchel.model.fields import as_name, utc_now
 
 __all__ = ["token_command"]
 

@@ -3,13 +3,10 @@
 import os
 import reprlib
 from collections.abc import Sequence
-from typing import Any
 
 from satchel.errors import InputError
-from satchel.model.fields import check_name
-from satchel.model.memory import Draft
 
-__all__ = ["as_draft", "as_name", "as_path", "as_query", "check_known"]
+__all__ = ["as_path", "as_query", "check_known"]
 
 
 def as_path(location: object) -> str:
@@ -27,24 +24,10 @@ def as_path(location: object) -> str:
     return path
 
 
-def as_draft(text: str, fields: dict[str, Any]) -> Draft:
-    if unknown := fields.keys() - set(Draft.__struct_fields__):
-        raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(Draft.__struct_fields__)}")
-    return Draft(text, **fields)
-
-
 def as_query(query: object) -> str:
     if not isinstance(query, str):
         raise InputError(f"query must be a string, not {type(query).__name__}")
     return query
-
-
-def as_name(field: str, value: object) -> str:
-    """A name that is not blank: a blank one must not be taken for none, which means any."""
-    name = check_name(field, value)
-    if name is None:
-        raise InputError(f"{field} is blank; name it, or leave it out")
-    return name
 
 
 def check_known(name: str, value: object, known: Sequence[str]) -> None:

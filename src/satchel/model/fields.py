@@ -22,6 +22,7 @@ __all__ = [
     "RelationKind",
     "Status",
     "Tier",
+    "as_name",
     "as_time",
     "check_name",
     "checked",
@@ -175,3 +176,11 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
         for name in ("speaker", "source", "ref", "topic_key", "org", "project", "user", "agent", "session")
     },
 }
+
+
+def as_name(field: str, value: object) -> str:
+    """A name that is not blank: a blank one must not be taken for none, which means any."""
+    name = check_name(field, value)
+    if name is None:
+        raise InputError(f"{field} is blank; name it, or leave it out")
+    return name

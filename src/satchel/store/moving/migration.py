@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from satchel.errors import InputError, StoreReadOnlyError
-from satchel.model.arguments import as_name, as_path
+from satchel.model.arguments import as_path
+from satchel.model.fields import as_name
 from satchel.model.memory import Scope
 from satchel.store.contract import Store
 from satchel.store.holdings import KINDS

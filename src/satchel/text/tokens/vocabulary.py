@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.tokens.counter import Counter
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
