@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from satchel.model.fields import KINDS
+from satchel.model.memory import KINDS
 from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["EMBEDDER", "PROJECTS", "Asked", "Corpus", "vocabulary"]
@@ -73,7 +73,7 @@ COINED = 3
 TELLING = 100
 ASKED_FOR = 4
 
-# Beside what they ask for, only words that `satchel.terms` takes for a question's own, or that the texts have.
+# Beside what they ask for, only words that `satchel.text.terms` takes for a question's own, or that the texts have.
 SAID = [
     "What did {speaker} say about the {0} of {1}, and the {2} {3}?",
     "Why was {speaker} for {0} and {1} with the {2} of the {3}?",

@@ -39,7 +39,7 @@ from bench.evidence import (
 from bench.table import print_table
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
-from satchel.model.fields import as_time, utc_now
+from satchel.model.memory import as_time, utc_now
 from satchel.recall import ranking
 from satchel.recall.fusion import FILE, HAND_SET, NOTES, TURNS, Family, Fitted, Weights, family
 from satchel.recall.question import read_question

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.mcp import Pipe
 from bench.table import print_table
-from satchel.text.tokens.registry import counter
+from satchel.text.tokens import counter
 
 SATCHEL = str(Path(sys.executable).with_name("satchel"))
 UPSTREAM = (sys.executable, "-m", "bench.gateway", "--upstream")

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.server.http.access import new_token
-from satchel.server.http.token_file import add_token
+from satchel.server.http.access import add_token, new_token
 
 __all__ = ["Held", "hold"]
 

@@ -17,7 +17,7 @@ from bench.corpus import EMBEDDER, Corpus
 from bench.table import print_table
 from satchel.store.sqlite.connection import connect
 from satchel.store.sqlite.lexical import match_expression
-from satchel.text.segment import query_terms
+from satchel.text.terms import query_terms
 
 BARE = (
     "SELECT rowid, bm25(memory_fts, 4.0, 1.0, 2.0) AS score FROM memory_fts "

@@ -18,7 +18,7 @@ from typing import Any, Self
 import satchel
 from bench.corpus import Corpus
 from bench.table import print_table
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 SERVER = (str(Path(sys.executable).with_name("satchel")), "mcp")
 IMPORT = "import mcp.server.lowlevel, mcp.server.stdio"

@@ -37,7 +37,7 @@ import satchel
 from bench.evidence import evidence_recall, sentences, uses_uncounted
 from bench.floors import Entry, Floor, skip_and_go_on
 from bench.table import print_table
-from satchel.model.fields import as_time
+from satchel.model.memory import as_time
 
 __all__ = [
     "Note",

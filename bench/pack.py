@@ -16,8 +16,8 @@ from bench.table import print_table
 from satchel.fitting.choice import Policy
 from satchel.fitting.context import fitted_block
 from satchel.fitting.formats import LAYOUTS
-from satchel.model.item import Item
-from satchel.text.tokens.registry import counter
+from satchel.model.packing import Item
+from satchel.text.tokens import counter
 
 NUMBERS = (50, 1_000, 10_000)
 RUNS: tuple[tuple[str, Policy], ...] = (

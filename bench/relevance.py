@@ -38,7 +38,7 @@ from bench.table import print_table
 from satchel.api.filters import filter_for
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
-from satchel.model.fields import as_time, utc_now
+from satchel.model.memory import as_time, utc_now
 from satchel.recall import ranking
 from satchel.recall.finder import MIN_RELEVANCE
 from satchel.recall.fusion import SECOND_LOOK, family, log_odds, near_enough, weights

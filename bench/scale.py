@@ -43,9 +43,9 @@ from bench.fresh import Building, build, in_fresh_process, peaks_of_asking
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
 from satchel.embed.registry import resolve_embedder
-from satchel.model.fields import utc_now
+from satchel.model.memory import utc_now
 from satchel.recall.question import read_question
-from satchel.text.segment import query_terms
+from satchel.text.terms import query_terms
 
 BUDGET = 2000
 FIRST = 10

@@ -33,7 +33,7 @@ import satchel
 from bench.corpus import Corpus
 from bench.notes import Note, Project, draft_of, read_project
 from bench.table import print_table
-from satchel.model.fields import as_time
+from satchel.model.memory import as_time
 
 __all__ = ["Shown", "measure", "pairs"]
 

@@ -20,14 +20,14 @@ import apsw
 import satchel
 from bench.corpus import EMBEDDER
 from bench.table import print_table
-from satchel.api.intake import new_candidate
+from satchel.api.saving import new_candidate
 from satchel.embed.static import STATIC
 from satchel.model.memory import Draft, Scope
 from satchel.recall.indexer import packed
 from satchel.store.sql.index import passage_number
 from satchel.store.sql.rows import micros
 from satchel.store.sqlite.connection import PRAGMAS, SqliteConnection, connect
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 
 TEXT = "process {who} saw that key {number} was rotated and the cache of sessions was warm again"
 

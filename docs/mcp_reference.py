@@ -6,14 +6,11 @@ from typing import Any
 
 from generated import write
 
-from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.places import Surroundings
-from satchel.fitting.as_json import as_json
-from satchel.server.mcp.catalog import CORE, TOOLS
-from satchel.server.mcp.guide import INSTRUCTIONS
-from satchel.server.mcp.resources import TEMPLATES
+from satchel.cli.clients.client import CLIENTS, Surroundings
+from satchel.fitting.listing import as_json
+from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, TEMPLATES, TOOLS
 from satchel.server.mcp.tool import Tool
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 PAGE = Path(__file__).with_name("mcp.md")
 EFFECTS = {

@@ -19,7 +19,7 @@ import satchel
 from pg_server import Database, Server, server
 from satchel import Satchel
 from satchel.embed.registry import DEFAULT_EMBEDDER
-from satchel.recall import candidates, indexer
+from satchel.recall import indexer, ranking
 
 settings.register_profile("satchel", deadline=None, derandomize=True)
 settings.load_profile("satchel")
@@ -96,7 +96,7 @@ def opening(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.Monk
     """Opens a store in memory whose scopes are read whole, or one where only the indexes are asked."""
     if request.param == "whole":
         return lambda **options: satchel.open(":memory:", **options)
-    monkeypatch.setattr(candidates, "SMALL", 0)
+    monkeypatch.setattr(ranking, "SMALL", 0)
     chosen = path if request.param == "by index" else request.getfixturevalue("pg_rows_url")
     return lambda **options: satchel.open(chosen, **options)
 

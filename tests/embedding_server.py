@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from satchel.embed import exchange
+from satchel.embed import endpoint
 
 DIMENSIONS = 16
 
@@ -83,7 +83,7 @@ def plain_environment(monkeypatch):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "SATCHEL_EMBED_API_KEY", "SATCHEL_EMBED_TIMEOUT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(exchange, "_PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(endpoint, "_PAUSES", (0.01, 0.02))
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ import numpy as np
 
 import satchel
 from satchel.embed.embedder import Embedder
+from satchel.embed.registry import resolve_embedder
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
 from satchel.store.contract import Filter
 from satchel.store.sql.index import PLACE_BITS, passage_number
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 
 
 class Letters:
@@ -61,7 +62,7 @@ def _visible_differences(bag: satchel.Satchel) -> Iterator[str]:
 
 def _known(name: str) -> Embedder | None:
     if name.startswith("static:"):
-        return satchel.embed.resolve_embedder("static")
+        return resolve_embedder("static")
     return Letters() if name == Letters.name else None
 
 

@@ -14,7 +14,7 @@ from satchel.errors import AmbiguousIdError, UnknownIdError
 from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Embedding, Filter, Record, Stats
-from satchel.text.parts import Part, parts_of
+from satchel.text.passages import Part, parts_of
 from satchel.text.terms import terms
 
 __all__ = ["Answers", "Use", "total"]

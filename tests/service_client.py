@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from conftest import clean_environment
 from mcp_pipe import LONGEST_WAIT, SATCHEL
-from satchel.server.http.access import Access, new_token
-from satchel.server.http.token_file import add_token
+from satchel.server.http.access import Access, add_token, new_token
 
 __all__ = ["Reply", "Served", "token_in"]
 

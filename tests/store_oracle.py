@@ -17,7 +17,7 @@ from oracle_memory import in_scope
 from satchel.errors import InputError, UnknownIdError
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Record
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 
 __all__ = ["Oracle"]

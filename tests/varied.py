@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from satchel import Satchel
-from satchel.model.fields import KINDS, TIERS
+from satchel.model.memory import KINDS, TIERS
 
 __all__ = ["LOOK_ALIKES", "PROJECTS", "TOPICS", "fill_varied", "write_specs"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from satchel.api.aio import AsyncSatchel, AsyncSession, aopen
     from satchel.api.satchel import Satchel, open, restore
-    from satchel.api.transfer.imports import Imported, Problem
+    from satchel.api.transfer import Imported, Problem
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
@@ -30,18 +30,16 @@ if TYPE_CHECKING:
     )
     from satchel.fitting.context import ContextBlock
     from satchel.fitting.context_pack import ContextPack
+    from satchel.fitting.documents import fit
     from satchel.fitting.hits import Hits, Timeline
-    from satchel.fitting.loose import fit
     from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
-    from satchel.model.receipt import Receipt
-    from satchel.session.plan import Budget
+    from satchel.model.packing import Receipt
+    from satchel.session.budget import Budget
+    from satchel.session.results import Shown
     from satchel.session.session import Session
-    from satchel.session.shown import Shown
     from satchel.store.contract import Check, Stats
     from satchel.text.cutting import Cut, truncate
-    from satchel.text.tokens.counter import Counter
-    from satchel.text.tokens.registry import counter
-    from satchel.text.tokens.shorthand import count_tokens, estimate_tokens
+    from satchel.text.tokens import Counter, count_tokens, counter, estimate_tokens
 
 __version__ = "0.1.0"
 
@@ -98,21 +96,19 @@ __all__ = [
 _HOMES = {
     "api.aio": ("AsyncSatchel", "AsyncSession", "aopen"),
     "api.satchel": ("Satchel", "open", "restore"),
-    "api.transfer.imports": ("Imported", "Problem"),
+    "api.transfer": ("Imported", "Problem"),
     "fitting.context": ("ContextBlock",),
     "fitting.context_pack": ("ContextPack",),
+    "fitting.documents": ("fit",),
     "fitting.hits": ("Hits", "Timeline"),
-    "fitting.loose": ("fit",),
     "model.memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
-    "model.receipt": ("Receipt",),
-    "session.plan": ("Budget",),
+    "model.packing": ("Receipt",),
+    "session.budget": ("Budget",),
+    "session.results": ("Shown",),
     "session.session": ("Session",),
-    "session.shown": ("Shown",),
     "store.contract": ("Check", "Stats"),
     "text.cutting": ("Cut", "truncate"),
-    "text.tokens.counter": ("Counter",),
-    "text.tokens.registry": ("counter",),
-    "text.tokens.shorthand": ("count_tokens", "estimate_tokens"),
+    "text.tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

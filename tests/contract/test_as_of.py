@@ -175,7 +175,7 @@ def twins(
     on_day: Days, opening: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], bool]]:
     """What was found on day 5, what is found as of then after many changes, and whether scopes are read whole."""
-    whole = satchel.recall.candidates.SMALL > 0
+    whole = satchel.recall.ranking.SMALL > 0
     with opening() as opened:
         # What was found moves up a little the next time.
         monkeypatch.setattr(type(opened._store), "touch", lambda *_: None)

@@ -347,7 +347,7 @@ def test_a_step_that_never_ends_is_not_repeated_once_it_should_stop():
 
 STEP_AT_THE_END = """
 import threading
-from satchel.background import BackgroundThread
+from satchel.store.background import BackgroundThread
 begun = threading.Event()
 
 def step(stopping):

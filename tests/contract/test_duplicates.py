@@ -12,7 +12,7 @@ import pytest
 import satchel
 from in_step import differences
 from satchel import Draft, InputError, Memory, Satchel
-from satchel.store.moving.migration import migrate
+from satchel.store.migrate import migrate
 
 TEXT = "We rotate the signing keys every ninety days."
 MONDAY, FRIDAY = datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 9, tzinfo=UTC)

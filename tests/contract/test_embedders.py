@@ -15,7 +15,7 @@ from satchel.errors import EmbedderError
 from satchel.recall.indexer import PAUSE_SECONDS, Indexer
 from satchel.store.contract import Embedding
 from satchel.store.locations import open_store
-from satchel.text.tokens.registry import DEFAULT_COUNTER, counter
+from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 # Fixtures, which the tests ask for by name.
 __all__ = ["plain_environment", "server"]

@@ -15,10 +15,10 @@ from psycopg.conninfo import conninfo_to_dict
 import satchel
 from pg_server import Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
-from satchel.recall import candidates
+from satchel.recall import ranking
+from satchel.store import migrate as org
 from satchel.store.contract import Filter
-from satchel.store.moving import org
-from satchel.store.moving.migration import Migrated, migrate
+from satchel.store.migrate import Migrated, migrate
 from satchel.store.sql.holdings import SqlHoldings
 from varied import fill_varied
 
@@ -138,7 +138,7 @@ def test_all_that_an_org_has_goes_to_a_server_and_back_and_is_found_alike(
             orders.append(numbers(bag))
             whole.append((packs(bag), hits(bag, 40)))
             with monkeypatch.context() as patched:
-                patched.setattr(candidates, "SMALL", 0)
+                patched.setattr(ranking, "SMALL", 0)
                 # Further down their indexes differ: they do not count alike words with emoji and combining marks.
                 # For a question in Japanese, which goes by words alone, nothing makes up for that.
                 by_index.append(packs(bag)[: QUESTIONS.index(JAPANESE)])

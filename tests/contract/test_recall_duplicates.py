@@ -7,6 +7,7 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel
+from satchel.api.filters import filter_for
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -134,7 +135,7 @@ def test_a_context_says_in_its_receipt_what_repeats_what(notes: Satchel):
 def test_where_nothing_is_alike_the_answer_is_the_same_as_without_looking(notes: Satchel):
     notes.add_many(Draft(f"The server {number} is in rack {number % 7}.") for number in range(40))
     hits = notes.search("server in rack 3", limit=10)
-    where = satchel.arguments.filter_for(notes.scope)
+    where = filter_for(notes.scope)
     plain = notes._finder.asked("server in rack 3", where, limit=10)
     assert [hit.memory.id for hit in hits] == [hit.memory.id for hit in plain.hits]
     assert all(msgspec.structs.replace(hit, score=0.0).duplicates == () for hit in hits)

@@ -4,7 +4,7 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel
-from satchel.recall import candidates
+from satchel.recall import ranking
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -27,9 +27,9 @@ def crowded():
         yield bag
 
 
-@pytest.mark.parametrize("small", [candidates.SMALL, 0])
+@pytest.mark.parametrize("small", [ranking.SMALL, 0])
 def test_a_small_project_in_a_large_store_gets_all_of_its_own(crowded: Satchel, small, monkeypatch):
-    monkeypatch.setattr(candidates, "SMALL", small)
+    monkeypatch.setattr(ranking, "SMALL", small)
     view = crowded.scoped(project="small")
     for found in (view.search("apple pie"), view.context("apple pie").hits):
         assert len(found) == 3
@@ -37,14 +37,14 @@ def test_a_small_project_in_a_large_store_gets_all_of_its_own(crowded: Satchel, 
 
 
 def test_the_indexes_of_a_large_scope_are_asked_inside_it(crowded: Satchel, monkeypatch):
-    monkeypatch.setattr(candidates, "LEXICAL", 3)
-    monkeypatch.setattr(candidates, "NEAREST", 3)
-    monkeypatch.setattr(candidates, "SMALL", 0)
+    monkeypatch.setattr(ranking, "LEXICAL", 3)
+    monkeypatch.setattr(ranking, "NEAREST", 3)
+    monkeypatch.setattr(ranking, "SMALL", 0)
     assert len(crowded.scoped(project="small").search("apple pie", limit=3)) == 3
 
 
 def test_who_wants_a_long_list_gets_it(words: Satchel, monkeypatch):
-    monkeypatch.setattr(candidates, "LEXICAL", 3)
+    monkeypatch.setattr(ranking, "LEXICAL", 3)
     words.add_many(Draft(f"apple {number}", at=DAY) for number in range(20))
     assert len(words.search("apple", limit=10)) == 10
 

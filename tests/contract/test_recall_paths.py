@@ -8,7 +8,7 @@ import pytest
 import satchel
 from pg_server import Server
 from satchel import Draft
-from satchel.recall import candidates
+from satchel.recall import ranking
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -65,7 +65,7 @@ def found(bag, query: str) -> list[str]:
 @pytest.mark.parametrize("query", QUERIES)
 def test_both_ways_find_the_same_first(bag, query, monkeypatch):
     whole = found(bag, query)
-    monkeypatch.setattr(candidates, "SMALL", 0)
+    monkeypatch.setattr(ranking, "SMALL", 0)
     by_index = found(bag, query)
     assert by_index[0] in whole[:2]
     assert whole[0] in by_index[:2]

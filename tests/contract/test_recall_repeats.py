@@ -13,7 +13,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.recall import candidates, recall
+from satchel.recall import ranking, recall
 from satchel.store.contract import Filter
 
 QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2021", "What did they sell?"]
@@ -53,7 +53,7 @@ def fill(bag: satchel.Satchel) -> None:
 
 @pytest.fixture(params=[1000, 0], ids=["whole", "by index"])
 def small(request, monkeypatch) -> int:
-    monkeypatch.setattr(candidates, "SMALL", request.param)
+    monkeypatch.setattr(ranking, "SMALL", request.param)
     return request.param
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.model.fields import utc_now
-from satchel.recall import candidates
+from satchel.model.memory import utc_now
+from satchel.recall import ranking
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
 from satchel.store.contract import Filter
@@ -126,7 +126,7 @@ def test_runs_that_are_far_apart_do_not_touch(bag: Satchel, monkeypatch):
     lines[10] = lines[50] = "the scooter"
     bag.add_many(told(*lines, session="s1", tier="conversation"))
     whole = examined(bag, "scooter")
-    monkeypatch.setattr(candidates, "SMALL", 0)
+    monkeypatch.setattr(ranking, "SMALL", 0)
     found = examined(bag, "scooter")
     minutes = [(trace.at - int(START.timestamp() * 1e6)) // 60_000_000 for trace in found.sheet.traces]
     assert minutes == [*range(6, 15), *range(46, 55)]

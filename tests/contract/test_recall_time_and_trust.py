@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.model.fields import utc_now
+from satchel.model.memory import utc_now
+from satchel.recall.features import Sheet
 from satchel.recall.ranking import _trust
-from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
 pytestmark = pytest.mark.usefixtures("all_matches")

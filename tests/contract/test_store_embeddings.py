@@ -14,7 +14,7 @@ import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
 from satchel.recall.indexer import packed
-from satchel.store.contract import Embedded, Embedding, Filter, Store
+from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Store
 from satchel.store.locations import open_store
 from satchel.store.sql import reembedding
 
@@ -72,8 +72,8 @@ def test_what_was_stored_before_there_was_an_embedder_waits_for_it(location: Pat
         assert differences(bag) == []
 
 
-def candidate(bag: Satchel, text: str) -> satchel.store.Candidate:
-    from satchel.api.intake import new_candidate
+def candidate(bag: Satchel, text: str) -> Candidate:
+    from satchel.api.saving import new_candidate
 
     return new_candidate(Draft(text), bag.scope)
 

@@ -15,7 +15,7 @@ from satchel import Draft, Satchel, Scope
 from satchel.recall.indexer import packed
 from satchel.store.contract import Filter, Store
 from satchel.store.sqlite.store import SqliteStore
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 EVERYTHING = Filter()

@@ -9,8 +9,8 @@ from functools import partial
 
 import satchel.store.postgres
 import satchel.store.sqlite  # noqa: F401
-from satchel.store.moving import org
-from satchel.store.moving.migration import migrate
+from satchel.store import migrate as org
+from satchel.store.migrate import migrate
 
 # Small, so that there is much to be killed between.
 BATCH = 4

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import satchel
-from satchel.store.moving.migration import migrate
+from satchel.store.migrate import migrate
 
 KILLS = 3
 

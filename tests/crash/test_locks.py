@@ -12,6 +12,7 @@ import pytest
 from operations import OPERATIONS, by_ref, fresh, inside, state, template
 
 import satchel
+from satchel.store.contract import Filter
 from satchel.store.sqlite import connection as sqlite_connection
 from satchel.store.sqlite import store as sqlite_store
 
@@ -124,7 +125,7 @@ def test_a_use_that_could_not_be_written_is_written_later(template: Path, inside
             with pytest.raises(satchel.StoreBusyError):
                 bag.add("fig")
         bag.add("fig")
-        assert bag._store.select(satchel.store.Filter(ids=(apple.id,)), limit=1)[0].access_count == 1
+        assert bag._store.select(Filter(ids=(apple.id,)), limit=1)[0].access_count == 1
 
 
 def lock(path: Path, stack: contextlib.ExitStack) -> None:

@@ -72,7 +72,7 @@ def test_the_words_of_a_question_stand_together_in_one_memory_and_a_larger_corpu
     script = (
         "from bench.corpus import Corpus\n"
         "from satchel.recall.question import read_question\n"
-        "from satchel.fields import utc_now\n"
+        "from satchel.model.memory import utc_now\n"
         "few, many = list(Corpus().days(100)), list(Corpus().days(300))\n"
         "assert many[:100] == few and len(many) == 300\n"
         "texts = {memory['ref']: memory['text'].lower() for memory in many}\n"

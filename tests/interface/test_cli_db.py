@@ -20,6 +20,7 @@ import satchel
 from conftest import Cli
 from pg_server import Server
 from satchel.cli import run as run_command
+from satchel.store.locations import shown_location
 from satchel.store.postgres import connection
 
 MARKER = "Ze3bra-Quokka"
@@ -76,7 +77,7 @@ def login(pg: Server, pg_rows_url: str) -> Iterator[str]:
 def test_a_database_is_set_up_looked_at_and_brought_up_to_date(pg: Server, command: Command) -> None:
     """The role belongs to the server, and was made for the store of the fixture."""
     url = pg.new_database()
-    shown = satchel.store.shown_location(url)
+    shown = shown_location(url)
     assert command("db", "upgrade", "--db", url).line.endswith(
         f"there is no store at {shown}; `satchel db init` makes one\n"
     )
@@ -168,7 +169,7 @@ def test_every_command_works_on_a_server(pg_rows_url: str, command: Command, tmp
     assert "added 0" in done("import", str(tmp_path / "all.jsonl"))
     assert "in step with 2 memories" in done("doctor", "--fix")
     assert "in step with 0 memories" in done("doctor", "--org", "another")
-    assert json.loads(done("doctor", "--json"))["store"] == satchel.store.shown_location(pg_rows_url)
+    assert json.loads(done("doctor", "--json"))["store"] == shown_location(pg_rows_url)
     assert "searches go by words alone" in done("reembed", "--embedder", "none")
     done("budget")
     assert "1 memory" in done("forget", first, "--purge")
@@ -190,7 +191,7 @@ def test_advice_names_the_store_without_its_password(login: str, command: Comman
         owner.execute("DELETE FROM satchel.passage")
     said = command("doctor", "--db", login)
     assert "`satchel --db" in said.out
-    assert f"{satchel.store.shown_location(login)}" in said.out
+    assert f"{shown_location(login)}" in said.out
     assert "differ from the texts" in said.out
     _without_secret(said)
 
@@ -207,7 +208,7 @@ def test_a_client_is_told_the_address_and_its_user_that_the_password_stands_ther
     assert "PGPASSFILE" in done.err
     _without_secret(done)
     assert json.loads(file.read_text())["mcpServers"]["satchel"]["args"] == ["mcp", "--db", login]
-    plain = satchel.store.shown_location(login)
+    plain = shown_location(login)
     again = command("mcp", "install", "cursor", "--file", str(file), store=plain)
     assert "PGPASSFILE" not in again.err
     assert json.loads(file.read_text())["mcpServers"]["satchel"]["args"] == ["mcp", "--db", plain]

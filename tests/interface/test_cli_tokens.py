@@ -9,7 +9,7 @@ from complaint import complaint
 
 from conftest import Cli
 from satchel import count_tokens
-from satchel.text.tokens.registry import known_counters
+from satchel.text.tokens import known_counters
 
 TEXT = "def rotate(keys): 記憶 <|endoftext|>\n" * 5
 

@@ -11,7 +11,7 @@ from gateway_client import config, gateway_pipe, upstream, wait_until
 
 from conftest import clean_environment
 from mcp_pipe import LONGEST_WAIT, SATCHEL
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 TOKEN = "a-token-of-31-characters-or-so"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gateway_client import gateway_client, texts
 
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 PACKAGE, VERSION = "@modelcontextprotocol/server-everything", "2026.8.31"
 CACHE = Path(sys.prefix) / "npm" / f"server-everything-{VERSION}"

@@ -6,7 +6,7 @@ import mcp_types as types
 import pytest
 from gateway_client import config, gateway_client, texts, upstream, wait_until
 
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 # The client warns of what later versions of the protocol do without; servers of today still have it.
 of_the_handshake_era = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")

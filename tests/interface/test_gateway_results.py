@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 import satchel
 from gateway_upstream import RECORDS, sample
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 PER_CALL = 8_000
 LARGEST = 5_000_000

@@ -301,7 +301,9 @@ RACER = """
 import sys
 from datetime import datetime
 from pathlib import Path
-from satchel.clients import CLIENTS, Entry, carry_out
+from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.config_file import carry_out
+from satchel.cli.clients.entry import Entry
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 sys.stdin.readline()
 for number in range(first, first + 25):

@@ -21,7 +21,7 @@ from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, too
 from satchel import cli
 from satchel.server.mcp import stdio
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.lines import IncomingLines, OutgoingLines, Traffic
+from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, Traffic
 from satchel.server.specs.specs import Specs
 
 Refusal = Callable[..., str]

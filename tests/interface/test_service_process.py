@@ -15,7 +15,7 @@ import satchel
 from mcp_pipe import HELLO, LONGEST_WAIT, lock_held, request, tool_call
 from satchel import cli
 from satchel.server.http import serving
-from satchel.server.http.token_file import read_tokens, revoke_token
+from satchel.server.http.access import read_tokens, revoke_token
 from service_client import Reply, Served, token_in
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}

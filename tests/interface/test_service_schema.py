@@ -9,7 +9,7 @@ from hypothesis import settings
 from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from satchel.server.http.openapi import openapi
+from satchel.server.http.routes import openapi
 from service_client import Served
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from satchel.model.fields import KINDS, STATUSES, TIERS
-from satchel.model.memory import Memory
+from satchel.model.memory import KINDS, STATUSES, TIERS, Memory
 from satchel.recall.indexer import packed
 from satchel.store.contract import Embedded
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 
 Fields = Mapping[str, Any]
 

@@ -30,8 +30,7 @@ from machine_values import (
 )
 
 from satchel.errors import InputError
-from satchel.model.fields import RELATIONS
-from satchel.model.memory import Change, Relation, Scope
+from satchel.model.memory import RELATIONS, Change, Relation, Scope
 from satchel.store.contract import Candidate, Record
 
 __all__ = ["Writes"]

@@ -14,12 +14,10 @@ from msgspec.structs import replace as changed
 from satchel import counter as find_counter
 from satchel.fitting.choice import POLICIES
 from satchel.fitting.context import ContextBlock, Pricing, fitted_block
-from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.fitting.layout import Layout
-from satchel.fitting.packing import Packing, pack
-from satchel.fitting.sorting import sort_out
-from satchel.model.fields import TIERS
-from satchel.model.item import Item
+from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
+from satchel.fitting.packing import Packing, pack, sort_out
+from satchel.model.memory import TIERS
+from satchel.model.packing import Item
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import passages
 

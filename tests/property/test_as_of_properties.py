@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Memory, Relation, Satchel
 from satchel.errors import SatchelError
-from satchel.recall import candidates
+from satchel.recall import ranking
 from satchel.store.contract import Filter
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
@@ -223,7 +223,7 @@ def _within(memory: Memory, focus: Memory) -> bool:
 @SETTINGS
 def test_a_search_as_of_then_finds_what_it_found_then(clock, views, small, happened, asked, chosen):
     """What is entered with an earlier time would be found as of then, though it was not there yet."""
-    candidates_small, candidates.SMALL = candidates.SMALL, small
+    candidates_small, ranking.SMALL = ranking.SMALL, small
     try:
         bag = views()
         model = Model(bag)
@@ -250,7 +250,7 @@ def test_a_search_as_of_then_finds_what_it_found_then(clock, views, small, happe
                 # The words of a large scope are counted as they are now, which moves scores.
                 assert after.keys() == before.keys()
     finally:
-        candidates.SMALL = candidates_small
+        ranking.SMALL = candidates_small
 
 
 def _at_its_own_time(step: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from confirm_model import first_same_text, merged
-from satchel.api.intake import new_candidate
+from satchel.api.saving import new_candidate
 from satchel.model.memory import Draft, Memory, Scope
 from satchel.store.contract import Candidate, Filter, Store
 from satchel.store.locations import open_store

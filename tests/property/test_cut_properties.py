@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
 from satchel.text.passages import continues
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.text.tokens import count_tokens
 
 texts = st.lists(
     st.sampled_from(

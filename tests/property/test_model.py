@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 import satchel
 from satchel import Draft
-from satchel.api.intake import new_candidate
-from satchel.model.fields import KINDS, TIERS
-from satchel.model.memory import Scope
+from satchel.api.saving import new_candidate
+from satchel.model.memory import KINDS, TIERS, Scope
 
 words = st.text(min_size=1).filter(lambda text: text.strip())
 names = st.none() | st.text(max_size=40)

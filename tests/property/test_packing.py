@@ -29,17 +29,13 @@ from packed_items import (
 
 import satchel
 from satchel import counter as find_counter
+from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
-from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.fitting.guard import one_line
-from satchel.fitting.layout import Parsed
+from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.messages import as_messages
-from satchel.fitting.packing import Packing
-from satchel.fitting.sorting import sort_out
-from satchel.fitting.table import rooms_up_to
-from satchel.model.fields import TIERS
-from satchel.model.item import Item, Placed
+from satchel.fitting.packing import Packing, sort_out
+from satchel.model.memory import TIERS
+from satchel.model.packing import Item, Placed
 from satchel.text.near_duplicates import within
 
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.recall.entities import entities, query_entities
-from satchel.recall.typos import near_terms
-from satchel.text.dates.spans import named_times
+from satchel.recall.question import near_terms
+from satchel.text.dates import named_times
 from satchel.text.passages import passages, sentences
 from satchel.text.terms import query_words, stem, term_codes, terms
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import satchel
 from satchel import Draft
-from satchel.recall import candidates
-from satchel.recall.sheet import Sheet
+from satchel.recall import ranking
+from satchel.recall.features import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
 SOME = [
@@ -66,7 +66,7 @@ queries = st.lists(st.sampled_from(SOME) | anything, min_size=1, max_size=3).map
     embedder=st.sampled_from(["static", "none"]),
 )
 def test_scores_are_probabilities_in_falling_order(stored, query, relations, small, embedder):
-    with satchel.open(":memory:", embedder=embedder) as bag, patch.object(candidates, "SMALL", small):
+    with satchel.open(":memory:", embedder=embedder) as bag, patch.object(ranking, "SMALL", small):
         added = bag.add_many(stored)
         for one, other, strength in relations:
             if max(one, other) < len(added) and added[one].id != added[other].id:
@@ -92,7 +92,7 @@ def test_scores_are_probabilities_in_falling_order(stored, query, relations, sma
 @given(text=texts, count=st.integers(1, 6), small=st.sampled_from([0, 1000]))
 def test_equal_memories_have_equal_scores_and_come_by_id(text, count, small):
     moment = datetime(2021, 3, 1, tzinfo=UTC)
-    with satchel.open(":memory:") as bag, patch.object(candidates, "SMALL", small):
+    with satchel.open(":memory:") as bag, patch.object(ranking, "SMALL", small):
         # Of different speakers, so that they are not the same memory.
         bag.add_many(Draft(text, at=moment, speaker=f"{number} speaks") for number in range(count))
         hits = bag.search(text, limit=50)

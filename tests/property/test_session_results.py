@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 import satchel
-from satchel.session.accounts import FLOOR
+from satchel.session.account import FLOOR
 from tool_outputs import SHAPES, output
 
 RESULTS = 2_000 * int(os.environ.get("SATCHEL_FUZZ", "1"))

@@ -40,8 +40,7 @@ from satchel.model.memory import Scope
 from satchel.store.contract import Candidate, Filter
 from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
-from satchel.text.segment import query_terms
-from satchel.text.terms import stem
+from satchel.text.terms import query_terms, stem
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 10 * FUZZ
@@ -201,7 +200,7 @@ class Machine(Writes):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     now = [START]
     for name, module in list(sys.modules.items()):
-        if name.startswith("satchel.store.locations") and hasattr(module, "utc_now"):
+        if name.startswith("satchel.store") and hasattr(module, "utc_now"):
             monkeypatch.setattr(module, "utc_now", lambda: now[0])
     return now
 

@@ -12,8 +12,7 @@ from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.embed.embedder import Embedder
 from satchel.session.session import Session
-from satchel.text.tokens.counter import Counter
-from satchel.text.tokens.registry import DEFAULT_COUNTER
+from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["AsyncSatchel", "AsyncSession", "aopen"]
 

@@ -6,9 +6,8 @@ from datetime import date, datetime
 from typing import Any, TypedDict
 
 from satchel.errors import InputError
-from satchel.model.arguments import check_known
-from satchel.model.fields import KINDS, STATUSES, TIERS, as_name, as_time, utc_now
-from satchel.model.memory import Draft, Scope
+from satchel.model.checks import check_known
+from satchel.model.memory import KINDS, STATUSES, TIERS, Draft, Scope, as_name, as_time, utc_now
 from satchel.store.contract import Filter
 
 __all__ = ["Choice", "Chosen", "When", "as_draft", "filter_for"]
@@ -71,7 +70,7 @@ def filter_for(
 ) -> Filter:
     """Without a status only what is active; what has ended only if it is asked for by either.
 
-    As of an earlier moment the filter is meant for the state of then (`satchel.as_of`): words such as "last week"
+    As of an earlier moment the filter is meant for the state of then (see `recall.as_of`): words such as "last week"
     count from there, and what is later is left out also where `until` reaches further.
     """
     statuses = _choices("status", status, STATUSES)
@@ -99,7 +98,7 @@ def _bounds(
     if since is None and until is None:
         return None, None
     # Imported where it is used: most commands name no time.
-    from satchel.text.dates.moments import moment
+    from satchel.text.dates import moment
 
     here = now if as_of is None else as_of
     first = None if since is None else moment(since, here, name="since")

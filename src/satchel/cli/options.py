@@ -3,23 +3,27 @@
 import functools
 import os
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 from click.core import ParameterSource
 
 from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
+from satchel.cli.output import counting_bar, note
 from satchel.embed.registry import resolve_embedder
-from satchel.errors import InputError
+from satchel.errors import BudgetError, EmbedderError, InputError
+from satchel.fitting.choice import POLICIES
 from satchel.fitting.listing import DETAILS
-from satchel.model.fields import DEFAULT_ORG, KINDS, STATUSES, TIERS
-from satchel.model.limits import check_limit
-from satchel.model.memory import SCOPE_FIELDS
+from satchel.fitting.packing import PINS
+from satchel.model.checks import check_budget, check_limit, check_weight
+from satchel.model.memory import DEFAULT_ORG, KINDS, SCOPE_FIELDS, STATUSES, TIERS
+from satchel.recall.finder import MIN_RELEVANCE
 from satchel.store.locations import shown_location
-from satchel.text.tokens.registry import DEFAULT_COUNTER
+from satchel.text.tokens import DEFAULT_COUNTER
 
 __all__ = [
     "COUNT",
@@ -27,8 +31,12 @@ __all__ = [
     "Command",
     "about_this_store",
     "as_of_option",
+    "budget_option",
+    "counter_option",
+    "decode",
     "default_location",
     "detail_option",
+    "embed_waiting",
     "embedder_option",
     "ended_option",
     "explain_option",
@@ -37,10 +45,45 @@ __all__ = [
     "location",
     "location_to_write",
     "open_store_for",
+    "packing_options",
+    "read_file",
+    "read_stdin",
+    "receipt_option",
     "refuse_options_of_group",
+    "relevance_option",
     "scope_options",
+    "stdin",
     "store_options",
 ]
+
+
+def read_stdin() -> str:
+    """Standard input as text, or an error that says it is not UTF-8."""
+    return decode(stdin().read(), "standard input")
+
+
+def stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise InputError("standard input is closed; there is nothing to read")
+    return sys.stdin.buffer
+
+
+def read_file(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+
+
+def decode(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 text: byte {error.start} cannot be read") from None
+
+
+# Options that several commands share, and opening the store they name.
+
 
 Command = Callable[..., Any]
 
@@ -213,3 +256,104 @@ def about_this_store(advice: str, db: str | None) -> str:
     if given is None or "`satchel " not in advice:
         return advice
     return advice.replace("`satchel ", f"`satchel --db {shlex.quote(shown_location(given))} ")
+
+
+# Options of commands whose text fits a budget: how many tokens, counted how, spent on what.
+
+
+class _Budget(click.ParamType[int | None]):
+    name = "tokens"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return check_budget(value)
+
+
+class _Share(click.ParamType[float]):
+    name = "0…1"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number: object = float(value) if isinstance(value, str) else value
+        except ValueError:
+            number = value
+        return check_weight(number, name="min_relevance")
+
+
+relevance_option = click.option(
+    "--min-relevance",
+    type=_Share(),
+    default=MIN_RELEVANCE,
+    show_default=True,
+    help="Only what is at least so relevant to QUERY, from 0 to 1; 0 fills the budget.",
+)
+receipt_option = click.option(
+    "--explain", is_flag=True, help="Also what became of every candidate, as a table on standard error."
+)
+counter_option = click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
+
+
+def budget_option(default: int | None = None) -> Callable[[Command], Command]:
+    return click.option(
+        "--tokens",
+        "--token-budget",
+        "token_budget",
+        type=_Budget(),
+        default=default,
+        show_default=default is not None,
+        help="At most this many tokens in the text.",
+    )
+
+
+def packing_options(command: Command) -> Command:
+    """--policy, --pins and --limit, handed over as one dictionary `packing`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        packing = {name: options.pop(name) for name in ("policy", "pins", "limit")}
+        try:
+            return command(*args, packing=packing, **options)
+        except BudgetError as error:
+            raise BudgetError(str(error).replace("pins=best_effort", "--pins best_effort")) from error
+
+    for option in (
+        click.option("--limit", type=LIMIT, help="Choose among this many; as many as could fit if none is given."),
+        click.option(
+            "--pins",
+            type=click.Choice(PINS),
+            default="strict",
+            show_default=True,
+            help="What is pinned has to fit, or as much of it as does.",
+        ),
+        click.option(
+            "--policy",
+            type=click.Choice(POLICIES),
+            default="best",
+            show_default=True,
+            help="What is worth most for its tokens; or by rank alone; or by tier, then by rank.",
+        ),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+# Vectors that a command makes before it ends, since nothing goes on after it.
+
+
+def embed_waiting(bag: Satchel, db: str | None) -> None:
+    """Embed what a write has left waiting, with a bar; what cannot be embedded now is said and waits on.
+
+    Ctrl-C ends the command and says how many memories wait, and how to go on.
+    """
+    try:
+        total = bag.waiting
+        if total:
+            with counting_bar("embedding", total) as show:
+                bag.catch_up(progress=lambda done: show(done, max(done, total)))
+    except EmbedderError as error:
+        note(str(error))
+    except KeyboardInterrupt:
+        advice = (
+            f"stopped; all is stored, and {bag.waiting:,} wait for their vectors, found by their words "
+            "meanwhile: `satchel reembed` makes them"
+        )
+        raise click.Abort(about_this_store(advice, db)) from None

@@ -1,12 +1,41 @@
-"""What every embedder offers, and the one that embeds nothing."""
+"""What every embedder offers, the one that embeds nothing, and rows of vectors of length 1."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from satchel.model.surrogates import repair_surrogates
 
 if TYPE_CHECKING:
-    from satchel.embed.vectors import Vectors
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["Embedder", "NoEmbedder", "passages_inline"]
+    Vectors: TypeAlias = NDArray[np.float32]
+
+__all__ = ["Embedder", "NoEmbedder", "passages_inline", "unit_rows", "written_rows"]
+
+
+def unit_rows(rows: "Vectors") -> "Vectors":
+    """The rows, changed in place to length 1; a row of zeros stays."""
+    import numpy as np
+
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths == 0] = 1
+    rows /= lengths[:, None]
+    return rows
+
+
+def written_rows(texts: Sequence[str], embed: Callable[[list[str]], "Vectors"], *, dimensions: int) -> "Vectors":
+    """Unit rows from a model that sees only the texts with something in them, as text it can read."""
+    import numpy as np
+
+    rows = np.zeros((len(texts), dimensions), np.float32)
+    written = [place for place, text in enumerate(texts) if text.strip()]
+    if written:
+        rows[written] = embed([repair_surrogates(texts[place]) for place in written])
+    return unit_rows(rows)
+
+
+# What every embedder offers, and the one that embeds nothing.
 
 
 class Embedder(Protocol):

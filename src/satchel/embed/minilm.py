@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from satchel.embed.blas import one_thread
-from satchel.embed.vectors import written_rows
+from satchel.embed.embedder import written_rows
 from satchel.embed.wordpiece import WordPiece
 from satchel.errors import EmbedderError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from satchel.embed.vectors import Vectors
+    from satchel.embed.embedder import Vectors
 
 __all__ = ["LAYOUT", "MAGIC", "MINILM", "MiniLMEmbedder", "Section", "vocabulary_path", "weights_path"]
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.embed.vectors import unit_rows
+from satchel.embed.embedder import unit_rows
 from satchel.errors import EmbedderError
 from satchel.model.surrogates import repair_surrogates
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from satchel.embed.vectors import Vectors
+    from satchel.embed.embedder import Vectors
 
 __all__ = ["STATIC", "StaticEmbedder"]
 

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.embed.vectors import written_rows
+from satchel.embed.embedder import written_rows
 from satchel.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from satchel.embed.vectors import Vectors
+    from satchel.embed.embedder import Vectors
 
 __all__ = ["TransformerEmbedder"]
 

@@ -1,24 +1,350 @@
-"""The policies: which items are taken within a budget, and at which level.
+"""The policies: which items are taken within a budget, at which level of detail, in which order."""
 
-`best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
-fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
-With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
-what a newer item overtakes comes last, and only beside that one.
-"""
-
-from collections.abc import Hashable, Iterator, Sequence
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
-from satchel.fitting.order import Offer, Option, Step, by_worth, level_by_level, whole
-from satchel.fitting.prices import Prices
 from satchel.fitting.renditions import Rendition, first_word, renditions, tail
-from satchel.fitting.table import Table, rooms_up_to, tabulate
-from satchel.model.fields import TIERS
-from satchel.model.item import Item, Placed
+from satchel.model.memory import TIERS
+from satchel.model.packing import Item, Placed
 from satchel.text.cutting import ELLIPSIS as CUT
 
-__all__ = ["POLICIES", "Choice", "Choosing", "Policy"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "NOTHING",
+    "POLICIES",
+    "Choice",
+    "Choosing",
+    "Offer",
+    "Option",
+    "Policy",
+    "Prices",
+    "Step",
+    "Table",
+    "by_worth",
+    "level_by_level",
+    "rooms_up_to",
+    "tabulate",
+    "whole",
+]
+
+
+class Prices(Protocol):
+    """The tokens of each part of a block; together at least what the block costs."""
+
+    @property
+    def around(self) -> int:
+        """What stands around everything."""
+
+    def section(self, item: Item) -> tuple[Hashable, int]:
+        """The section an item stands in, by a key, and what opens and closes it."""
+
+    def group(self, item: Item) -> tuple[Hashable, int]:
+        """The heading an item stands under inside its section, and what that costs."""
+
+    def lines(self, placed: Placed) -> int:
+        """What an item itself adds."""
+
+    def text(self, item: Item) -> int | None:
+        """What the bare text of an item costs as it is stored, where that is known without counting."""
+
+
+# In which order items are taken: steps, each an item or more of one, with what it costs and is worth.
+#
+# The order by worth does not know the budget, so that a larger one only goes further along it.
+
+
+# A line takes a reader a little attention beside its tokens: without this, one-word lines win.
+ATTENTION = 6
+
+
+class Option(NamedTuple):
+    """One level of an item: about what its lines cost, and what they are worth as a whole number."""
+
+    cost: int
+    value: int
+    at_least: int = 0
+    """What the lines cost for certain."""
+
+
+class Offer(NamedTuple):
+    """An item with its levels, the least first, and the numbers of the headings it stands under."""
+
+    item: int
+    options: Sequence[Option]
+    section: int
+    group: int
+    cheaper: bool = False
+    """Whether a level that is worth less for a token is taken where there is no room for another."""
+
+
+NOTHING = -1
+
+
+class Step(NamedTuple):
+    """Taking an item at a level, or raising it there from the level of its step before."""
+
+    item: int
+    level: int
+    before: int
+    """The level it is raised from; `NOTHING` where it is taken first."""
+    cost: int
+    """About; what it costs exactly is asked for when there may be room for it."""
+    at_least: int
+    value: int
+    section: int
+    group: int
+
+    @property
+    def first(self) -> bool:
+        return self.before == NOTHING
+
+
+def whole(offer: Offer) -> Step:
+    """All of an item at once."""
+    cost, value, at_least = offer.options[-1]
+    return Step(offer.item, len(offer.options) - 1, NOTHING, cost, at_least, value, offer.section, offer.group)
+
+
+def level_by_level(offer: Offer) -> Iterator[Step]:
+    """One item through all of its levels, so that it is there as far as there is room for it."""
+    before, cheaper = NOTHING, Option(0, 0)
+    for level, option in enumerate(offer.options):
+        cost, value = option.cost - cheaper.cost, option.value - cheaper.value
+        at_least = option.at_least - cheaper.cost
+        yield Step(offer.item, level, before, cost, at_least, value, offer.section, offer.group)
+        before, cheaper = level, option
+
+
+def by_worth(offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]) -> Iterator[Step]:
+    """The steps by value per token, where the first under a heading also pays for it."""
+    return _Walk(offers, sections, groups).steps()
+
+
+class _Walk:
+    def __init__(self, offers: Sequence[Offer], sections: Sequence[int], groups: Sequence[int]) -> None:
+        self.section_costs = list(sections)
+        self.group_costs = list(groups)
+        self.raises = [list(_raises(offer)) for offer in offers]
+        self.heap: list[tuple[float, int, int, int, int]] = []
+        self.waiting: defaultdict[int, list[int]] = defaultdict(list)
+        self.groups_of: defaultdict[int, set[int]] = defaultdict(set)
+        for place, offer in enumerate(offers):
+            self.waiting[offer.group].append(place)
+            self.groups_of[offer.section].add(offer.group)
+            self._push(place, 0)
+
+    def steps(self) -> Iterator[Step]:
+        taken = [0] * len(self.raises)
+        while self.heap:
+            *_, place, number, headings = heapq.heappop(self.heap)
+            step = self.raises[place][number]
+            if taken[place] != number or headings != self._headings(step):
+                # It has been taken, or stands elsewhere in the heap with what its headings cost by now.
+                continue
+            yield step
+            taken[place] += 1
+            for opened in self._open(step):
+                if not taken[opened]:
+                    self._push(opened, 0)
+            if number + 1 < len(self.raises[place]):
+                self._push(place, number + 1)
+
+    def _headings(self, step: Step) -> int:
+        return self.section_costs[step.section] + self.group_costs[step.group] if step.first else 0
+
+    def _push(self, place: int, number: int) -> None:
+        step = self.raises[place][number]
+        headings = self._headings(step)
+        price = step.cost + headings + (ATTENTION if step.first else 0)
+        heapq.heappush(self.heap, (-step.value / max(1, price), -step.value, place, number, headings))
+
+    def _open(self, step: Step) -> Iterable[int]:
+        """The places of those that cost less once this step is taken."""
+        cheaper: Iterable[int] = ()
+        if self.section_costs[step.section]:
+            groups = sorted(self.groups_of[step.section])
+            cheaper = itertools.chain.from_iterable(self.waiting[group] for group in groups)
+        elif self.group_costs[step.group]:
+            cheaper = self.waiting[step.group]
+        self.section_costs[step.section] = self.group_costs[step.group] = 0
+        return cheaper
+
+
+def _raises(offer: Offer) -> Iterator[Step]:
+    """The steps from nothing to the whole that are each worth less for a token than the one before.
+
+    After them come those levels that cost less than the first step, for where there is no room for that.
+    """
+    if len(offer.options) == 1:
+        yield whole(offer)
+        return
+    hull = [(NOTHING, Option(0, 0))]
+    for level, option in sorted(enumerate(offer.options), key=lambda pair: pair[1].cost):
+        if option.value <= hull[-1][1].value:
+            continue
+        while len(hull) > 1 and _slope(hull[-2][1], hull[-1][1]) <= _slope(hull[-2][1], option):
+            hull.pop()
+        hull.append((level, option))
+    for (lower, before), (level, after) in itertools.pairwise(hull):
+        cost, value = after.cost - before.cost, after.value - before.value
+        at_least = after.at_least - before.cost
+        yield Step(offer.item, level, lower, cost, at_least, value, offer.section, offer.group)
+    if offer.cheaper:
+        first = hull[1][0]
+        for level in reversed(range(first)):
+            cost, value, at_least = offer.options[level]
+            yield Step(offer.item, level, NOTHING, cost, at_least, value, offer.section, offer.group)
+
+
+def _slope(low: Option, high: Option) -> float:
+    return (high.value - low.value) / max(1, high.cost - low.cost)
+
+
+# What steps bring under many budgets at once, and the budget among them that brings most.
+
+
+# numpy is imported where something is worked out: it takes longer to load than most commands take in all.
+
+
+# After so many steps it is looked again whether any column has room for one of those to come.
+BETWEEN_LOOKS = 8
+
+# How far along the steps a room looks: as far as would fill it so many times, and some tokens more.
+TIMES = 3
+SOME_MORE = 1_000
+SHORT = 64
+
+# The rooms that are looked at: every one of the first, then ever fewer, so that there are some hundreds of them
+# below any budget. They are the same for all budgets, and so a larger one looks at all that a smaller one did.
+_STRIDES = ((512, 1), (2_048, 4), (8_192, 16), (65_536, 256), (1 << 20, 4_096), (1 << 31, 1 << 17))
+
+
+class Table(NamedTuple):
+    """A column for each budget: the steps that are taken there, and what they are worth together."""
+
+    taken: list[tuple[Step, Any]]
+    """Steps, each with the columns in which it is taken."""
+    values: Any
+
+    def chosen(self, column: int) -> list[Step]:
+        return [step for step, columns in self.taken if columns[column]]
+
+    def best(self) -> "NDArray[np.int64]":
+        """For each column the one up to it that is worth most: the last of equals."""
+        import numpy as np
+
+        highest = np.maximum.accumulate(self.values)
+        columns = np.where(self.values == highest, np.arange(len(highest)), 0)
+        found: NDArray[np.int64] = np.maximum.accumulate(columns)
+        return found
+
+
+def tabulate(
+    steps: Sequence[Step],
+    rooms: "Sequence[int]",
+    *,
+    cost: Callable[[Step], int],
+    sections: Sequence[int],
+    groups: Sequence[int],
+    stop: bool = False,
+    nearby: bool = False,
+    beside: Mapping[int, int] | None = None,
+) -> Table:
+    """Take each step in turn wherever there is room for it; with `stop` nothing after one there was none for.
+
+    `rooms` are the tokens that lines and headings may take in each column; the first step under a heading
+    pays for it. The exact `cost` of a step is asked for only where there may be room for it. With `nearby` a
+    column takes no step that is farther along than would fill its room several times. `beside` names for an item
+    the one without which it is not taken.
+    """
+    import numpy as np
+
+    every = np.array(rooms, np.int64)
+    room = every.copy()
+    far = _rooms_that_reach(steps) if nearby else [0] * len(steps)
+    values = np.zeros(len(room), np.int64)
+    section_prices = [np.full(len(room), cost, np.int64) for cost in sections]
+    group_prices: dict[int, Any] = {}
+    held: dict[int, Any] = {}
+    at: dict[tuple[int, int], Any] = {}
+    going = np.ones(len(room), bool)
+    taken: list[tuple[Step, Any]] = []
+    least = list(itertools.accumulate((step.at_least for step in reversed(steps)), min))[::-1]
+    most = 0
+    for number, step in enumerate(steps):
+        if not number % BETWEEN_LOOKS:
+            most = int(room.max(where=every >= far[number], initial=-1))
+            if most < least[number]:
+                break
+        if step.at_least > most and not stop:
+            continue
+        headings = []
+        if step.first:
+            if step.group not in group_prices:
+                group_prices[step.group] = np.full(len(room), groups[step.group], np.int64)
+            headings = [section_prices[step.section], group_prices[step.group]]
+            price = headings[0] + headings[1]
+            price += cost(step)
+            fits = price <= room
+            if step.item in held:
+                fits &= ~held[step.item]
+        elif (step.item, step.before) in at:
+            price = np.full(len(room), cost(step), np.int64)
+            fits = price <= room
+            fits &= at[step.item, step.before]
+        else:
+            continue
+        if beside and step.item in beside:
+            fits &= held.get(beside[step.item], False)
+        if far[number] > 0:
+            fits &= every >= far[number]
+        if stop:
+            going &= fits
+            fits &= going
+        price *= fits
+        room -= price
+        values += fits * step.value
+        for heading in headings:
+            heading *= ~fits
+        held[step.item] = held[step.item] | fits if step.item in held else fits
+        at[step.item, step.level] = fits
+        taken.append((step, fits))
+    return Table(taken, values)
+
+
+def _rooms_that_reach(steps: Sequence[Step]) -> list[int]:
+    """For each step the least room that looks so far along.
+
+    A long step counts as if it were short, so that what a room looks at does not depend on what fits into it.
+    """
+    tokens = itertools.accumulate(min(step.cost, SHORT) for step in steps)
+    return [max(0, -((SOME_MORE - each) // TIMES)) for each in tokens]
+
+
+def rooms_up_to(most: int) -> list[int]:
+    """The rooms to look at for a budget that leaves this one."""
+    found: list[int] = []
+    start = 0
+    for end, stride in _STRIDES:
+        found += range(start, min(end, most + 1), stride)
+        start = end
+    return found
+
+
+# The policies: which items are taken within a budget, and at which level.
+#
+# `best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
+# fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
+# With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
+# what a newer item overtakes comes last, and only beside that one.
+
 
 Policy = Literal["best", "greedy", "tier"]
 POLICIES: tuple[str, ...] = get_args(Policy)

@@ -8,18 +8,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from satchel.errors import SatchelError
-from satchel.fitting.accounting import receipt
 from satchel.fitting.choice import POLICIES, Policy
-from satchel.fitting.layout import Layout
-from satchel.fitting.messages import as_messages
-from satchel.fitting.packing import PINS, Pins, pack
-from satchel.fitting.sorting import sort_out
-from satchel.model.arguments import check_known
-from satchel.model.item import Item, Placed, marked
+from satchel.fitting.formats import Layout, as_messages
+from satchel.fitting.packing import PINS, Pins, pack, receipt, sort_out
+from satchel.model.checks import check_known
 from satchel.model.memory import Hit
-from satchel.model.receipt import Receipt
-from satchel.text.tokens.counter import Counter
-from satchel.text.tokens.registry import DEFAULT_COUNTER
+from satchel.model.packing import Item, Placed, Receipt, marked
+from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["ContextBlock", "Frame", "Wrap", "fitted_block"]
 

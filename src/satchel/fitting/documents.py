@@ -1,4 +1,4 @@
-"""What other libraries call a document, a node or a memory, as items to pack."""
+"""What other libraries call a document, a node or a memory, as items to pack, and packed without a store."""
 
 import math
 from collections import Counter as Tally
@@ -12,14 +12,21 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from satchel.errors import InputError
+from satchel.fitting.choice import Policy
+from satchel.fitting.context import ContextBlock, fitted_block
+from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.listing import SNIPPET, Detail, body
-from satchel.model.fields import Tier, as_time, checked
-from satchel.model.item import Item
-from satchel.model.memory import Hit, Memory
+from satchel.fitting.packing import Pins
+from satchel.model.checks import check_budget, check_known
+from satchel.model.memory import Hit, Memory, Tier, as_time, checked
+from satchel.model.packing import Item
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import telling_start
+from satchel.text.tokens import DEFAULT_COUNTER, Counter
+from satchel.text.tokens import counter as find_counter
 
-__all__ = ["as_item", "as_items", "matched_start"]
+__all__ = ["as_item", "as_items", "fit", "matched_start"]
+
 
 _TEXT = ("text", "page_content", "content", "body", "memory")
 _SCORE = ("score", "relevance_score", "similarity")
@@ -269,3 +276,32 @@ def _values(scores: Sequence[float | None]) -> list[float]:
     scaled = [score / largest for score in filled]
     low, span = min(scaled), max(scaled) - min(scaled)
     return [_LOWEST_VALUE + (1 - _LOWEST_VALUE) * (each - low) / span if span else 1.0 for each in scaled]
+
+
+# Packing what another retriever found: no store, no file.
+
+
+def fit(
+    items: Iterable[object],
+    *,
+    token_budget: int | None,
+    format: Format = "system_prompt",
+    policy: Policy = "best",
+    pins: Pins = "strict",
+    counter: str | Counter = DEFAULT_COUNTER,
+) -> ContextBlock:
+    """What is worth most of any retriever's items, as one text within the budget.
+
+    Strings, mappings and objects that have a text, best first or with a score; LangChain documents and
+    LlamaIndex nodes are taken as they are. The block's receipt names each by its id, or by its place:
+    `item-1` is the first.
+    """
+    check_known("format", format, FORMATS)
+    return fitted_block(
+        as_items(items),
+        budget=check_budget(token_budget),
+        counter=find_counter(counter),
+        layout=LAYOUTS[format],
+        policy=policy,
+        pins=pins,
+    )

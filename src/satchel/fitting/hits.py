@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.fitting.documents import matched_start
+from satchel.fitting.engine import Portion, portioned
 from satchel.fitting.listing import Detail, entry, entry_json, join_entries, join_json
-from satchel.fitting.portions import Portion, portioned
 from satchel.model.memory import Change, Hit, Memory
-from satchel.text.tokens.counter import Counter
+from satchel.text.tokens import Counter
 
 __all__ = ["Hits", "Outcome", "Timeline", "fitted_hits", "outcome_of", "said_again"]
 

@@ -1,14 +1,41 @@
-"""Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it can
-neither look like another entry nor send commands to a terminal."""
+"""Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it cannot pose as ours."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from satchel.fitting.as_json import as_json
+import msgspec
+
 from satchel.model.memory import Memory, compact
 
-__all__ = ["DETAILS", "INDENT", "Detail", "clean", "entry", "entry_json", "indented", "join_entries", "join_json"]
+__all__ = [
+    "DETAILS",
+    "INDENT",
+    "Detail",
+    "as_json",
+    "clean",
+    "entry",
+    "entry_json",
+    "indented",
+    "join_entries",
+    "join_json",
+    "json_inside",
+]
+
+
+def as_json(value: object) -> str:
+    """Compact, with all but control characters as they are."""
+    return msgspec.json.encode(value).decode()
+
+
+def json_inside(text: str) -> str:
+    """What stands between the quotation marks of a JSON string; parts of a text can be joined in it."""
+    return as_json(text)[1:-1]
+
+
+# Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it can
+# neither look like another entry nor send commands to a terminal.
+
 
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)

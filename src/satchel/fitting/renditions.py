@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from satchel.model.item import Item, Level, Span
+from satchel.model.packing import Item, Level, Span
 from satchel.text.passages import continues, sentences, telling_start
 
 __all__ = ["ELLIPSIS", "Rendition", "first_word", "renditions", "tail"]

@@ -17,11 +17,11 @@ import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Store, Trace, TracedPassage
-from satchel.text.parts import parts_of
+from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 from satchel.text.terms import term_codes
 from satchel.text.terms import terms as index_terms
-from satchel.text.tokens.registry import DEFAULT_COUNTER, counter
+from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 __all__ = ["PastStore", "state_at", "store_at"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from satchel.recall.sheet import Sheet
+from satchel.recall.features import Sheet
 from satchel.text.terms import folded
 
 if TYPE_CHECKING:

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from satchel.recall.features import Lexical
+from satchel.recall.features import Lexical, Sheet
 from satchel.recall.question import Question, term_code
-from satchel.recall.sheet import Sheet
 from satchel.store.contract import SearchStore, Trace
-from satchel.text.dates.spans import Span
+from satchel.text.dates import Span
 from satchel.text.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:

@@ -1,20 +1,80 @@
-"""What a context is made of: what a question finds, and what matters without one."""
+"""What a question finds, and what matters without one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from satchel.model.limits import MAX_LIMIT
-from satchel.model.memory import Hit, Memory
+from satchel.model.checks import MAX_LIMIT
+from satchel.model.memory import Hit, Memory, utc_now
 from satchel.recall.indexer import Indexer
-from satchel.recall.query import recall
 from satchel.store.contract import Filter, SearchStore
 from satchel.text.near_duplicates import alike, equal, word_count
 
-__all__ = ["MIN_RELEVANCE", "Finder", "Found", "enough_for", "is_relevant", "repeated"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MIN_RELEVANCE", "Finder", "Found", "Repeats", "enough_for", "is_relevant", "recall", "repeated"]
+
+
+Repeats = Callable[[Sequence[Memory]], dict[int, int]]
+"""For each memory that says the same as one before it, the place of that one."""
+
+
+def recall(
+    store: SearchStore,
+    query: str,
+    where: Filter,
+    *,
+    limit: int,
+    vector: "Callable[[str], NDArray[np.float32] | None]" = lambda query: None,
+    embedder: str = "none",
+    now: datetime | None = None,
+    surroundings: bool = False,
+    explain: bool = False,
+    repeats: Repeats | None = None,
+    candidates: int | None = None,
+) -> list[Hit]:
+    """The memories that are most likely needed for a query, best first.
+
+    `vector` embeds the query, `embedder` is the name of what does so; `surroundings` brings also what
+    stands beside a match. `repeats` tells which memories say the same as one before them: these are not hits of
+    their own, and the limit is filled with others, from as many `candidates` as there are, or by default
+    from those that the limit itself asks for.
+    """
+    # Imported when first needed: numpy takes longer to load than most commands take in all.
+    from satchel.recall.fusion import family, near_enough, reads
+    from satchel.recall.question import read_question
+    from satchel.recall.ranking import rank
+
+    moment = now or utc_now()
+    question = read_question(query, now=moment, vector=vector)
+    if not reads(embedder, latin=question.latin):
+        question = msgspec.structs.replace(question, vector=None)
+    if not question.terms and not question.times:
+        return []
+    # The question is embedded before, since that may take a server's time.
+    with store.reading(where.scope.org):
+        return rank(
+            store,
+            question,
+            where,
+            limit=limit,
+            now=moment,
+            family=family(embedder),
+            close=near_enough(embedder),
+            surroundings=surroundings,
+            explain=explain,
+            repeats=repeats,
+            candidates=candidates,
+        )
+
+
+# What a context is made of: what a question finds, and what matters without one.
+
 
 SHORT_LINE = 6
 FEWEST_CANDIDATES = 50

@@ -14,7 +14,7 @@ from satchel.errors import EmbedderError, InputError, StoreError
 from satchel.model.memory import Memory
 from satchel.store.background import BackgroundThread
 from satchel.store.contract import Embedded, Embedding, Store
-from satchel.text.parts import Part, parts_of
+from satchel.text.passages import Part, parts_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,25 +1,317 @@
-"""What a question asks for: its terms, whom it names, which times, and its vector."""
+"""What a question asks for: its terms, whom it names, which times and kinds, its vector, corrected typos."""
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from satchel.recall.entities import query_entities
-from satchel.recall.intent import Intent, function_words, is_grammar, read_intent
-from satchel.text.dates.spans import Span, named_times
-from satchel.text.parts import CODE_BYTES
-from satchel.text.segment import query_terms
-from satchel.text.terms import QUESTION_WORDS, stem, term_codes
+from satchel.text.dates import Span, named_times
+from satchel.text.passages import CODE_BYTES
+from satchel.text.terms import QUESTION_WORDS, query_terms, query_words, stem, term_codes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["QueryTerm", "Question", "is_latin", "read_question", "sought_words"]
+__all__ = [
+    "Intent",
+    "Order",
+    "QueryTerm",
+    "Question",
+    "first_letter_slips",
+    "function_words",
+    "is_grammar",
+    "is_latin",
+    "near_terms",
+    "read_intent",
+    "read_question",
+    "sought_words",
+]
+
+
+_SAME_START = {1: 0.7, 2: 0.4}
+# A slip in the first letter is rare: two slips that change it are taken for another word.
+_OTHER_START = 0.6
+_LONGEST = 64
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def near_terms(word: str, vocabulary: Iterable[str], *, limit: int = 3) -> list[tuple[str, float]]:
+    """The terms at one or two slips from a word or from its stem, nearest first, each with its weight.
+
+    A slip is a letter too many, missing, wrong, or swapped with its neighbour. The term that is the
+    word itself is not among them. Terms with digits and very short ones are near too much to count.
+    """
+    forms = _forms(word)
+    terms = [term for term in vocabulary if 2 < len(term) <= _LONGEST and term.isalpha()]
+    weights: dict[str, float] = {}
+    for form in forms:
+        for term, weight in _near(form, terms):
+            weights[term] = max(weight, weights.get(term, 0))
+    for form in forms:
+        weights.pop(form, None)
+    best = sorted(weights.items(), key=lambda found: (-found[1], abs(len(found[0]) - len(word)), found[0]))
+    return best[: max(0, limit)]
+
+
+def first_letter_slips(word: str) -> list[str]:
+    """What a word or its stem becomes by one slip in its first letter."""
+    found: dict[str, None] = {}
+    for form in _forms(word):
+        if _slips(form):
+            found |= dict.fromkeys([form[1:], form[1] + form[0] + form[2:]])
+            found |= dict.fromkeys(letter + rest for letter in _LETTERS for rest in (form, form[1:]))
+    return [each for each in found if each[0] != word[0]]
+
+
+def _forms(word: str) -> list[str]:
+    words = query_words(word) if len(word) <= _LONGEST else []
+    if len(words) != 1 or not words[0].isalpha():
+        return []
+    return list(dict.fromkeys((words[0], stem(words[0]))))
+
+
+def _near(word: str, terms: list[str]) -> Iterator[tuple[str, float]]:
+    if not (slips := _slips(word)):
+        return
+    # Imported when first needed: most queries are spelt well.
+    from rapidfuzz import process
+    from rapidfuzz.distance import DamerauLevenshtein
+
+    found = process.extract(word, terms, scorer=DamerauLevenshtein.distance, score_cutoff=slips, limit=None)
+    for term, distance, _ in found:
+        if not 0 < distance <= _slips(term):
+            continue
+        if term[0] == word[0]:
+            yield term, _SAME_START[int(distance)]
+        elif distance == 1:
+            yield term, _OTHER_START
+
+
+def _slips(word: str) -> int:
+    """How many slips may lie between a word of this length and another before they are two words."""
+    if len(word) <= 2:
+        return 0
+    return 1 if len(word) <= 4 else 2
+
+
+# What kind of answer a question wants: kinds of memories, the newest or the oldest, reasons; and its language.
+#
+# Everything here is a table of words for English, German, French, Spanish and Japanese. In a table `_` is a space
+# and
+# `*` any ending. A question can ask for a kind by its name ("open todos", "what did we decide") or only suggest one
+# ("how do I …" suggests a procedure).
+
+
+Order = Literal["newest", "oldest"]
+
+# A pasted page asks in its first words.
+MAX_QUERY = 2_000
+
+# Kinds that a question names. A singular noun that ends with `=` counts only where a phrase ends: "the error rate"
+# asks for no error.
+_NAMED = {
+    "todo": """
+        todo= todos to-do= to-dos to_do_list tasks open_task action_item= action_items do_next still_to_do
+        left_to_do remains_to_be_done aufgaben offene_punkte noch_zu_tun noch_zu_erledigen tâches reste_à_faire
+        choses_à_faire tareas pendientes por_hacer タスク やること すべきこと 未完了""",
+    "decision": """
+        decision= decisions decide decided did_we_agree agreed_on entscheidung entscheidungen entschieden
+        beschlossen beschluss beschlüsse décision décisions décidé* décidons decisión decisiones decidimos
+        decidió decidido acordamos acordado 決定 決めた 決まった""",
+    "preference": """
+        preference= preferences prefer prefers preferred dislikes likes favourite favourites favorite favorites
+        vorlieben bevorzug* préférences préfèr* préférée preferencias prefiere* 好み 好き""",
+    "lesson": """
+        lesson= lessons learned learnt did_we_learn did_i_learn takeaways lehren gelernt erkenntnisse leçons
+        appris lecciones aprendimos aprendido 教訓 学んだ""",
+    "error": """
+        error= errors error_codes error_messages incident= incidents outage= outages failures bugs crashes
+        fehler fehlermeldung* störungen vorfall vorfälle ausfall ausfälle erreurs pannes incidente incidentes
+        errores fallos エラー 障害 不具合 故障""",
+    "fix": "fixes bugfixes behebungen correctifs arreglos 修正",
+    "procedure": """
+        procedure= procedures steps_to the_steps instructions runbook= runbooks recipe= recipes checklist=
+        checklists anleitung anleitungen schritte rezept rezepte procédure étapes recette recettes procedimiento
+        pasos receta recetas 手順 レシピ""",
+    "summary": """
+        summaries summarised summarized did_i_summarise did_i_summarize zusammengefasst zusammenfassungen
+        résumés resúmenes 要約した""",
+}
+# Kinds that a way of asking suggests.
+_SUGGESTED = {
+    "procedure": """
+        how_do_i how_do_we how_can_i how_can_we how_should_i how_should_we how_am_i how_are_we how_to how_did_i
+        how_does_it walk_me_through supposed_to wie_mache* wie_kann wie_geht wie_soll wie_richte wie_setze
+        comment_faire comment_puis comment_est-ce cómo_se cómo_puedo cómo_hago どうやって やり方 方法""",
+    "decision": """
+        why reason reasons on_what_grounds warum wieso weshalb grund gründe pourquoi por_qué なぜ 理由""",
+    "error": """
+        problem problems wrong broke broken trouble fail* problem* störung panne problème problèmes problema
+        problemas fallo 問題""",
+    "fix": """
+        fix fixed solve solved solves repair repaired stop stopped remedy helped closed gelöst
+        behoben résolu 解決 直し""",
+    "fact": "who whom wer wen wem qui quién quiénes 誰",
+}
+_REASONS = _SUGGESTED["decision"]
+
+_A_TIME = (
+    "minute|hour|day|night|week|month|quarter|year|spring|summer|autumn|fall|winter|few|couple|[0-9]+|t[wh]\\w+"
+)
+_NEWEST = """
+        most_recent most_recently latest newest last_time last_one last_thing last_word last_we_heard zuletzt
+        neueste* jüngste* dernièrement plus_récent* más_reciente más_recientes 最新 一番新しい 直近 最後に"""
+# "Our last decision", but not "last week": that is a time.
+_LAST = rf"""
+    \b(?:the|our|my|your|his|her|their|its|whose|\w+['’]s?)\slast\s(?!(?:{_A_TIME})s?\b)
+    |\bletzte[nrsm]?\s(?!woche|monat|jahr|quartal|nacht|tag|sommer|winter|herbst|frühjahr|\w+\s(?:tage|wochen|monate))
+    |\bderni(?:er|ère)s?\s(?!semaine|mois|année|an\b|jour)
+    |\búltim[oa]s?\s(?!semana|mes\b|meses|año|día|\w+\s(?:semanas|meses))
+"""
+_OLDEST = """
+        originally at_first initially earliest oldest the_very_first in_the_beginning to_begin_with
+        the_first_time ursprünglich* anfangs älteste* à_l'origine au_début initialement originalmente
+        al_principio inicialmente 最初 当初 もともと"""
+# What happened in a time, rather than what held then.
+_EVENTS = """
+        happen happened happening new added note noted wrote_down written_down saved run_into ran_into came_up
+        anything everything did_i did_we done went_in made put_on missed passiert neues geschehen notiert
+        gemacht passé nouveau nouveautés noté pasó pasado nuevo anotado 起きた あった 出来事"""
+
+# Words that carry no subject, by language; the English ones are in `satchel.text.terms`.
+_FUNCTION_WORDS = {
+    "de": """
+        der die das den dem des ein eine einen einem einer eines kein keine keinen ich du er sie es wir ihr mich
+        mir dich dir uns euch ihm ihn ihnen mein meine meinen meinem meiner dein deine unser unsere unseren
+        unserer unserem euer eure sein seine seinen ihre ihren ihrem ist sind war waren bin bist wird werden
+        wurde wurden worden habe hat haben hatte hatten hast kann können konnte muss müssen musste soll sollen
+        sollte will wollen wollte darf dürfen was wann wo wer wen wem wessen welche welcher welches welchen
+        welchem warum wieso weshalb wie wieviel viel viele ob und oder aber denn weil dass wenn als auch noch
+        nur schon sehr so zu zum zur in im an am auf aus bei beim mit nach von vom vor für über unter um durch
+        gegen ohne bis seit ab nicht nichts da dort hier etwas man mal bitte gibt machen macht gemacht""",
+    "fr": """
+        le la les l un une des du de d au aux ce cet cette ces je j tu il elle on nous vous ils elles me m te t
+        se s lui leur leurs y en mon ma mes ton ta tes son sa ses notre nos votre vos est sont était étaient été
+        être suis es sommes ai as a avons avez ont avait avaient avoir fait faire faut peut peuvent pouvait doit
+        doivent que qu qui quoi quel quelle quels quelles quand où comment pourquoi combien et ou mais donc or
+        ni car si dans sur sous avec sans pour par vers chez entre depuis pendant avant après ne n pas plus rien
+        ici là très aussi déjà encore tout tous toute toutes c ça cela""",
+    "es": """
+        el la los las lo un una unos unas de del al a y e o u pero si no ni que qué quien quién quiénes cual
+        cuál cuáles cuando cuándo donde dónde como cómo cuanto cuánto cuánta cuántos cuántas por para con sin en
+        sobre entre desde hasta hacia yo tú él ella nosotros ustedes ellos ellas me te se nos le les mi mis tu
+        tus su sus nuestro nuestra nuestros nuestras es son era eran fue fueron ser está están estaba estar hay
+        había ha han he hemos haber tiene tienen tenemos tengo hace hacer hizo puede pueden podemos debe deben
+        este esta estos estas ese esa esto eso ya muy más también aún todo todos toda todas""",
+}
+_KANA = re.compile(r"[\u3041-\u30ff]")
+# Two characters of Japanese grammar: hiragana only, or what most questions have.
+_GRAMMAR = re.compile(r"[\u3041-\u3096]{2}|何.|.何|いつ|どこ|誰.|私.")
+_WORD = re.compile(r"[^\W\d_]+")
+# What comes after this is Japanese here, which has no spaces between words.
+_UNSPACED = "\u3000"
+_PHRASE_ENDS = (
+    r"(?=\s*(?:$|[^\w\s]|(?:about|with|on|in|at|from|for|of|to|concerning|regarding|around|we|i|you|they|did|do|was"
+    r"|were|is|are|have|has|had|that|which|and|or|since|before|after|during|until|by)\b))"
+)
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    """What kind of answer a question wants, and which of its words say so."""
+
+    language: str = "en"
+    kinds: tuple[str, ...] = ()
+    """Asked for by name."""
+    likely: tuple[str, ...] = ()
+    """Suggested by the way of asking."""
+    order: Order | None = None
+    reasons: bool = False
+    """Why something is or was so."""
+    events: bool = False
+    """What happened in a time, rather than what held then."""
+    words: frozenset[str] = frozenset()
+    """The words that say all this; the others are the subject."""
+
+
+def read_intent(text: str) -> Intent:
+    """Read a question by the tables; without a match everything is left open."""
+    text = " ".join(text[:MAX_QUERY].split())
+    said: set[str] = set()
+    kinds = tuple(kind for kind, table in _NAMED.items() if _found(_pattern(table), text, said))
+    likely = tuple(kind for kind, table in _SUGGESTED.items() if kind not in kinds and _pattern(table).search(text))
+    newest = _found(_pattern(_NEWEST), text, said) or _found(_last(), text, said)
+    oldest = _found(_pattern(_OLDEST), text, said)
+    return Intent(
+        language=_language(text),
+        kinds=kinds,
+        likely=likely,
+        order="newest" if newest else "oldest" if oldest else None,
+        reasons=_pattern(_REASONS).search(text) is not None,
+        events=bool(kinds) or _pattern(_EVENTS).search(text) is not None,
+        words=frozenset(said),
+    )
+
+
+def function_words(language: str) -> frozenset[str]:
+    """Words of a language that carry no subject."""
+    return _tables().get(language, frozenset())
+
+
+def is_grammar(term: str) -> bool:
+    """Whether a term of two unspaced characters is Japanese grammar rather than a subject."""
+    return _GRAMMAR.fullmatch(term.replace(" ", "")) is not None
+
+
+def _found(pattern: re.Pattern[str], text: str, said: set[str]) -> bool:
+    """Whether a pattern is in the text; its words are added to what was said."""
+    matches = [match[0] for match in pattern.finditer(text)]
+    said.update(word.lower() for match in matches for word in _WORD.findall(match))
+    return bool(matches)
+
+
+def _language(text: str) -> str:
+    """The language with most function words in the text; English unless another has at least two and more."""
+    if _KANA.search(text):
+        return "ja"
+    words = {word.lower() for word in _WORD.findall(text)}
+    counts = {language: len(words & known) for language, known in _tables().items()}
+    best = max(counts, key=lambda language: counts[language])
+    return best if counts[best] > max(1, counts["en"]) else "en"
+
+
+@cache
+def _tables() -> dict[str, frozenset[str]]:
+    return {"en": QUESTION_WORDS} | {name: frozenset(words.split()) for name, words in _FUNCTION_WORDS.items()}
+
+
+@cache
+def _last() -> re.Pattern[str]:
+    return re.compile(_LAST, re.IGNORECASE | re.VERBOSE)
+
+
+@cache
+def _pattern(table: str) -> re.Pattern[str]:
+    return re.compile("|".join(_alternatives(table)), re.IGNORECASE)
+
+
+def _alternatives(table: str) -> Iterator[str]:
+    for entry in table.split():
+        word = entry.rstrip("=*")
+        pattern = re.escape(word).replace("_", r"\s")
+        if word[0] > _UNSPACED:
+            yield pattern
+        else:
+            yield rf"\b{pattern}" + {"*": r"\w*", "=": rf"\b{_PHRASE_ENDS}"}.get(entry[-1], r"\b")
+
+
+# What a question asks for: its terms, whom it names, which times, and its vector.
+
 
 # A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
 MAX_TERMS = 64

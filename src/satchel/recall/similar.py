@@ -14,11 +14,11 @@ import numpy as np
 
 from satchel.model.memory import Hit, Memory
 from satchel.recall.currency import Told, as_told
+from satchel.recall.features import Sheet, unit
 from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
-from satchel.recall.sheet import Sheet, unit
 from satchel.store.contract import Filter, SearchStore, Store
-from satchel.text.segment import segment
+from satchel.text.terms import segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

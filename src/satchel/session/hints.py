@@ -11,7 +11,7 @@ from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from satchel.errors import InputError
-from satchel.model.limits import MAX_BUDGET
+from satchel.model.checks import MAX_BUDGET
 
 __all__ = ["with_hint"]
 

@@ -1,27 +1,80 @@
-"""Changes to the books of one session: each is one transaction, after which no tier is over its limit for long."""
+"""Changes to the ledger of one session: each is one transaction, after which no tier is over its limit."""
 
 import contextlib
 import itertools
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from satchel.errors import StoreError
-from satchel.model.fields import utc_now
-from satchel.session.accounts import Account, account_of
-from satchel.session.contents import packed
-from satchel.session.cursors import new_handle
-from satchel.session.eviction import Unit, over_watermark
+from satchel.model.checks import check_weight
+from satchel.model.memory import utc_now
+from satchel.session.account import Account, account_of
+from satchel.session.results import new_handle, packed
 from satchel.store.contract import Store
 from satchel.store.ledger import Books, Category, Content, Level, Posted, TurnRow
 
-__all__ = ["KEEP_BYTES", "KEEP_DAYS", "Ledger", "Posting", "cost", "grouped", "named", "units_of"]
+__all__ = [
+    "KEEP_BYTES",
+    "KEEP_DAYS",
+    "LOW",
+    "Ledger",
+    "Posting",
+    "Unit",
+    "cost",
+    "grouped",
+    "named",
+    "over_watermark",
+    "units_of",
+]
+
+
+LOW = 0.7
+"""The part of the limit down to which a batch clears."""
+
+
+class Unit(NamedTuple):
+    """What must stay together, such as a tool call and its result."""
+
+    key: int
+    tokens: int
+    stub: int
+    """The tokens of what stands in its place once it is evicted."""
+    used: int
+    """When it was last used; larger is later."""
+    kept: bool
+    """Whether it is pinned, or too new to go."""
+
+
+def over_watermark(units: Iterable[Unit], *, limit: int, low: float = LOW) -> list[int]:
+    """The keys of what to evict, in that order: nothing up to the limit, beyond it down to `low` of the limit.
+
+    What is evicted changes the front of a prompt, and a prompt cache reads nothing beyond the first change. So it
+    pays to change it seldom, and then by much. A unit whose stub would not be smaller stays.
+    """
+    target = check_weight(low, name="low watermark") * limit
+    units = list(units)
+    total = sum(unit.tokens for unit in units)
+    evicted: list[int] = []
+    if total <= limit:
+        return evicted
+    for unit in sorted(units, key=lambda unit: unit.used):
+        if total <= target:
+            break
+        if not unit.kept and unit.stub < unit.tokens:
+            total -= unit.tokens - unit.stub
+            evicted.append(unit.key)
+    return evicted
+
+
+# Changes to the books of one session: each is one transaction, after which no tier is over its limit for long.
+
 
 KEEP_DAYS = 30
 """How long a content is kept after its last use."""

@@ -1,38 +1,260 @@
-"""A session: what enters an agent's context, counted against its budget, cut to it, and kept whole."""
+"""A session: what enters an agent's context, counted against its budget, cut to it, and kept."""
 
+import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hmac import compare_digest
 from reprlib import repr as shortened
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast
 
-from satchel.errors import BudgetError, InputError
-from satchel.fitting.as_json import as_json
-from satchel.model.fields import check_name
-from satchel.model.limits import check_budget, check_limit
-from satchel.session.accounts import FLOOR, Account
-from satchel.session.calibration import Calibration, reported_tokens
-from satchel.session.checks import as_call_id, as_mapping, as_text, as_tool, as_truth
-from satchel.session.contents import Packing, packed, said
-from satchel.session.delivery import Parcel, delivered, delivered_bytes
-from satchel.session.drafts import fields_of_result, fields_of_text, parcel_of
-from satchel.session.hints import with_hint
-from satchel.session.ledger import Ledger, Posting
-from satchel.session.notes import digest_line
-from satchel.session.patterns import find_lines
-from satchel.session.plan import Budget
-from satchel.session.prepared import Prepared
-from satchel.session.provider import PROVIDERS, Provider, messages_within
-from satchel.session.reading import Whole, entry_of, start_of, whole_of
-from satchel.session.records import Measure, measure
-from satchel.session.search import shown_lines
-from satchel.session.shapes import Shape
-from satchel.session.shown import Entry, Found, History, Messages, Shown
-from satchel.session.worklog import history_within
-from satchel.store.contract import Store
-from satchel.store.ledger import Books, Category, Posted, Role, TurnRow
-from satchel.text.tokens.counter import Counter
+import msgspec
 
-__all__ = ["HINTS", "RECORDED", "Answer", "Delivering", "Hints", "Session"]
+from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
+from satchel.fitting.listing import as_json, clean
+from satchel.model.checks import check_budget, check_limit
+from satchel.model.ids import new_id
+from satchel.model.memory import Scope, check_name, utc_now
+from satchel.model.surrogates import repair_surrogates
+from satchel.session.account import FLOOR, Account, Calibration, account_of, reported_tokens
+from satchel.session.budget import Budget, resolve_budget
+from satchel.session.digests.shapes import Shape
+from satchel.session.find import find_lines, shown_lines
+from satchel.session.hints import with_hint
+from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
+from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
+from satchel.session.results import (
+    Entry,
+    Found,
+    History,
+    Measure,
+    Messages,
+    Packing,
+    Parcel,
+    Said,
+    Shown,
+    check_handle,
+    delivered,
+    delivered_bytes,
+    digest_line,
+    fields_of_result,
+    fields_of_text,
+    measure,
+    new_handle,
+    packed,
+    parcel_of,
+    parse_cursor,
+    said,
+    seal,
+    unpacked,
+)
+from satchel.store.contract import Store
+from satchel.store.ledger import Books, Category, Content, Posted, Role, TurnRow
+from satchel.text.tokens import Counter
+
+__all__ = [
+    "HINTS",
+    "HOLDS",
+    "RECORDED",
+    "Answer",
+    "Delivering",
+    "Hints",
+    "Holds",
+    "Prepared",
+    "Session",
+    "Whole",
+    "as_call_id",
+    "as_mapping",
+    "as_text",
+    "as_tool",
+    "as_truth",
+    "enter_all",
+    "entry_of",
+    "find_session",
+    "new_session_name",
+    "open_session",
+    "remove_session",
+    "session_states",
+    "start_of",
+    "whole_of",
+]
+
+
+_LONGEST = 200
+
+
+def as_tool(name: object) -> str:
+    """A tool's name, in one line."""
+    if not isinstance(name, str) or not (words := repair_surrogates(name).split()):
+        raise InputError(f"a tool has a name, not {shortened(name)}")
+    return " ".join(words)[:_LONGEST]
+
+
+def as_call_id(identifier: object) -> str:
+    """The id of a call; empty where there is none."""
+    if identifier is None:
+        return ""
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= _LONGEST:
+        raise InputError(f"a call_id is a string of 1 to {_LONGEST} characters, not {shortened(identifier)}")
+    return repair_surrogates(identifier)
+
+
+def as_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"text must be a string, not {type(text).__name__}")
+    return text
+
+
+def as_truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is either true or false, not {shortened(value)}")
+    return value
+
+
+def as_mapping(name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} must be an object with fields, not {type(value).__name__}")
+    return value
+
+
+# The whole of what was said, by its handle or by a cursor into it.
+
+
+class Whole(NamedTuple):
+    entry: Posted
+    content: Content
+    said: Said
+
+
+def entry_of(ledger: Ledger, handle: object) -> Posted:
+    """The entry of a handle, in this session."""
+    name = check_handle(handle)
+    found = ledger.ledgers.by_handle(ledger.org, name)
+    if found is None:
+        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
+    session, entry = found
+    if session != ledger.session:
+        raise UnknownIdError(f"the handle {name!r} belongs to another session; ask for it there")
+    return entry
+
+
+def start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, int]:
+    """What a cursor points into, and at which character."""
+    place = parse_cursor(cursor)
+    entry = entry_of(ledger, place.handle)
+    if not compare_digest(seal(place.handle, place.start, secret), place.seal):
+        raise InputError(f"the cursor {str(cursor)[:60]!r} was altered; give it exactly as it was shown")
+    return entry, place.start
+
+
+def whole_of(ledger: Ledger, entry: Posted) -> Whole:
+    """Everything that was said, as it was."""
+    content = ledger.ledgers.content(ledger.org, entry.content)
+    if content is None:
+        raise ExpiredError(
+            f"the result {entry.handle!r} has expired: contents are kept {KEEP_DAYS} days after their last use, "
+            "and fewer where they take too much room; call the tool again"
+        )
+    data = unpacked(content)
+    return Whole(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
+
+
+# A result that is ready to be shown, and still to be entered into the books.
+
+
+class Prepared:
+    """Made by `Session.prepare`. What is shown whole needs no handle, so it may be shown before it is entered."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        shown: Shown,
+        make: Callable[[Account], Shown],
+        packing: Packing,
+        describe: Callable[[], dict[str, Any]],
+        *,
+        asked: int | None,
+        extra: int,
+        new_turn: bool,
+    ) -> None:
+        self.shown = shown
+        self.warning: str | None = None
+        """That tokens run low, where that is to be told now."""
+        self._warned: int | None = None
+        self._ledger = ledger
+        self._make = make
+        self._packing = packing
+        self._describe = describe
+        self._asked = asked
+        self._extra = extra
+        self._new_turn = new_turn
+
+    def expect(self, *, warn: bool) -> None:
+        """Let the ledger count on it: cut again, if others that are not entered yet take the room."""
+        with self._ledger.lock:
+            account = self._ledger.lately
+            if self._is_over(account):
+                self.shown = self._make(account)
+            tokens = self.shown.token_count + self._extra
+            self._ledger.expect(self, tokens, new_turn=self._new_turn)
+        after = account.after(tokens)
+        if warn and after.level != account.books.warned:
+            self._warned = after.level
+            self.warning = after.warning if after.level > account.books.warned else None
+
+    def enter(self) -> Shown:
+        """Enter it, and give what is to be shown: less, if other calls of the turn have taken room meanwhile."""
+        # In this order: a thread may still be packing.
+        fields, content = self._describe(), self._packing.done()
+        try:
+            with self._ledger.posting() as posting:
+                account = self._ledger.with_ahead(posting.account, before=self)
+                if self._is_over(account):
+                    self.shown = self._make(account)
+                self._begin(posting)
+                self._post(posting, content, fields)
+        finally:
+            self._ledger.entered(self)
+        return self.shown
+
+    def _is_over(self, account: Account) -> bool:
+        room = (account.in_next_turn() if self._new_turn else account).granted(self._asked)
+        return 0 < self.shown.token_count > max(min(room, FLOOR), room - self._extra)
+
+    def _begin(self, posting: Posting) -> None:
+        if self._new_turn:
+            posting.begin_turn()
+        if self._warned is not None:
+            posting.set(warned=self._warned)
+
+    def _post(self, posting: Posting, content: Content, fields: dict[str, Any]) -> None:
+        posting.enter(
+            handle=self.shown.handle,
+            content=content,
+            category="tool_results",
+            role="result",
+            stop=len(self.shown.content),
+            tokens=self.shown.token_count + self._extra,
+            note=self.shown.note,
+            **fields,
+        )
+
+
+def enter_all(results: Sequence[Prepared]) -> None:
+    """Enter what has been shown already, as it was shown, in one transaction; all are of one session."""
+    ledger = results[0]._ledger
+    try:
+        described = [(each, each._packing.done(), each._describe()) for each in results]
+        with ledger.posting() as posting:
+            for each, content, fields in described:
+                each._begin(posting)
+                each._post(posting, content, fields)
+    finally:
+        for each in results:
+            ledger.entered(each)
+
+
+# A session: what enters an agent's context, counted against its budget, cut to it, and kept whole.
+
 
 Hints = Literal["footer", "schema", "none"]
 HINTS = ("footer", "schema", "none")
@@ -390,3 +612,93 @@ def _answered(posting: Posting) -> None:
     """The model has seen the results of the turn, and goes on: that is the next one."""
     if posting.books.turn_results:
         posting.begin_turn()
+
+
+# Sessions of a store: begun, opened again, listed, removed.
+
+
+Holds = Literal["digests", "whole"]
+HOLDS = ("digests", "whole")
+
+
+def open_session(
+    store: Store,
+    scope: Scope,
+    name: str,
+    *,
+    counter: Counter,
+    budget: Budget | None = None,
+    model: str | None = None,
+    hints: Hints = "footer",
+    holds: Holds | None = None,
+) -> Session:
+    """The session of a name, begun if there is none; its budget is changed only if one is given."""
+    for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
+        if value not in known:
+            raise InputError(f"unknown {field} {value!r}; known: {', '.join(known)}")
+    if budget is not None and not isinstance(budget, Budget):
+        raise InputError(f"budget must be a satchel.Budget, not {type(budget).__name__}")
+    now = utc_now()
+    changes: dict[str, Any] = {}
+    if budget is not None or model is not None:
+        changes["budget"] = as_json(resolve_budget(budget, model=model))
+    if holds is not None:
+        changes["holds"] = holds
+    fresh = Books(
+        id=new_id(),
+        scope=msgspec.structs.replace(scope, session=None),
+        name=_named(name),
+        created_at=now,
+        updated_at=now,
+        secret=os.urandom(16),
+        calibration=as_json(Calibration()),
+        **({"budget": as_json(resolve_budget())} | changes if "budget" not in changes else changes),
+    )
+    books = store.ledgers.open(fresh)
+    changes = {name: value for name, value in changes.items() if getattr(books, name) != value}
+    if changes:
+        store.ledgers.change(books.scope.org, books.id, changes)
+    return Session(store, books, counter=counter, hints=hints)
+
+
+def new_session_name(kind: str) -> str:
+    """A name for a session that nobody named: what it is of, when it began, and a few letters of its own."""
+    return f"{kind}-{utc_now():%Y%m%d-%H%M%S}-{new_handle()[:4]}"
+
+
+def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
+    """The session of a name, or an error that names those there are."""
+    return Session(store, _named_so(store, scope, name)[0], counter=counter)
+
+
+def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
+    """The state of each session, those changed last first."""
+    return [
+        account_of(books).state()
+        | {"project": books.scope.project, "created_at": books.created_at, "updated_at": books.updated_at}
+        for books in store.ledgers.sessions(scope, limit=check_limit(limit))
+    ]
+
+
+def remove_session(store: Store, scope: Scope, name: str) -> None:
+    """Remove a session with all that it kept; one of several of the name is not chosen."""
+    books, *others = _named_so(store, scope, name)
+    if others:
+        places = ", ".join(clean(each.scope.project or "none") for each in (books, *others))
+        raise InputError(f"{len(others) + 1} sessions have the name {name!r}; say which by its project: {places}")
+    store.ledgers.remove(books.scope.org, books.id)
+
+
+def _named_so(store: Store, scope: Scope, name: str) -> list[Books]:
+    found = store.ledgers.named(scope, _named(name))
+    if not found:
+        known = ", ".join(clean(each.name) for each in store.ledgers.sessions(scope, limit=5))
+        raise UnknownIdError(f"there is no session {name!r}; there {f'are: {known}' if known else 'is none yet'}")
+    return found
+
+
+def _named(name: object) -> str:
+    checked = check_name("session", name)
+    if checked is None:
+        raise InputError("a session needs a name that is not blank")
+    return checked

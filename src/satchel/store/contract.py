@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.ledger import Ledgers
-from satchel.text.parts import Part
+from satchel.text.passages import Part
 
 if TYPE_CHECKING:
     from satchel.store.holdings import Held, Holdings

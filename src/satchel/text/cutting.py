@@ -8,11 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.errors import InputError
-from satchel.model.limits import check_budget
+from satchel.model.checks import check_budget
 from satchel.text.passages import continues, sentences
-from satchel.text.tokens.counter import Counter
-from satchel.text.tokens.registry import DEFAULT_COUNTER
-from satchel.text.tokens.registry import counter as find_counter
+from satchel.text.tokens import DEFAULT_COUNTER, Counter
+from satchel.text.tokens import counter as find_counter
 
 __all__ = ["ELLIPSIS", "Bracket", "Cut", "Price", "cut", "first_character", "narrowed", "truncate"]
 

@@ -5,7 +5,7 @@ from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT
 
 import satchel
 from satchel import Draft, Scope
-from satchel.api.intake import new_candidate
+from satchel.api.saving import new_candidate
 from satchel.text.redact import redact
 
 SECRET = EVERY_TOKEN[0][1]

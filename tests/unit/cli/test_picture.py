@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.cli.plots.picture import pack_picture
+from satchel.cli.plots.pack_plot import pack_picture
 from satchel.cli.plots.svg import cut
-from satchel.model.fields import TIERS
-from satchel.model.item import LEVELS
-from satchel.model.receipt import Entry, Receipt
+from satchel.model.memory import TIERS
+from satchel.model.packing import LEVELS, Entry, Receipt
 
 SVG = "{http://www.w3.org/2000/svg}"
 BAR = {"y": "96", "height": "40"}

@@ -7,15 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.cli.simulation.assumptions import assumptions, remarks
-from satchel.cli.simulation.policies import KeepAll, KeepLast, OldestUntilItFits, Policy, Watermarks
-from satchel.cli.simulation.prices import Prices
-from satchel.cli.simulation.replay import Outcome, replay
-from satchel.cli.simulation.synthetic import synthetic_trace
-from satchel.cli.simulation.trace import IMAGE_TOKENS, Part, Step, Trace, trace_of
-from satchel.cli.transcripts.assembly import Entry, Transcript
+from satchel.cli.simulation import (
+    IMAGE_TOKENS,
+    KeepAll,
+    KeepLast,
+    OldestUntilItFits,
+    Outcome,
+    Part,
+    Policy,
+    Prices,
+    Step,
+    Trace,
+    Watermarks,
+    assumptions,
+    remarks,
+    replay,
+    synthetic_trace,
+    trace_of,
+)
+from satchel.cli.transcripts import Entry, Transcript
 from satchel.errors import InputError
-from satchel.text.tokens.registry import counter
+from satchel.text.tokens import counter
 
 WORDS = counter("o200k_base")
 START = datetime(2026, 2, 10, 9, tzinfo=UTC)

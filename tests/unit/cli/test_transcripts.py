@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.cli.transcripts.assembly import Transcript
-from satchel.cli.transcripts.reading import parse_transcript
+from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError
 
 USAGE = {

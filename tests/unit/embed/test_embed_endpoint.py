@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedding_server import DIMENSIONS, Server, plain_environment, server, status, unit, vectors
-from satchel.embed import exchange
+from satchel.embed import endpoint
 from satchel.embed.registry import resolve_embedder
 from satchel.errors import EmbedderError, InputError
 
@@ -131,7 +131,7 @@ def test_a_failure_that_passes_is_tried_again(server, embedder, passing):
 
 def test_the_wait_a_server_asks_for_is_kept_within_bounds(server, embedder, monkeypatch):
     pauses = []
-    monkeypatch.setattr(exchange.time, "sleep", pauses.append)
+    monkeypatch.setattr(endpoint.time, "sleep", pauses.append)
     server.misbehave = [status(429, Retry_After="2"), status(429, Retry_After="3600")]
     embedder.embed(["one"])
     assert pauses == [2, 5]
@@ -221,7 +221,7 @@ def test_a_server_that_takes_too_long_is_given_up(server, embedder, monkeypatch,
 
 
 def test_an_answer_without_end_is_given_up(server, embedder, monkeypatch):
-    monkeypatch.setattr(exchange, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(endpoint, "_MOST_BYTES", 1 << 20)
     server.for_ever = saying(b" " * (2 << 20))
     assert "longer than 1 MiB" in failure(embedder)
 

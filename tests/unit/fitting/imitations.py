@@ -5,11 +5,10 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from satchel.fitting.guard import one_line
-from satchel.fitting.layout import Parsed
+from satchel.fitting.formats import Parsed, one_line
 from satchel.fitting.listing import clean
-from satchel.model.fields import TIERS
-from satchel.model.item import Item, Placed
+from satchel.model.memory import TIERS
+from satchel.model.packing import Item, Placed
 
 MAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ import pytest
 
 from satchel.fitting.context import ContextBlock, fitted_block
 from satchel.fitting.formats import LAYOUTS
-from satchel.model.item import Item
-from satchel.text.tokens.registry import counter
+from satchel.model.packing import Item
+from satchel.text.tokens import counter
 
 COUNTER = counter("o200k_base")
 STEPS = "\n".join(f"{number}. Do step number {number} of the release with care." for number in range(1, 13))

@@ -9,10 +9,9 @@ import satchel
 from satchel import BudgetError, Draft, Satchel, count_tokens, fit
 from satchel.fitting.context import ContextBlock
 from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.model.item import Item
-from satchel.model.receipt import Entry
+from satchel.model.packing import Entry, Item
 from satchel.recall.finder import enough_for
-from satchel.text.tokens.counter import Counter
+from satchel.text.tokens import Counter
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

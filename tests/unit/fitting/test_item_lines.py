@@ -8,9 +8,8 @@ from imitations import as_read, texts
 from markdown_it import MarkdownIt
 
 from satchel import counter
-from satchel.fitting.guard import guarded_line, guarded_tags, unguarded_line, unguarded_tags
-from satchel.fitting.lines import lines, unlined
-from satchel.model.item import Item, Placed
+from satchel.fitting.formats import guarded_line, guarded_tags, lines, unguarded_line, unguarded_tags, unlined
+from satchel.model.packing import Item, Placed
 
 tokens = counter("o200k_base").count
 

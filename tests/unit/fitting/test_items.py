@@ -12,8 +12,8 @@ import pytest
 
 from satchel.errors import InputError
 from satchel.fitting.documents import as_item, as_items
-from satchel.model.item import Item
 from satchel.model.memory import Hit, Memory, Scope
+from satchel.model.packing import Item
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -8,9 +8,8 @@ from imitations import as_read, blocks
 from markdown_it import MarkdownIt
 
 from satchel import counter
-from satchel.fitting.formats import LAYOUTS
-from satchel.fitting.layout import Layout
-from satchel.model.item import Placed
+from satchel.fitting.formats import LAYOUTS, Layout
+from satchel.model.packing import Placed
 
 COUNTERS = ("o200k_base", "llama2", "claude-4.7", "chars/4", "cl100k_base", "gemma3")
 TEXT_FORMATS = ("system_prompt", "markdown", "messages")

@@ -7,10 +7,8 @@ from typing import Any, get_args
 import pytest
 from imitations import MAY
 
-from satchel.fitting.formats import FORMATS, LAYOUTS, Format
-from satchel.fitting.layout import Parsed
-from satchel.fitting.messages import as_messages
-from satchel.model.item import Item, Placed, marked
+from satchel.fitting.formats import FORMATS, LAYOUTS, Format, Parsed, as_messages
+from satchel.model.packing import Item, Placed, marked
 
 
 def full(text: str, **fields: Any) -> Placed:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.fitting.order import ATTENTION, NOTHING, Offer, Option, Step, by_worth, whole
+from satchel.fitting.choice import ATTENTION, NOTHING, Offer, Option, Step, by_worth, whole
 
 
 def offer(item: int, *options: tuple[int, int], section: int = 0, group: int = 0) -> Offer:

@@ -8,7 +8,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.fitting.portable import parse_pack_markdown
+from satchel.fitting.context_pack import parse_pack_markdown
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

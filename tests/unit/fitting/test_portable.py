@@ -10,10 +10,18 @@ from imitations import MAY, names, texts
 from markdown_it import MarkdownIt
 
 from satchel import Memory, Scope, counter
-from satchel.fitting.guard import one_line
+from satchel.fitting.context_pack import (
+    PackedMemory,
+    PackFacts,
+    pack_json,
+    pack_json_around,
+    pack_json_piece,
+    pack_markdown,
+    pack_markdown_piece,
+    parse_pack_markdown,
+)
+from satchel.fitting.formats import one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.portable import PackedMemory, pack_markdown, pack_markdown_piece, parse_pack_markdown
-from satchel.fitting.portable_json import PackFacts, pack_json, pack_json_around, pack_json_piece
 
 count = counter("o200k_base").count
 FACTS = PackFacts("p", "c", 9)

@@ -1,7 +1,7 @@
 """One item at several levels: the whole, what matched or how it begins, its title."""
 
 from satchel.fitting.renditions import Rendition, renditions, tail
-from satchel.model.item import Item
+from satchel.model.packing import Item
 
 SENTENCES = [f"Sentence number {number} says something about the contract." for number in range(40)]
 LONG = " ".join(SENTENCES)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel import counter
-from satchel.fitting.selfcount import self_counted
+from satchel.fitting.engine import self_counted
 
 
 def stated_in(text: str) -> int:

@@ -1,7 +1,7 @@
 """Which candidates are considered: not what is superseded, not relevant, or said already."""
 
-from satchel.fitting.sorting import ALWAYS, Verdict, sort_out
-from satchel.model.item import Item
+from satchel.fitting.packing import ALWAYS, Verdict, sort_out
+from satchel.model.packing import Item
 
 
 def item(name: str, text: str | None = None, **fields: object) -> Item:

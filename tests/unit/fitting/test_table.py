@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.fitting.order import NOTHING, Step
-from satchel.fitting.table import Table, rooms_up_to, tabulate
+from satchel.fitting.choice import NOTHING, Step, Table, rooms_up_to, tabulate
 
 
 def step(

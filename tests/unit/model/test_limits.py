@@ -3,7 +3,7 @@
 import pytest
 
 import satchel
-from satchel.model.limits import MAX_BUDGET, check_budget, check_limit, check_weight
+from satchel.model.checks import MAX_BUDGET, check_budget, check_limit, check_weight
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, None), (0, 0), (7, 7), ("800", 800), (MAX_BUDGET,) * 2])

@@ -7,8 +7,7 @@ import pytest
 
 import satchel
 from satchel import Draft, Memory, Scope
-from satchel.model.fields import MAX_TEXT_BYTES, as_time
-from satchel.model.memory import compact
+from satchel.model.memory import MAX_TEXT_BYTES, as_time, compact
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t", "\u3000"])

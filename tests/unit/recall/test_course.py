@@ -9,7 +9,7 @@ import pytest
 from satchel import Draft, Satchel, count_tokens
 from satchel.recall import ranking
 from satchel.recall.course import LATER, LONGEST_PART, OPENING, asks_for_course, course
-from satchel.recall.sheet import Sheet
+from satchel.recall.features import Sheet
 from satchel.store.contract import Trace
 
 COURSE = {

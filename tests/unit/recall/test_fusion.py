@@ -8,7 +8,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.model.fields import utc_now
+from satchel.model.memory import utc_now
 from satchel.recall.fusion import (
     FILE,
     HAND_SET,

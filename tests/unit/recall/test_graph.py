@@ -5,8 +5,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.recall.graph import shared_names, spread
-from satchel.recall.sheet import Sheet
+from satchel.recall.features import Sheet, shared_names, spread
 from satchel.store.contract import Filter, Link
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from satchel.recall.intent import function_words, is_grammar, read_intent
+from satchel.recall.question import function_words, is_grammar, read_intent
 
 KINDS = (
     ("What are my open todos?", "todo"),

@@ -8,9 +8,8 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 from satchel.recall import ranking
-from satchel.recall.features import Lexical, features
+from satchel.recall.features import Lexical, Sheet, features
 from satchel.recall.question import read_question
-from satchel.recall.sheet import Sheet
 from satchel.store.contract import Filter
 
 NOW = datetime(2026, 10, 15, tzinfo=UTC)

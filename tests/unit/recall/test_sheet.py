@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from satchel.recall.sheet import Sheet
+from satchel.recall.features import Sheet
 from satchel.store.contract import Trace, TracedPassage
-from satchel.text.parts import ASKS, NUMBERS, TIMES
+from satchel.text.passages import ASKS, NUMBERS, TIMES
 
 
 def passage(*codes: int, flags: int = 0, vector: bytes | None = None) -> TracedPassage:

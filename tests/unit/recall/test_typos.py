@@ -5,7 +5,7 @@ import random
 import pytest
 from rapidfuzz.distance import DamerauLevenshtein
 
-from satchel.recall.typos import first_letter_slips, near_terms
+from satchel.recall.question import first_letter_slips, near_terms
 from satchel.text.terms import terms
 
 TEXT = """Caroline and Melanie talked about counseling, adoption agencies, running, kubernetes, postgres,

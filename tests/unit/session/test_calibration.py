@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.session.calibration import Calibration, reported_tokens
+from satchel.session.account import Calibration, reported_tokens
 
 
 def observed(pairs: list[tuple[int, int]], *, start: Calibration | None = None) -> Calibration:

@@ -1,6 +1,6 @@
 """The digest of a file's content."""
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 PYTHON = (
     '"""Keys."""\n\nimport re\n\n\nclass Key(Base):\n    def rotate(self, *, at: int) -> None:\n        pass\n\n\n'

@@ -1,6 +1,6 @@
 """The digest of a diff."""
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 
 def part(name, added, removed, old=None):

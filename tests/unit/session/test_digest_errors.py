@@ -2,9 +2,9 @@
 
 import pytest
 
-from satchel.session.digests import digest
+from satchel.session.digests.base import Source
+from satchel.session.digests.digest import digest
 from satchel.session.digests.errors import _CHUNK, complaints, error_lines, is_error
-from satchel.session.digests.source import Source
 
 FILLER = "the keeper asks each service\n" * 40
 

@@ -1,6 +1,6 @@
 """The digest of a list of files."""
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 PROJECT = "\n".join(
     [f"src/app/core/part{n}.py" for n in range(12)]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 RECORDS = [{"id": f"u{n}", "name": f"Person {n}", "roles": ["a", "b"], "note": "x" * 30} for n in range(400)]
 

@@ -2,7 +2,7 @@
 
 import json
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 LEVELS = ("INFO", "INFO", "DEBUG", "WARN")
 

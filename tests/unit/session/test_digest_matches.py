@@ -1,6 +1,6 @@
 """The digest of a search."""
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 FOUND = "".join(f"src/{'key' if n % 3 else 'log'}.py:{n + 1}: rotate({n})\n" for n in range(30))
 

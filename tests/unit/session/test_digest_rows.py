@@ -4,8 +4,8 @@ import unicodedata
 
 import pytest
 
-from satchel.session.digests import digest, headline
-from satchel.session.digests.rows import Rank, Row, cut, fitted
+from satchel.session.digests.base import Rank, Row, cut, fitted
+from satchel.session.digests.digest import digest, headline
 
 PROSE = "".join(f"The keeper of key {word} asks each service.\n" for word in "abcdefghijkl")
 

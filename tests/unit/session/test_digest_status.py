@@ -1,6 +1,6 @@
 """The digest of a status."""
 
-from satchel.session.digests import digest
+from satchel.session.digests.digest import digest
 
 LONG = """On branch rotate
 Your branch is ahead of 'origin/rotate' by 2 commits.

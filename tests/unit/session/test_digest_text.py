@@ -1,6 +1,6 @@
 """The digest of any text."""
 
-from satchel.session.digests import digest, headline
+from satchel.session.digests.digest import digest, headline
 
 PROSE = [f"The keeper of key {word} asks each service before midnight." for word in "abcdefghijklmnopqrstuvwxyz"]
 

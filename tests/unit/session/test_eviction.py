@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.session.eviction import Unit, over_watermark
+from satchel.session.ledger import Unit, over_watermark
 
 UNITS = st.lists(
     st.tuples(st.integers(0, 500), st.integers(0, 60), st.integers(0, 20), st.sampled_from([False, False, True])),

@@ -1,6 +1,6 @@
 """A sample of a long text: whole lines from its beginning, its end and between."""
 
-from satchel.session.line_sample import LONGEST_LINE, sample, split_lines
+from satchel.session.digests.base import LONGEST_LINE, sample, split_lines
 
 
 def test_a_short_text_is_its_own_sample():

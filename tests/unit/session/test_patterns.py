@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.session.patterns import MAX_PATTERN, find_lines
+from satchel.session.find import MAX_PATTERN, find_lines
 
 _LOG = "\n".join(
     [

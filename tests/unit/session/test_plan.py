@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from satchel.errors import BudgetError, InputError
-from satchel.session.plan import TIERS, Budget
-from satchel.session.windows import WINDOW_OF_MODEL, context_window
+from satchel.session.budget import TIERS, WINDOW_OF_MODEL, Budget, context_window
 
 _DECODER = msgspec.json.Decoder(Budget)
 

@@ -10,9 +10,9 @@ from tool_lines import LINES
 
 import satchel
 from satchel import Budget, BudgetError, ExpiredError, InputError, UnknownIdError
-from satchel.model.fields import utc_now
-from satchel.session.accounts import FLOOR
-from satchel.session.prepared import enter_all
+from satchel.model.memory import utc_now
+from satchel.session.account import FLOOR
+from satchel.session.session import enter_all
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tool_lines import LINES
 
 from satchel import Budget, ExpiredError
-from satchel.model.fields import utc_now
+from satchel.model.memory import utc_now
 from satchel.session import ledger
 
 

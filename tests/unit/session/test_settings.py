@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import BudgetError, InputError
-from satchel.session import settings
-from satchel.session.plan import Budget
-from satchel.session.settings import resolve_budget
+from satchel.session import budget as settings
+from satchel.session.budget import Budget, resolve_budget
 
 
 @pytest.fixture

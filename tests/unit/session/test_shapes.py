@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from satchel.session.shapes import shape_of
+from satchel.session.digests.shapes import shape_of
 
 NUMBERED = (
     '     1\t"""Keys."""\n     2\t\n     3\timport re\n     4\t\n     5\tdef rotate(key):\n     6\t    return key\n'

@@ -8,8 +8,8 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel
-from satchel.api.intake import new_candidate
-from satchel.store.contract import Check
+from satchel.api.saving import new_candidate
+from satchel.store.contract import Check, Embedding
 from satchel.store.sql.text_key import text_key
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.
@@ -115,7 +115,7 @@ def test_what_waits_is_a_warning_that_names_the_command(path: Path):
 
 
 def test_a_reembedding_that_was_not_finished_is_a_warning(bag: Satchel):
-    bag._store.begin_reembedding(satchel.store.Embedding("static:other", 8))
+    bag._store.begin_reembedding(Embedding("static:other", 8))
     (found,) = unwell(bag)
     assert (found.name, found.state) == ("vectors", "warning")
     assert "`satchel reembed --embedder static:other` was begun" in found.detail

@@ -200,7 +200,7 @@ def test_a_store_that_can_only_be_read_is_searched_by_meaning_too(path: Path, mo
         assert bag._store._readonly
         assert len(bag.search("apple")) == 10
         code = np.packbits(bag._indexer.query_vector("apple") > 0).tobytes()
-        assert len(bag._store.nearest(satchel.store.Filter(), code, limit=5)) == 5
+        assert len(bag._store.nearest(Filter(), code, limit=5)) == 5
         assert [check.name for check in bag.checks() if check.state == "failed"] == []
 
 

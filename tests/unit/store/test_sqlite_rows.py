@@ -6,8 +6,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.model.fields import KINDS, RELATIONS, STATUSES, TIERS
-from satchel.model.memory import Memory, Scope
+from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Memory, Scope
 from satchel.store.sql.rows import (
     COLUMNS,
     from_micros,

@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 
-from satchel.text.redact import Redacted, redact
-from satchel.text.redact.assignments import HINTS
-from satchel.text.redact.contexts import ACROSS_WORDS, WITHIN_WORDS
-from satchel.text.redact.shapes import SHAPES
+from satchel.text.redact import ACROSS_WORDS, HINTS, SHAPES, WITHIN_WORDS, Redacted, redact
 
 ADVERSARIAL = [
     *("a", "-", "QUJD", "sk-", "sk-ant-", "ghp_", "<private", "<private ", "<private>", "</private>"),

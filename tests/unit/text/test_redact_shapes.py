@@ -3,8 +3,7 @@
 import pytest
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 
-from satchel.text.redact import Redacted, redact
-from satchel.text.redact.shapes import SHAPES
+from satchel.text.redact import SHAPES, Redacted, redact
 
 ORDINARY = [
     "a proxy such as scheme://[user:passwd@]proxy.server:port",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from satchel.text.segment import query_terms, segment
+from satchel.text.terms import query_terms, segment
 
 
 @pytest.mark.parametrize("text", ["", "plain English", "Größe café", "Ελληνικά и русский", "🎒"])

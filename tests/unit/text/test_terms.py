@@ -11,8 +11,7 @@ import apsw
 import pytest
 
 from satchel.text import terms as module
-from satchel.text.segment import segment
-from satchel.text.terms import QUESTION_WORDS, query_words, stem, term_codes, terms
+from satchel.text.terms import QUESTION_WORDS, query_words, segment, stem, term_codes, terms
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,27 @@
-"""The entry by which a client starts the server, and what became of it."""
+"""The entry by which a client starts a server, and the servers that its file lists."""
 
 import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from satchel.errors import InputError
 
-__all__ = ["Edited", "Entry", "What", "check_name", "satchel_entry", "words_of_satchel"]
+__all__ = [
+    "Edited",
+    "Entry",
+    "Form",
+    "Listed",
+    "Stretch",
+    "What",
+    "check_name",
+    "satchel_entry",
+    "words_of_satchel",
+]
+
 
 # The narrowest of what clients take, so that a name is good for all of them.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -72,3 +83,46 @@ def _program() -> list[str]:
     if on_path := shutil.which("satchel"):
         return [str(Path(on_path).absolute())]
     return [sys.executable, "-m", "satchel"] if sys.executable else ["satchel"]
+
+
+# The servers that a client's file lists, whichever form the file has.
+
+
+class Listed(NamedTuple):
+    """One server: its name, its text as it stands in the file, what that says, and why it cannot be moved."""
+
+    name: str
+    source: str
+    value: Any
+    fixed: str | None = None
+
+
+class Stretch(NamedTuple):
+    """The part of a file that a move concerns, with the servers in it and with the gateway instead."""
+
+    before: str
+    after: str
+
+
+class Form(Protocol):
+    """What JSON and TOML each do in their own way; every text but that of the servers named stays as it is."""
+
+    def listed(self, text: str, *, key: str) -> list[Listed]:
+        """The servers of a file, in their order."""
+
+    def alone(self, source: str, *, key: str) -> str:
+        """A file with nothing in it but one server of this text."""
+
+    def taken_out(self, text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+        """Without some servers, and with an entry in the place of the first of them."""
+
+    def put_back(self, text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+        """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+
+    def stretch(self, before: str, after: str, *, key: str) -> Stretch:
+        """Where two texts differ."""
+
+    def exchanged(
+        self, text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str
+    ) -> str | None:
+        """With a stretch as it was before, if it is still what it was after."""

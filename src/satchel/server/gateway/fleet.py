@@ -1,19 +1,315 @@
-"""The servers behind a gateway as one: started together, told together, ended together."""
+"""The servers behind a gateway as one: started together, their tools under names that tell them apart."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
 
-from satchel.server.gateway.offers import Kind, Offers
-from satchel.server.gateway.relay import Relay
 from satchel.server.gateway.servers import Server, is_there, missing
 from satchel.server.gateway.upstream import Hello, RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import Message, notification
+from satchel.server.gateway.wire import (
+    METHOD_NOT_FOUND,
+    Identifier,
+    Message,
+    answer,
+    as_identifier,
+    failure,
+    notification,
+    request,
+)
 from satchel.server.mcp.process import short_line
 
-__all__ = ["Fleet"]
+__all__ = ["LONGEST_NAME", "Fleet", "Kind", "Named", "Offers", "Relay", "Route", "exposed"]
+
+
+LONGEST_NAME = 64
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+# Some providers take no dot; a tool's own is not ours to change.
+_NOT_IN_PREFIXES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Named(NamedTuple):
+    """What a server calls something, and how a client does."""
+
+    server: str
+    name: str
+    shown: str
+
+
+def exposed(offers: Sequence[tuple[str, Iterable[str]]], *, reserved: Collection[str] = ()) -> Iterator[Named]:
+    """Each name as it is where one server has it; where several do, or we, each with its server in front."""
+    offers = [(server, list(dict.fromkeys(names))) for server, names in offers]
+    holders = Counter(name for _, names in offers for name in names)
+    taken = set(reserved) | {name for name, number in holders.items() if number == 1}
+    for server, names in offers:
+        for name in names:
+            if holders[name] == 1 and name not in reserved:
+                yield Named(server, name, name)
+                continue
+            shown = _prefixed(server, name)
+            if shown in taken:
+                shown = _hashed(server, name)
+            taken.add(shown)
+            yield Named(server, name, shown)
+
+
+def _prefixed(server: str, name: str) -> str:
+    shown = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"
+    return shown if len(shown) <= LONGEST_NAME else _hashed(server, name)
+
+
+def _hashed(server: str, name: str) -> str:
+    """Short enough for every client, and as unlike others as a hash is."""
+    mark = sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
+    start = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"[: LONGEST_NAME - len(mark) - 1]
+    return f"{start}_{mark}"
+
+
+# What the servers offer together, under names that tell them apart, and who has what.
+
+
+MOST_PAGES = 1_000
+
+Kind = Literal["tools", "prompts", "resources", "resourceTemplates"]
+
+_METHODS: dict[Kind, tuple[str, str]] = {
+    "tools": ("tools", "tools/list"),
+    "prompts": ("prompts", "prompts/list"),
+    "resources": ("resources", "resources/list"),
+    "resourceTemplates": ("resources", "resources/templates/list"),
+}
+_IN_BRACES = re.compile(r"\{([^}]*)\}")
+
+
+class Route(NamedTuple):
+    """Who has something, what it is called there, and how it is described."""
+
+    upstream: Upstream
+    name: str
+    definition: Message
+
+
+class Offers:
+    """The lists of all servers; each is asked again only when it says that its list has changed."""
+
+    def __init__(
+        self,
+        upstreams: Sequence[Upstream],
+        complain: Callable[[str], None],
+        *,
+        reserved: Collection[str],
+        list_seconds: float,
+    ) -> None:
+        self._upstreams = upstreams
+        self._complain = complain
+        self._reserved = reserved
+        self._list_seconds = list_seconds
+        self._fresh: dict[tuple[str, Kind], list[Message]] = {}
+        self._last: dict[tuple[str, Kind], list[Message]] = {}
+        self._changes = 0
+        self._locks = {upstream.name: asyncio.Lock() for upstream in upstreams}
+        # What was ever shown under a name stays reachable by it: a client may not have asked again.
+        self._routes: dict[Kind, dict[str, Route]] = {"tools": {}, "prompts": {}}
+        self._clashes: set[str] = set()
+
+    def changed(self, upstream: Upstream, *kinds: Kind) -> None:
+        """What it offers is asked for again when it is needed."""
+        self._changes += 1
+        for kind in kinds or _METHODS:
+            self._fresh.pop((upstream.name, kind), None)
+
+    async def is_news(self, upstream: Upstream, kind: Kind) -> bool:
+        """Whether it offers something else than it did when it was last asked."""
+        before = self._last.get((upstream.name, kind), [])
+        return await self._list(upstream, kind) != before
+
+    async def named(self, kind: Literal["tools", "prompts"]) -> list[tuple[str, Route]]:
+        """The tools or prompts of all, under the names that a client sees."""
+        lists = await self._lists(kind)
+        reserved = self._reserved if kind == "tools" else ()
+        names = exposed(
+            [(upstream.name, [each["name"] for each in found]) for upstream, found in lists], reserved=reserved
+        )
+        by_name = {
+            (upstream.name, each["name"]): Route(upstream, each["name"], each)
+            for upstream, found in reversed(lists)
+            for each in reversed(found)
+        }
+        shown = [(each.shown, by_name[each.server, each.name]) for each in names]
+        self._routes[kind].update(shown)
+        return shown
+
+    async def route(self, kind: Literal["tools", "prompts"], name: str) -> Route | None:
+        """Who has the tool or prompt that a client calls so."""
+        if (found := self._routes[kind].get(name)) is None:
+            await self.named(kind)
+            found = self._routes[kind].get(name)
+        return found
+
+    async def listed(self, kind: Literal["resources", "resourceTemplates"]) -> list[Message]:
+        """The resources of all; of those with the same address, the first."""
+        shown: dict[str, Message] = {}
+        holders: dict[str, str] = {}
+        for upstream, found in await self._lists(kind):
+            for each in found:
+                address = each["uri" if kind == "resources" else "uriTemplate"]
+                if holders.setdefault(address, upstream.name) == upstream.name:
+                    shown.setdefault(address, each)
+                elif address not in self._clashes:
+                    self._clashes.add(address)
+                    self._complain(
+                        f"{holders[address]} and {upstream.name} both have {address}; the first gives it"
+                    )
+        return list(shown.values())
+
+    async def holders(self, address: str) -> list[Upstream]:
+        """Who may have a resource, the likeliest first."""
+        certain = [each for each, found in await self._lists("resources") if _has(found, "uri", address)]
+        templates = await self._lists("resourceTemplates")
+        matching = [each for each, found in templates if any(_matches(one, address) for one in found)]
+        named = [each for each, found in templates if _has(found, "uriTemplate", address)]
+        rest = [each for each in self._upstreams if "resources" in each.capabilities]
+        return certain[:1] or list(dict.fromkeys([*named, *matching, *rest]))
+
+    async def _lists(self, kind: Kind) -> list[tuple[Upstream, list[Message]]]:
+        found = await asyncio.gather(*(self._list(upstream, kind) for upstream in self._upstreams))
+        return list(zip(self._upstreams, found, strict=True))
+
+    async def _list(self, upstream: Upstream, kind: Kind) -> list[Message]:
+        """Its list as it is now, or as it was last known where it does not say."""
+        key = upstream.name, kind
+        if (fresh := self._fresh.get(key)) is not None:
+            return fresh
+        await upstream.settled()
+        async with self._locks[upstream.name]:
+            if (fresh := self._fresh.get(key)) is not None:
+                return fresh
+            if not upstream.is_ready:
+                return self._last.get(key, [])
+            before = self._changes
+            try:
+                found = await asyncio.wait_for(_read(upstream, kind), self._list_seconds)
+            except (RefusedError, UnavailableError, TimeoutError) as error:
+                why = str(error) or f"no answer for {self._list_seconds:g} s"
+                self._complain(f"the server {upstream.name} does not list its {kind}: {why}")
+                return self._last.get(key, [])
+            self._last[key] = found
+            if before == self._changes:
+                self._fresh[key] = found
+            return found
+
+
+async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
+    capability, method = _METHODS[kind]
+    if capability not in upstream.capabilities:
+        return []
+    label = {"resources": "uri", "resourceTemplates": "uriTemplate"}.get(kind, "name")
+    found: list[Message] = []
+    params: Message | None = None
+    for _ in range(MOST_PAGES):
+        page = await upstream.ask(method, params)
+        page = page if isinstance(page, dict) else {}
+        each_of = page.get(kind)
+        found += _labelled(each_of if isinstance(each_of, list) else [], label)
+        if kind == "tools":
+            found = [each for each in found if each["name"] in upstream.server.tools]
+        cursor = page.get("nextCursor")
+        if not isinstance(cursor, str) or params == {"cursor": cursor}:
+            break
+        params = {"cursor": cursor}
+    return found
+
+
+def _labelled(entries: list[object], label: str) -> Iterator[Message]:
+    """Those that can be called by anything."""
+    return (each for each in entries if isinstance(each, dict) and isinstance(each.get(label), str))
+
+
+def _has(found: list[Message], label: str, address: str) -> bool:
+    return any(each[label] == address for each in found)
+
+
+def _matches(template: Message, address: str) -> bool:
+    """Whether an address may be made by a template; which values it takes is the server's business."""
+    literal = [re.escape(part) for part in _IN_BRACES.split(template["uriTemplate"])[::2]]
+    return re.fullmatch(".*?".join(literal), address, re.DOTALL) is not None
+
+
+# What servers say of their own accord, on its way to the client, and the client's answers on their way back.
+
+
+_NEEDS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+_PASSED = frozenset(
+    {"notifications/message", "notifications/resources/updated", "notifications/elicitation/complete"}
+)
+
+
+class _Question(NamedTuple):
+    upstream: Upstream
+    identifier: Identifier
+
+
+class Relay:
+    """Questions of servers, under ids of our own, until the client has answered them."""
+
+    def __init__(self, say: Callable[[Message], None]) -> None:
+        self._say = say
+        self._open: dict[str, _Question] = {}
+        self._number = 0
+        self.capabilities: Message = {}
+        """Of the client; what it cannot do it is not asked."""
+
+    def asked(self, upstream: Upstream, message: Message) -> None:
+        method, identifier = message["method"], as_identifier(message["id"])
+        if identifier is None:
+            return
+        if method == "ping":
+            upstream.reply(answer(identifier, {}))
+        elif method in _NEEDS and _NEEDS[method] in self.capabilities:
+            self._number += 1
+            own = f"satchel-{self._number}"
+            self._open[own] = _Question(upstream, identifier)
+            self._say(request(own, method, message.get("params")))
+        else:
+            upstream.reply(failure(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}"))
+
+    def answered(self, message: Message) -> None:
+        """The client's answer, to whoever asked."""
+        if isinstance(message.get("id"), str) and (question := self._open.pop(message["id"], None)) is not None:
+            question.upstream.reply(message | {"id": question.identifier})
+
+    def passed(self, upstream: Upstream, method: str, params: Message) -> bool:
+        """Whether it was for the client, which has it now."""
+        if method == "notifications/cancelled":
+            self._cancel(
+                [own for own in self._of(upstream) if self._open[own].identifier == params.get("requestId")]
+            )
+            return True
+        if method in _PASSED:
+            self._say(notification(method, params))
+            return True
+        return False
+
+    def forget(self, upstream: Upstream) -> None:
+        """A server that has gone waits for no answers."""
+        self._cancel(list(self._of(upstream)))
+
+    def _of(self, upstream: Upstream) -> Iterator[str]:
+        return (own for own, question in self._open.items() if question.upstream is upstream)
+
+    def _cancel(self, owns: list[str]) -> None:
+        for own in owns:
+            del self._open[own]
+            self._say(notification("notifications/cancelled", {"requestId": own}))
+
+
+# The servers behind a gateway as one: started together, told together, ended together.
+
 
 _CHANGES: dict[str, tuple[Kind, ...]] = {
     "notifications/tools/list_changed": ("tools",),

@@ -1,16 +1,20 @@
-"""The gateway itself: each message of the client to whom it concerns, and the answer back under its id."""
+"""The gateway itself: each message of the client to whom it concerns, and the answers back."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from satchel.errors import InputError
-from satchel.server.gateway.calls import Calls
-from satchel.server.gateway.fleet import Fleet
-from satchel.server.gateway.greeting import Greeting, greeting_of, welcome
-from satchel.server.gateway.own import NAMES
+import msgspec
+
+from satchel import __version__
+from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.fitting.listing import as_json
+from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
+from satchel.server.gateway.fleet import Fleet, Offers, Route
 from satchel.server.gateway.servers import Server
 from satchel.server.gateway.upstream import RefusedError, UnavailableError, Upstream
 from satchel.server.gateway.wire import (
@@ -28,12 +32,321 @@ from satchel.server.gateway.wire import (
     failure,
     notification,
 )
-from satchel.server.mcp.behind import Behind
 from satchel.server.mcp.process import short_line
-from satchel.session.prepared import Prepared
-from satchel.session.session import Session
+from satchel.server.mcp.recorder import Behind
+from satchel.session.session import Prepared, Session
+from satchel.text.cutting import truncate
+from satchel.text.tokens import Counter
 
-__all__ = ["Router"]
+__all__ = [
+    "DEFINITIONS",
+    "NAMES",
+    "PAGE",
+    "Calls",
+    "Greeting",
+    "OwnTools",
+    "Router",
+    "allowing_pages",
+    "greeting_of",
+    "welcome",
+]
+
+
+# Up to the last version that begins with a handshake; clients of later ones fall back to it.
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MOST_TOKENS = 1_000
+_FORWARDED = ("roots", "sampling", "elicitation")
+
+GUIDE = """Tool results too long for the token budget come in pages: result_page(cursor) gives the next one,
+result_find(handle, pattern) the matching lines of the whole; budget_status() tells what is left."""
+
+
+class Greeting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client says of itself, as far as servers need it."""
+
+    version: str = VERSIONS[-1]
+    capabilities: Message = {}
+
+
+def greeting_of(params: Message) -> Greeting:
+    version, capabilities = params.get("protocolVersion"), params.get("capabilities")
+    known = capabilities if isinstance(capabilities, dict) else {}
+    return Greeting(
+        version=version if version in VERSIONS else VERSIONS[-1],
+        capabilities={name: known[name] for name in _FORWARDED if isinstance(known.get(name), dict)},
+    )
+
+
+def welcome(greeting: Greeting, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
+    """The answer to `initialize`, with what the servers that are ready say about themselves."""
+    return {
+        "protocolVersion": greeting.version,
+        "capabilities": {
+            "tools": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "prompts": {"listChanged": True},
+            "logging": {},
+            "completions": {},
+        },
+        "serverInfo": {"name": "satchel-gateway", "version": __version__},
+        "instructions": _instructions(servers, counter),
+    }
+
+
+def _instructions(servers: Iterable[tuple[str, str]], counter: Counter) -> str:
+    said = [f"{name}: {text.strip()}" for name, text in servers if text.strip()]
+    if not said:
+        return GUIDE
+    room = MOST_TOKENS - counter.count(f"{GUIDE}\n\n")
+    return f"{GUIDE}\n\n" + truncate("\n\n".join(said), token_budget=room, counter=counter).text
+
+
+# Output schemas that allow a page in the place of a result too large to be given whole.
+
+
+Schema = dict[str, Any]
+
+PAGE: Schema = {
+    "type": "object",
+    "properties": {
+        "continuation_token": {"type": "string"},
+        "total": {"type": "integer"},
+        "returned": {"type": "integer"},
+        "unit": {"type": "string"},
+        "budget_note": {"type": "string"},
+        "text": {"type": "string"},
+    },
+    "required": ["continuation_token"],
+}
+
+_DATA = frozenset({"const", "default", "enum", "examples"})
+_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_WHOLE = "#/anyOf/0"
+
+
+def allowing_pages(schema: Schema) -> Schema:
+    """What holds for a result or for a page of it; references inside the schema still point where they did."""
+    own_base = "$id" in schema
+    whole = schema if own_base else _moved(schema)
+    dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
+    return dialect | {"type": "object", "anyOf": [_without_dialect(whole), PAGE]}
+
+
+def _without_dialect(schema: Schema) -> Schema:
+    # Below the root it may stand only in a schema with an identifier of its own.
+    return schema if "$id" in schema else {name: value for name, value in schema.items() if name != "$schema"}
+
+
+def _moved(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_moved(each) for each in value]
+    if not isinstance(value, dict) or "$id" in value:
+        return value
+    return {name: _moved_member(name, each) for name, each in value.items()}
+
+
+def _moved_member(name: str, value: Any) -> Any:
+    if name in _DATA:
+        return value
+    if name in _BY_NAME and isinstance(value, dict):
+        return {key: _moved(each) for key, each in value.items()}
+    if name == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
+        return _WHOLE + value[1:]
+    return _moved(value)
+
+
+# The three tools that a gateway adds: the next page, a search in a result, the budget.
+
+
+_MOST = {"type": "integer", "minimum": 1}
+
+
+def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
+
+
+DEFINITIONS = (
+    _tool(
+        "result_page",
+        "The next page of a tool result that was too long to be shown whole.",
+        ["cursor"],
+        cursor={"type": "string", "description": "From the end of the page before."},
+        max_tokens=_MOST,
+    ),
+    _tool(
+        "result_find",
+        "Lines of a stored tool result that match a regular expression, without paging through it.",
+        ["handle", "pattern"],
+        handle={"type": "string", "description": "From the result's note; a cursor does too."},
+        pattern={"type": "string"},
+        max_tokens=_MOST,
+    ),
+    _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
+)
+NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
+
+
+class OwnTools:
+    """Answers calls of our own tools; each in a thread of its own."""
+
+    def __init__(self, session: Session, servers: Callable[[], Message], *, settle: Callable[[], object]) -> None:
+        self._session = session
+        self._servers = servers
+        self._settle = settle
+        """Waits for what is still to be entered."""
+
+    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Delivered:
+        try:
+            self._settle()
+            if new_turn:
+                self._session.next_turn()
+            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments)}]})
+        except SatchelError as error:
+            return Delivered(tool_error(str(error)))
+
+    def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "budget_status":
+            return as_json(self._session.state() | {"servers": self._servers()})
+        most = arguments.get("max_tokens")
+        if name == "result_page":
+            shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)
+            if not shown.text:
+                raise BudgetError(shown.budget_note or "nothing fitted")
+            return shown.text
+        found = self._session.find(_argument(arguments, "handle"), _argument(arguments, "pattern"), max_tokens=most)
+        if not found.text:
+            raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
+        return found.text
+
+
+def _argument(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name} is missing; give it as a string")
+    return value
+
+
+# Calls of tools: to the server that has the tool, and its result through the session.
+
+
+THREADS = 8
+# A longer error would flood the window as a result does.
+LONGEST_ERROR = 2_000
+
+_CALL_ID = "claudecode/toolUseId"
+
+Forward = Callable[[Upstream, str, Message], Any]
+
+
+class Calls:
+    """The tools of all servers and our own, called."""
+
+    def __init__(
+        self,
+        session: Session,
+        offers: Offers,
+        forward: Forward,
+        states: Callable[[], Message],
+        behind: Behind[Prepared],
+    ) -> None:
+        self._session = session
+        self._behind = behind
+        self._offers = offers
+        self._forward = forward
+        self._delivery = Delivery(session)
+        self._own = OwnTools(session, states, settle=behind.flush)
+        self._threads = ThreadPoolExecutor(THREADS, "satchel-session")
+        self._in_flight = 0
+        self._turn_is_due = False
+
+    async def definitions(self) -> list[Message]:
+        """All tools as a client sees them."""
+        found = [self._shown(name, route) for name, route in await self._offers.named("tools")]
+        if self._session.hints == "schema":
+            found = await self._in_thread(lambda: [self._session.tool_schema(each) for each in found])
+        return [*found, *DEFINITIONS]
+
+    async def call(self, name: str, params: Message) -> Message:
+        """What a tool answers; a server that fails gives an error that a model can read."""
+        # Calls that are made at once belong to one turn of the model.
+        self._turn_is_due = self._turn_is_due or not self._in_flight
+        self._in_flight += 1
+        try:
+            if name in NAMES:
+                return await self._delivered(partial(self._own, name, params.get("arguments") or {}), at_once=False)
+            if (route := await self._offers.route("tools", name)) is None:
+                return tool_error(f"there is no tool {name[:80]!r}; the list of tools may have changed")
+            try:
+                result = await self._forward(route.upstream, "tools/call", params | {"name": route.name})
+            except UnavailableError as error:
+                return tool_error(str(error))
+            except RefusedError as error:
+                if len(said := as_json(error.error)) <= LONGEST_ERROR:
+                    raise
+                result = {"content": [{"type": "text", "text": said}], "isError": True}
+            deliver = partial(self._delivery, _call(name, params, route), result)
+            return await self._delivered(deliver, at_once=is_small(result))
+        finally:
+            self._in_flight -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._behind.close()
+
+    async def _delivered(self, work: Callable[..., Delivered], *, at_once: bool) -> Message:
+        begins_turn, self._turn_is_due = self._turn_is_due, False
+
+        def done() -> Delivered:
+            try:
+                return work(new_turn=begins_turn)
+            except Exception as error:
+                if os.environ.get("SATCHEL_DEBUG"):
+                    raise
+                print(f"satchel: unexpected {type(error).__name__}", file=sys.stderr)
+                said = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+                return Delivered(tool_error(said))
+
+        delivered: Delivered = done() if at_once else await self._in_thread(done)
+        if delivered.afterwards is not None:
+            # After the answer is written, which happens before the loop turns again.
+            asyncio.get_running_loop().call_soon(self._behind.do, delivered.afterwards)
+        return delivered.answer
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    @staticmethod
+    def _shown(name: str, route: Route) -> Message:
+        # A tool that runs as a task is called as any other: tasks are not passed on.
+        definition = {field: value for field, value in route.definition.items() if field != "execution"}
+        definition["name"] = name
+        if not isinstance(definition.get("inputSchema"), dict):
+            # One tool without it, and a client may refuse the whole list.
+            definition["inputSchema"] = {"type": "object"}
+        if isinstance(schema := definition.get("outputSchema"), dict):
+            definition["outputSchema"] = allowing_pages(schema)
+        return definition
+
+
+def _call(name: str, params: Message, route: Route) -> Call:
+    meta = params.get("_meta")
+    call_id = meta.get(_CALL_ID) if isinstance(meta, dict) else None
+    return Call(
+        tool=name,
+        arguments=params.get("arguments") or {},
+        call_id=call_id if isinstance(call_id, str) else None,
+        promises_structure=isinstance(route.definition.get("outputSchema"), dict),
+    )
+
+
+# The gateway itself: each message of the client to whom it concerns, and the answer back under its id.
+
 
 # For the instructions of servers that are quick to start; the others are waited for when their tools are listed.
 GREETING_SECONDS = 2.0
@@ -173,7 +486,7 @@ class Router:
         return {"tools": await self._calls.definitions()}
 
     async def _call_tool(self, params: Message) -> Message:
-        name = _word(params, "name")
+        name = _parameter(params, "name")
         if not isinstance(params.get("arguments", {}), dict | None):
             raise InputError("arguments must be an object")
         return await self._calls.call(name, params)
@@ -185,7 +498,7 @@ class Router:
         return {"prompts": [route.definition | {"name": name} for name, route in found]}
 
     async def _get_prompt(self, params: Message) -> Any:
-        name = _word(params, "name")
+        name = _parameter(params, "name")
         if (route := await self._offers.route("prompts", name)) is None:
             raise InputError(f"there is no prompt {name[:80]!r}")
         return await self._forward(route.upstream, "prompts/get", params | {"name": route.name})
@@ -201,16 +514,16 @@ class Router:
         return {"resourceTemplates": await self._offers.listed("resourceTemplates")}
 
     async def _read(self, params: Message) -> Any:
-        return (await self._by_holder(_word(params, "uri"), "resources/read", params))[1]
+        return (await self._by_holder(_parameter(params, "uri"), "resources/read", params))[1]
 
     async def _subscribe(self, params: Message) -> Any:
-        address = _word(params, "uri")
+        address = _parameter(params, "uri")
         holder, result = await self._by_holder(address, "resources/subscribe", params)
         self.fleet.subscribed(address, holder)
         return result
 
     async def _unsubscribe(self, params: Message) -> Any:
-        address = _word(params, "uri")
+        address = _parameter(params, "uri")
         self.fleet.unsubscribed(address)
         return (await self._by_holder(address, "resources/unsubscribe", params))[1]
 
@@ -219,15 +532,15 @@ class Router:
         if not isinstance(ref, dict):
             raise InputError("completion/complete needs a ref")
         if ref.get("type") == "ref/resource":
-            return (await self._by_holder(_word(ref, "uri"), "completion/complete", params))[1]
-        if (route := await self._offers.route("prompts", name := _word(ref, "name"))) is None:
+            return (await self._by_holder(_parameter(ref, "uri"), "completion/complete", params))[1]
+        if (route := await self._offers.route("prompts", name := _parameter(ref, "name"))) is None:
             raise InputError(f"there is no prompt {name[:80]!r}")
         return await self._forward(
             route.upstream, "completion/complete", params | {"ref": ref | {"name": route.name}}
         )
 
     async def _set_level(self, params: Message) -> Message:
-        await self.fleet.set_level(_word(params, "level"))
+        await self.fleet.set_level(_parameter(params, "level"))
         return {}
 
     async def _by_holder(self, address: str, method: str, params: Message) -> tuple[Upstream, Any]:
@@ -256,7 +569,7 @@ def _complaint(message: Any) -> tuple[int, str] | None:
     return None
 
 
-def _word(params: Message, name: str) -> str:
+def _parameter(params: Message, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise InputError(f"params need a {name}, which is a string")

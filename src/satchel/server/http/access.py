@@ -1,18 +1,39 @@
-"""Access tokens: what they allow, how they look, and how they are kept."""
+"""Access tokens: what they allow, how they are kept in a file, and which a running service knows."""
 
+import contextlib
 import hmac
+import logging
+import os
 import re
 import secrets
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
 
-from satchel.errors import InputError
-from satchel.model.fields import DEFAULT_ORG, utc_now
+from satchel.api.transfer import write_atomically
+from satchel.errors import InputError, SatchelError
+from satchel.model.memory import DEFAULT_ORG, utc_now
+from satchel.store.file_lock import PATIENCE, locked
 
-__all__ = ["ACCESSES", "Access", "Caller", "Token", "caller_of", "fits", "new_token", "parsed"]
+__all__ = [
+    "ACCESSES",
+    "Access",
+    "Caller",
+    "Keyring",
+    "Token",
+    "add_token",
+    "caller_of",
+    "fits",
+    "new_token",
+    "parsed",
+    "read_tokens",
+    "revoke_token",
+]
+
 
 Access = Literal["read", "write", "metrics"]
 ACCESSES: tuple[str, ...] = get_args(Access)
@@ -108,3 +129,126 @@ def nobody_in_particular(org: str | None) -> Caller:
 def _hash(secret: str) -> bytes:
     # One round is enough: a slow hash protects passwords that can be guessed, and nobody guesses 256 random bits.
     return sha256(secret.encode()).digest()
+
+
+# The file of the tokens: one line of JSON each, replaced in one step, by one process at a time.
+
+
+_OTHERS_WRITE = 0o022
+_decoder = msgspec.json.Decoder(Token)
+
+
+def read_tokens(path: Path) -> list[Token]:
+    """The tokens of a file, which only its owner may write."""
+    try:
+        with open(path, "rb") as file:
+            if os.name == "posix" and os.fstat(file.fileno()).st_mode & _OTHERS_WRITE:
+                raise InputError(f"others may write {path}, and make tokens of their own; chmod 600 it")
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; `satchel token create --tokens {path}` makes it") from None
+    except OSError as error:
+        raise InputError(f"cannot read the tokens in {path}: {error.strerror}") from error
+    tokens = [_token(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if len({token.id for token in tokens}) < len(tokens):
+        raise InputError(f"two tokens of {path} have the same id; remove one of them")
+    return tokens
+
+
+def add_token(path: Path, token: Token) -> None:
+    """Put a token into a file, which is made if there is none."""
+    with _alone_at(path):
+        _write(path, [*(read_tokens(path) if path.exists() else ()), token])
+
+
+def revoke_token(path: Path, identifier: str) -> Token:
+    """Take a token out of a file: the one that was there by this id."""
+    with _alone_at(path):
+        tokens = read_tokens(path)
+        found = next((token for token in tokens if token.id == identifier), None)
+        if found is None:
+            raise InputError(f"no token of {path} has the id {identifier[:40]!r}; `satchel token list` names them")
+        _write(path, [token for token in tokens if token is not found])
+    return found
+
+
+def _token(path: Path, number: int, line: bytes) -> Token:
+    try:
+        return _decoder.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"line {number} of {path} is no token: {error}") from error
+
+
+def _write(path: Path, tokens: Sequence[Token]) -> None:
+    write_atomically(path, (msgspec.json.encode(token) + b"\n" for token in tokens))
+
+
+@contextlib.contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Whoever else changes a file of this folder waits, so that none undoes what another did."""
+    folder = Path(os.path.realpath(path)).parent
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except BlockingIOError:
+            raise SatchelError(f"another process has kept {folder} locked for {PATIENCE:.0f} s") from None
+        except OSError as error:
+            raise InputError(f"cannot open the folder {folder}: {error.strerror}") from error
+        yield
+
+
+# The tokens that a running service knows, as its file has them now.
+
+
+_log = logging.getLogger(__name__)
+_Stamp = tuple[int, int, int]
+_UNREADABLE = (0, 0, 0)
+
+
+class Keyring:
+    """Reads the file again whenever it has changed.
+
+    One that cannot be read leaves what was known; one that is gone holds no token.
+    """
+
+    def __init__(self, path: Path, *, changed: Callable[[frozenset[str]], None] = lambda ids: None) -> None:
+        self._path = path
+        self._changed = changed
+        self._stamp = _stamp(path)
+        self._tokens: dict[str, Token] = {token.id: token for token in read_tokens(path)}
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Whoever carries a token that is known and has not expired."""
+        self._catch_up()
+        scheme, _, given = authorization.partition(" ")
+        identifier, secret = parsed(given.strip()) if scheme.lower() == "bearer" else ("", "")
+        token = self._tokens.get(identifier)
+        if not fits(secret, token) or token is None or token.expired(utc_now()):
+            return None
+        return caller_of(token)
+
+    def _catch_up(self) -> None:
+        # Asked of the file system before each request: a revoked token is refused from the next one on.
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            tokens = read_tokens(self._path) if stamp else []
+        except InputError as error:
+            _log.warning("the tokens stay as they were: %s", error)
+            return
+        if stamp is None:
+            _log.warning("there is no file %s any more: no token is known until there is one", self._path)
+        self._tokens = {token.id: token for token in tokens}
+        self._changed(frozenset(self._tokens))
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # once a request; Path.stat takes twice as long
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return _UNREADABLE
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -4,16 +4,19 @@ import asyncio
 import json
 import logging
 import os
+import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
 
 import anyio
 import anyio.to_thread
 import msgspec
+import msgspec.inspect
 from anyio.abc import TaskGroup
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
@@ -24,22 +27,256 @@ from starlette.types import Message, Receive, Scope, Send
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
 from satchel.server.http.access import Caller
-from satchel.server.http.answers import spent
-from satchel.server.http.bodies import Gone, asked, check_framing, read_body
-from satchel.server.http.crew import Crew
-from satchel.server.http.endpoints import Endpoints
-from satchel.server.http.gate import Gate
-from satchel.server.http.health import Health
-from satchel.server.http.metrics import MEDIA_TYPE as METRICS_TYPE
-from satchel.server.http.openapi import openapi
-from satchel.server.http.places import Places
+from satchel.server.http.gate import Gate, Places
+from satchel.server.http.mcp_endpoint import Endpoints
+from satchel.server.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
+from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
-from satchel.server.http.routes import Matched, Route, route_for
-from satchel.server.http.sizes import check_size, collected
+from satchel.server.http.responses import check_size, collected, spent
+from satchel.server.http.routes import ROUTES, Matched, Route, openapi, route_for
 
-__all__ = ["Application", "Limits"]
+__all__ = ["Application", "Crew", "Gone", "Health", "Limits", "asked", "check_framing", "read_body"]
+
+
+MOST_PARAMETERS = 200
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_Read = Callable[[str], Any]
+
+_DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES if route.body is not None}
+
+
+def _said_as(field: msgspec.inspect.Field) -> _Read:
+    """How the words of a parameter become a value; what is none of its type is left for that to refuse."""
+    kind = field.type
+    kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+    if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
+        return _number
+    return _truth if any(isinstance(each, msgspec.inspect.BoolType) for each in kinds) else str
+
+
+def _number(words: str) -> int | str:
+    return int(words) if _WHOLE.fullmatch(words) else words
+
+
+def _truth(words: str) -> bool | str:
+    return {"true": True, "false": False}.get(words, words)
+
+
+_READERS = {
+    query: {field.name: _said_as(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
+    for query in {route.query for route in ROUTES if route.query is not None}
+}
+_REPEATED = {
+    query: {field.name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
+    for query in _READERS
+}
+# A decoder makes its type known before there are threads, also where a query is converted.
+_QUERIES = {query: msgspec.json.Decoder(query) for query in _READERS}
+
+
+class Gone(Exception):  # noqa: N818  # not an error: whoever asked has hung up, and nobody waits for an answer
+    """The client left before it had said everything."""
+
+
+def check_framing(headers: Headers) -> None:
+    """A length that is said in two ways may end elsewhere for a proxy than here, with another request behind it."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST,
+            "malformed-body",
+            "the request has a Content-Length and a Transfer-Encoding; send one of them",
+            Connection="close",
+        )
+
+
+async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seconds: float) -> bytes:
+    """All of a body, whether its length was announced or not."""
+    announced = headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > most_bytes:
+        raise _too_large(most_bytes)
+    body = bytearray()
+    with anyio.move_on_after(seconds):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            body += message.get("body", b"")
+            if len(body) > most_bytes:
+                raise _too_large(most_bytes)
+            if not message.get("more_body", False):
+                return bytes(body)
+    raise RefusedError(
+        HTTPStatus.REQUEST_TIMEOUT, "slow-body", f"the body did not come within {seconds:g} s", Connection="close"
+    )
+
+
+def asked(route: Route, query_string: bytes, headers: Headers, body: bytes) -> tuple[Any, Any]:
+    """The values of the query and of the body, None where a route has none."""
+    return _query_of(route, query_string), _body_of(route, headers, body)
+
+
+def _query_of(route: Route, query_string: bytes) -> Any:
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+        )
+    except ValueError as error:
+        raise _bad_query(f"the query cannot be read: {error}") from None
+    if route.query is None:
+        if pairs:
+            raise _bad_query(f"there is no parameter {pairs[0][0][:40]!r}: what is asked stands in the body")
+        return None
+    repeated, readers = _REPEATED[route.query], _READERS[route.query]
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name not in readers:
+            raise _bad_query(f"there is no parameter {name[:40]!r}; there are: {', '.join(sorted(readers))}")
+        if name in repeated:
+            values.setdefault(name, []).append(value)
+        elif name in values:
+            raise _bad_query(f"the parameter {name!r} is given twice")
+        else:
+            values[name] = readers[name](value)
+    try:
+        return msgspec.convert(values, route.query)
+    except msgspec.ValidationError as error:
+        raise RefusedError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-query", f"the query is wrong: {error}"
+        ) from error
+
+
+def _body_of(route: Route, headers: Headers, body: bytes) -> Any:
+    if route.body is None:
+        if body.strip():
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "unexpected-body", f"{route.operation} takes no body")
+        return None
+    media, _, rest = headers.get("content-type", "").partition(";")
+    charset = rest.strip().lower().removeprefix("charset=").strip('"')
+    if media.strip().lower() != "application/json" or charset not in ("", "utf-8", "utf8"):
+        raise RefusedError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "unknown-media-type",
+            "the body is JSON: say Content-Type: application/json",
+        )
+    try:
+        return _DECODERS[route.body].decode(body)
+    except msgspec.ValidationError as error:
+        raise RefusedError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-body", f"the body is wrong: {error}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"the body is no JSON: {error}") from error
+
+
+def _bad_query(detail: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, "malformed-query", detail)
+
+
+def _too_large(most_bytes: int) -> RefusedError:
+    # The line stays open and the rest is thrown away for a while: who is hung up on while sending reads no answer.
+    detail = f"the body has more than {most_bytes:,} bytes"
+    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "large-body", detail)
+
+
+# Whether the store can be reached, asked seldom however often others ask.
+
+
+FRESH_SECONDS = 1.0
+PATIENCE_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
+
+
+class Health:
+    """Remembers its last finding for a second: whoever asks needs no token, and must not keep the store busy."""
+
+    def __init__(self, bag: Satchel, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bag = bag
+        self._clock = clock
+        self._until = float("-inf")
+        self._well = False
+        self._asking = anyio.Lock()
+        # Of its own: threads that all wait for the store must not let it seem unreachable, nor the other way round.
+        self._limiter = anyio.CapacityLimiter(4)
+
+    async def well(self) -> bool:
+        async with self._asking:
+            if self._clock() >= self._until:
+                self._well = await self._reached()
+                self._until = self._clock() + FRESH_SECONDS
+            return self._well
+
+    async def _reached(self) -> bool:
+        with anyio.move_on_after(PATIENCE_SECONDS):
+            return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True, limiter=self._limiter)
+        _log.warning("the store has not answered within %g s", PATIENCE_SECONDS)
+        return False
+
+    def _read(self) -> bool:
+        try:
+            # One row, whatever the store holds.
+            _ = self._bag.embedder
+        except SatchelError as error:
+            _log.warning("the store cannot be read: %s", error)
+            return False
+        return True
+
+
+# Threads for calls of the library, which wait for disks and locks: so many at once, and so many more in line.
+
+
+T = TypeVar("T")
+
+
+class _Lane:
+    """The calls of one org: those that run, and those that wait behind them."""
+
+    def __init__(self, width: int) -> None:
+        self.limiter = anyio.CapacityLimiter(width)
+        self.calls = 0
+
+
+class Crew:
+    """Runs calls in threads. Who comes when the line is full is told to come again.
+
+    Where there may be several orgs, one has half of the threads and of the line: its calls may all wait for a lock.
+    """
+
+    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, shared: bool) -> None:
+        self._metrics = metrics
+        self._most = threads + waiting
+        self._width = max(1, threads // 2) if shared else threads
+        self._longest = self._width + ((waiting + 1) // 2 if shared else waiting)
+        self._lanes: dict[str | None, _Lane] = {}
+
+    async def do(self, org: str | None, work: Callable[[], T]) -> T:
+        async with self.turn(org):
+            # A write that has begun is finished, whether anyone waits for its answer or not.
+            return await anyio.to_thread.run_sync(work)
+
+    @asynccontextmanager
+    async def turn(self, org: str | None) -> AsyncIterator[None]:
+        """Wait for an org's turn to use a thread."""
+        lane = self._lanes.get(org) or _Lane(self._width)
+        if self._metrics.in_flight >= self._most or lane.calls >= self._longest:
+            self._metrics.refused("busy")
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls wait already", Retry_After=str(SOON)
+            )
+        self._lanes[org] = lane
+        self._metrics.in_flight += 1
+        lane.calls += 1
+        try:
+            async with lane.limiter:
+                yield
+        finally:
+            self._metrics.in_flight -= 1
+            lane.calls -= 1
+            if not lane.calls:
+                del self._lanes[org]
+
+
+# The service as an ASGI application: who asks, for what, and the answer.
 
 
 class Limits(NamedTuple):

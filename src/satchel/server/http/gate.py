@@ -1,19 +1,54 @@
-"""Who is let in, how often, and to what."""
+"""Who is let in, how often, and to whose memories."""
 
+import math
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from satchel.server.http.access import Access, Caller, nobody_in_particular
-from satchel.server.http.buckets import Buckets
-from satchel.server.http.keyring import Keyring
+from satchel.api.satchel import Satchel
+from satchel.model.memory import check_name
+from satchel.server.http.access import Access, Caller, Keyring, nobody_in_particular
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
+from satchel.server.http.requests import NewMemories, NewMemory
 
-__all__ = ["Gate"]
+__all__ = ["Buckets", "Gate", "Places"]
+
+
+MOST_BUCKETS = 10_000
+
+
+class Buckets:
+    """One bucket for each name; of those that were not asked for the longest the fullest is assumed."""
+
+    def __init__(self, rate: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> int:
+        """0 where one may ask now, which counts; else after how many seconds."""
+        now = self._clock()
+        level, at = self._levels.get(name, (self._burst, now))
+        level = min(self._burst, level + (now - at) * self._rate)
+        wait = 0 if level >= 1 else math.ceil((1 - level) / self._rate)
+        self._levels[name] = (level if wait else level - 1, now)
+        self._levels.move_to_end(name)
+        if len(self._levels) > MOST_BUCKETS:
+            self._levels.popitem(last=False)
+        return wait
+
+
+# Who is let in, how often, and to what.
+
 
 FAILURES_A_SECOND = 10.0
 FAILURES_AT_ONCE = 500.0
@@ -83,3 +118,45 @@ class Gate:
 
 def _too_often(detail: str, wait: int) -> RefusedError:
     return RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too-often", detail, Retry_After=str(wait))
+
+
+# Whose memories a call sees: those of the caller's org, and of its project where it is bound to one.
+
+
+_NARROWER = ("project", "user", "agent", "session")
+# What is added to a session is compared with what other sessions have saved.
+_AROUND_NEW = ("project", "user")
+
+
+class Places:
+    """Views of one store, one for each org and project that tokens are bound to."""
+
+    def __init__(self, bag: Satchel) -> None:
+        self._bag = bag
+        self._views: dict[tuple[str | None, str | None], Satchel] = {}
+        self._lock = threading.Lock()
+
+    def of(self, caller: Caller) -> Satchel:
+        key = caller.org, caller.project
+        with self._lock:
+            if key not in self._views:
+                self._views[key] = self._bag.scoped(org=caller.org, project=caller.project)
+            return self._views[key]
+
+    def within(self, caller: Caller, query: Any, body: Any) -> Satchel:
+        """The view that a request names, which must not be another tenant's."""
+        for named in (query, body, *(body.memories if isinstance(body, NewMemories) else ())):
+            _check(caller, named)
+        # What is added names its place itself, and the view holds it inside.
+        named_by = query or body
+        fields = _AROUND_NEW if isinstance(named_by, NewMemory) else _NARROWER
+        return self.of(caller).scoped(**{name: getattr(named_by, name, None) for name in fields})
+
+
+def _check(caller: Caller, named: Any) -> None:
+    for field in ("org", "project"):
+        held, given = getattr(caller, field), check_name(field, getattr(named, field, None))
+        if held is not None and given is not None and given != held:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, "other-place", f"this token is for another {field} than the one named"
+            )

@@ -5,24 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from satchel.api.satchel import Satchel
-from satchel.api.saved import similar_after_save, similar_ones
+from satchel.api.saving import similar_after_save, similar_ones
 from satchel.fitting.hits import Timeline, outcome_of
-from satchel.model.fields import utc_now
-from satchel.model.memory import Draft, Memory, Relation
-from satchel.server.http.answers import (
-    Added,
-    AddedMemories,
-    Changed,
-    Context,
-    Counted,
-    Memories,
-    Pack,
-    Related,
-    Saved,
-    Searched,
-    SimilarOnes,
-)
-from satchel.server.http.questions import (
+from satchel.model.memory import Draft, Memory, Relation, utc_now
+from satchel.server.http.requests import (
     Changes,
     ContextAsked,
     Forgetting,
@@ -38,6 +24,19 @@ from satchel.server.http.questions import (
     Seen,
     SimilarAsked,
     Span,
+)
+from satchel.server.http.responses import (
+    Added,
+    AddedMemories,
+    Changed,
+    Context,
+    Counted,
+    Memories,
+    Pack,
+    Related,
+    Saved,
+    Searched,
+    SimilarOnes,
 )
 from satchel.store.contract import Stats
 

@@ -5,12 +5,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
-from satchel.server.http.answers import Spent
+from satchel.server.http.responses import Spent
 
 __all__ = ["Metrics"]
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _TOKENS = {
     "satchel_tokens_asked_total": "Tokens that answers were allowed, where a budget was given or allotted.",

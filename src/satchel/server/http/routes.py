@@ -1,6 +1,7 @@
-"""The one table of what `/v1` offers: paths, methods, what goes in and comes out, who may."""
+"""The one table of what `/v1` offers, and its description in OpenAPI 3.1."""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
@@ -8,14 +9,16 @@ from urllib.parse import unquote
 
 import msgspec
 
+from satchel import __version__
 from satchel.fitting.hits import Timeline
 from satchel.model.memory import Memory, Relation
-from satchel.server.http import answers, memories, questions, sessions
-from satchel.server.http.problems import RefusedError
-from satchel.session.shown import Entry, Found, History, Shown
+from satchel.server.http import memories, requests, responses, sessions
+from satchel.server.http.problems import MEDIA_TYPE, Problem, RefusedError
+from satchel.session.results import Entry, Found, History, Shown
 from satchel.store.contract import Stats
 
-__all__ = ["ROUTES", "Matched", "Route", "route_for"]
+__all__ = ["ROUTES", "Matched", "Route", "openapi", "route_for"]
+
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -49,63 +52,63 @@ _CREATED = HTTPStatus.CREATED
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route("memories.add", "POST", "/v1/memories", "Add a memory; the few similar ones.", "write",
-          memories.add, answers.Saved, None, questions.OneMemory, _CREATED),
+          memories.add, responses.Saved, None, requests.OneMemory, _CREATED),
     Route("memories.add_many", "POST", "/v1/memories/batch", "Add several memories, all or none.", "write",
-          memories.add_many, answers.AddedMemories, None, questions.NewMemories, _CREATED),
+          memories.add_many, responses.AddedMemories, None, requests.NewMemories, _CREATED),
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
-          memories.recent, answers.Memories, questions.Listing),
+          memories.recent, responses.Memories, requests.Listing),
     Route("memories.forget", "DELETE", "/v1/memories", "End memories by what they are, or purge them.", "write",
-          memories.forget, answers.Counted, questions.Forgetting),
+          memories.forget, responses.Counted, requests.Forgetting),
     Route("memories.get", "GET", _MEMORY, "One memory, by its id or a unique prefix.", "read",
-          memories.get, Memory, questions.Seen),
+          memories.get, Memory, requests.Seen),
     Route("memories.update", "PATCH", _MEMORY, "Change fields of a memory; its history is kept.", "write",
-          memories.update, Memory, questions.Placed, questions.Changes),
+          memories.update, Memory, requests.Placed, requests.Changes),
     Route("memories.forget_one", "DELETE", _MEMORY, "End a memory, or purge it.", "write",
-          memories.forget_one, answers.Counted, questions.Purging),
+          memories.forget_one, responses.Counted, requests.Purging),
     Route("memories.timeline", "GET", f"{_MEMORY}/timeline", "What came before and after a memory.", "read",
-          memories.timeline, Timeline, questions.Span),
+          memories.timeline, Timeline, requests.Span),
     Route("memories.similar", "GET", f"{_MEMORY}/similar", "The memories about the same thing.", "read",
-          memories.similar, answers.SimilarOnes, questions.SimilarAsked),
+          memories.similar, responses.SimilarOnes, requests.SimilarAsked),
     Route("memories.history", "GET", f"{_MEMORY}/history", "Every change of a memory, oldest first.", "read",
-          memories.changes, answers.Changed, questions.Placed),
+          memories.changes, responses.Changed, requests.Placed),
     Route("relations.list", "GET", f"{_MEMORY}/relations", "The relations of a memory.", "read",
-          memories.relations, answers.Related, questions.Seen),
+          memories.relations, responses.Related, requests.Seen),
     Route("relations.add", "POST", f"{_MEMORY}/relations", "Link a memory to another.", "write",
-          memories.relate, Relation, questions.Placed, questions.NewRelation, _CREATED),
+          memories.relate, Relation, requests.Placed, requests.NewRelation, _CREATED),
     Route("search", "POST", "/v1/search", "The best matches, within a budget.", "read",
-          memories.search, answers.Searched, None, questions.SearchAsked),
+          memories.search, responses.Searched, None, requests.SearchAsked),
     Route("context", "POST", "/v1/context", "One text for a context window, within a budget.", "read",
-          memories.context, answers.Context, None, questions.ContextAsked),
+          memories.context, responses.Context, None, requests.ContextAsked),
     Route("pack", "POST", "/v1/pack", "Whole memories as one text to carry elsewhere.", "read",
-          memories.pack, answers.Pack, None, questions.PackAsked),
+          memories.pack, responses.Pack, None, requests.PackAsked),
     Route("stats", "GET", "/v1/stats", "Counts of what is remembered.", "read",
-          memories.stats, Stats, questions.Placed),
+          memories.stats, Stats, requests.Placed),
     Route("sessions.list", "GET", "/v1/sessions", "The sessions, those changed last first.", "read",
-          sessions.sessions, answers.Sessions, questions.SessionListing),
+          sessions.sessions, responses.Sessions, requests.SessionListing),
     Route("sessions.open", "PUT", _SESSION, "Begin a session, or change how it is kept.", "write",
-          sessions.open_session, answers.State, questions.SessionPlace, questions.NewSession),
+          sessions.open_session, responses.State, requests.SessionPlace, requests.NewSession),
     Route("sessions.state", "GET", _SESSION, "What its budget has come to.", "read",
-          sessions.state, answers.State, questions.SessionPlace),
+          sessions.state, responses.State, requests.SessionPlace),
     Route("sessions.remove", "DELETE", _SESSION, "Remove a session with all that it kept.", "write",
-          sessions.remove, None, questions.SessionPlace, None, HTTPStatus.NO_CONTENT),
+          sessions.remove, None, requests.SessionPlace, None, HTTPStatus.NO_CONTENT),
     Route("entries.list", "GET", f"{_SESSION}/entries", "What the context holds or names.", "read",
-          sessions.entries, answers.Entries, questions.SessionPlace),
+          sessions.entries, responses.Entries, requests.SessionPlace),
     Route("entries.add", "POST", f"{_SESSION}/entries", "Record what went into the context.", "write",
-          sessions.record, Entry, questions.SessionPlace, questions.Recorded, _CREATED),
+          sessions.record, Entry, requests.SessionPlace, requests.Recorded, _CREATED),
     Route("calls.add", "POST", f"{_SESSION}/calls", "Record that the model calls a tool.", "write",
-          sessions.call, Entry, questions.SessionPlace, questions.Called, _CREATED),
+          sessions.call, Entry, requests.SessionPlace, requests.Called, _CREATED),
     Route("results.add", "POST", f"{_SESSION}/results", "Keep a tool's result; its first page.", "write",
-          sessions.result, Shown, questions.SessionPlace, questions.Result, _CREATED),
+          sessions.result, Shown, requests.SessionPlace, requests.Result, _CREATED),
     Route("results.expand", "GET", f"{_SESSION}/results/{{handle}}", "All that stands behind a handle.", "read",
-          sessions.expand, answers.Whole, questions.SessionPlace),
+          sessions.expand, responses.Whole, requests.SessionPlace),
     Route("results.find", "POST", f"{_SESSION}/results/{{handle}}/matches", "Lines that match a pattern.", "write",
-          sessions.find, Found, questions.SessionPlace, questions.Pattern),
+          sessions.find, Found, requests.SessionPlace, requests.Pattern),
     Route("pages.add", "POST", f"{_SESSION}/pages", "The page that a cursor points to.", "write",
-          sessions.page, Shown, questions.SessionPlace, questions.Cursor),
+          sessions.page, Shown, requests.SessionPlace, requests.Cursor),
     Route("turns.add", "POST", f"{_SESSION}/turns", "Begin a turn.", "write",
-          sessions.next_turn, answers.Turn, questions.SessionPlace, None, _CREATED),
+          sessions.next_turn, responses.Turn, requests.SessionPlace, None, _CREATED),
     Route("sessions.history", "GET", f"{_SESSION}/history", "The work log as text, within a budget.", "read",
-          sessions.history, History, questions.History),
+          sessions.history, History, requests.History),
 )
 # fmt: on
 
@@ -150,3 +153,88 @@ def _fits(pattern: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     return len(pattern) == len(parts) and all(
         bool(part) if place.startswith("{") else place == part for place, part in zip(pattern, parts, strict=True)
     )
+
+
+# The description of the API in OpenAPI 3.1, made from the table of routes and the values' own types.
+
+
+_REFS = "#/components/schemas/{name}"
+_REFUSALS = {
+    "400": "No JSON, no UTF-8, or no such parameter.",
+    "401": "Without a token that is known.",
+    "403": "The token does not allow it.",
+    "404": "Nothing has this id in what the token may see.",
+    "408": "The body did not come in time.",
+    "409": "Several memories share this prefix.",
+    "410": "What a handle stands for is no longer kept.",
+    "413": "The body is too large.",
+    "415": "The body is not announced as JSON.",
+    "422": "A field is wrong, or the answer would be too large; nothing was changed.",
+    "429": "Too many requests; Retry-After says when.",
+    "503": "Busy or stopping; Retry-After says when.",
+}
+
+
+def openapi() -> dict[str, Any]:
+    """The document at `/openapi.json`."""
+    types = [each for route in ROUTES for each in (route.body, route.answer) if each is not None]
+    named, components = msgspec.json.schema_components([*types, Problem], ref_template=_REFS)
+    refs = dict(zip([*types, Problem], named, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Satchel",
+            "version": __version__,
+            "description": "Memory for LLM agents that fits the token budget you give it.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
+    done: dict[str, Any] = {"description": route.about}
+    if route.answer is not None:
+        done["content"] = {"application/json": {"schema": refs[route.answer]}}
+    problem = {MEDIA_TYPE: {"schema": refs[Problem]}}
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.about,
+        "description": f"Needs a token for {route.access}.",
+        "parameters": [*_places(route), *_parameters(route.query)],
+        "responses": {
+            str(int(route.status)): done,
+            **{status: {"description": about, "content": problem} for status, about in _REFUSALS.items()},
+        },
+    }
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": refs[route.body]}}}
+    return operation
+
+
+def _places(route: Route) -> list[dict[str, Any]]:
+    schema = {"type": "string", "minLength": 1}
+    names = re.findall(r"\{(\w+)\}", route.path)
+    return [{"name": name, "in": "path", "required": True, "schema": schema} for name in names]
+
+
+def _parameters(query: type[msgspec.Struct] | None) -> list[dict[str, Any]]:
+    """A parameter for each field; one that takes several values is repeated."""
+    if query is None:
+        return []
+    _, components = msgspec.json.schema_components([query], ref_template=_REFS)
+    properties: dict[str, Any] = components[query.__name__]["properties"]
+    return [{"name": name, "in": "query", "schema": _present(schema)} for name, schema in properties.items()]
+
+
+def _present(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query cannot say null: it says nothing."""
+    given = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return dict(given[0]) if len(given) == 1 else schema

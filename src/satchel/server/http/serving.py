@@ -1,5 +1,6 @@
-"""The process of the service: it listens, answers, and ends when all that was begun is done."""
+"""The process of the service: it listens, answers, and ends when all that was begun is answered."""
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -8,16 +9,90 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.server.http.application import Application, Limits
-from satchel.server.http.connection import Connection
 from satchel.server.http.gate import Gate
 from satchel.server.mcp.process import leave_within, log_in_lines
 from satchel.server.mcp.web import Address, _listening, security_of
 
-__all__ = ["check_reach", "serve"]
+__all__ = ["Connection", "check_reach", "serve"]
+
+
+HEAD_SECONDS = 10.0
+READ_SECONDS = 30.0
+LEAST_READ = 64 * 1024
+
+
+class Connection(H11Protocol):
+    """Hangs up on a client whose request does not begin in time or never ends its headers, or who does not read."""
+
+    _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self._late is not None and self.cycle is not None and not self.cycle.response_complete:
+            self._late.cancel()
+            self._late = None
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect_head()
+            self._expect_reader()
+
+    # An answer is handed over whole, and stays here until it is read: whoever sends it does not wait for that.
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_watching()
+        if self.cycle is not None and self.cycle.response_complete:
+            self._expect_reader()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        super().connection_lost(exc)
+        self._stop_watching()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Who asks for another protocol is answered in this one, and whoever runs the service has nothing to do."""
+
+    def _expect_head(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _expect_reader(self) -> None:
+        if (size := self.transport.get_write_buffer_size()) and self._unread is None:
+            self._unread = self.loop.call_later(READ_SECONDS, self._check_reader, size)
+
+    def _check_reader(self, before: int) -> None:
+        """To close would wait until all is read; who reads slowly, but reads, is let go on."""
+        self._unread = None
+        if self.transport.get_write_buffer_size() > max(0, before - LEAST_READ):
+            self.transport.abort()
+        else:
+            self._expect_reader()
+
+    def _stop_watching(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
+# The process of the service: it listens, answers, and ends when all that was begun is done.
+
 
 LAST_SECONDS = 2.0
 BACKLOG = 128

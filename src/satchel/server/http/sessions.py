@@ -8,9 +8,8 @@ import msgspec
 
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
-from satchel.server.http import questions
-from satchel.server.http.answers import Entries, Sessions, State, Turn, Whole
-from satchel.server.http.questions import (
+from satchel.server.http import requests
+from satchel.server.http.requests import (
     Called,
     Cursor,
     NewSession,
@@ -20,8 +19,9 @@ from satchel.server.http.questions import (
     SessionListing,
     SessionPlace,
 )
-from satchel.session.plan import Budget
-from satchel.session.shown import Entry, Found, History, Shown
+from satchel.server.http.responses import Entries, Sessions, State, Turn, Whole
+from satchel.session.budget import Budget
+from satchel.session.results import Entry, Found, History, Shown
 
 __all__ = [
     "call",
@@ -99,7 +99,7 @@ def expand(view: Satchel, query: SessionPlace, *, name: str, handle: str) -> Who
     return Whole(handle=handle, encoding="text", content=whole)
 
 
-def history(view: Satchel, query: questions.History, *, name: str) -> History:
+def history(view: Satchel, query: requests.History, *, name: str) -> History:
     return view.find_session(name).history(query.max_tokens)
 
 

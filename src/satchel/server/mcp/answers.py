@@ -1,13 +1,86 @@
-"""Answers within their budget: the final text is counted, footers included."""
+"""Answers within their budget, footers included, and what is left of them for a cursor."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from threading import Lock
 from typing import Any, NamedTuple
 
-from satchel.fitting.as_json import as_json
-from satchel.fitting.portions import Portion, Portioned, joined, portioned
-from satchel.server.mcp.footers import Footing, footed
+import msgspec
 
-__all__ = ["Allowance", "Answer", "answer_of", "fitted", "nothing_fitted", "said"]
+from satchel.errors import InputError
+from satchel.fitting.engine import Portion, Portioned, joined, portioned, self_counted
+from satchel.fitting.listing import as_json
+
+__all__ = [
+    "RELEVANT",
+    "Allowance",
+    "Answer",
+    "Footing",
+    "Rest",
+    "Shelf",
+    "answer_of",
+    "cursor_for",
+    "fitted",
+    "footed",
+    "nothing_fitted",
+    "said",
+]
+
+
+# What is counted where a question was asked.
+RELEVANT = "relevant memories"
+
+
+class Footing(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of an answer beside its text."""
+
+    budget: int
+    shown: int
+    total: int
+    whole: bool
+    """Whether nothing was left out for lack of room."""
+    noun: str = "memories"
+    cursor: str | None = None
+    """What gives the rest."""
+    asked: bool = False
+    """Whether the budget is the caller's own, and not the server's limit."""
+
+
+def footed(body: str, footing: Footing, count: Callable[[str], int]) -> tuple[str, int]:
+    """The text with its footers, and its number of tokens, which is the one they state."""
+    above = f"{body}\n" if body else ""
+
+    def make(tokens: int) -> str:
+        return above + "\n".join([*_cut_lines(footing, tokens), f"📏 {_cost(footing, tokens)}"])
+
+    return self_counted(make, count)
+
+
+def _cost(footing: Footing, tokens: int) -> str:
+    """The tokens; where all that is relevant is there, also how much that is."""
+    if footing.noun != RELEVANT or not footing.whole or not footing.shown:
+        return f"~{tokens:,} tokens"
+    noun = RELEVANT if footing.shown != 1 else "relevant memory"
+    budget = f" of {footing.budget:,}" if footing.asked else ""
+    return f"{footing.shown:,} {noun}, ~{tokens:,}{budget} tokens"
+
+
+def _cut_lines(footing: Footing, tokens: int) -> list[str]:
+    if footing.whole:
+        return []
+    lines = [
+        f"⚡ Budget: ~{tokens:,}/{footing.budget:,} tokens used. "
+        f"{footing.shown:,} of {footing.total:,} {footing.noun} shown. "
+        "Increase max_tokens or use detail_level=summary for more."
+    ]
+    if footing.cursor is not None:
+        lines.insert(0, f"➡ The rest: cursor={footing.cursor}")
+    return lines
+
+
+# Answers within their budget: the final text is counted, footers included.
+
 
 Count = Callable[[str], int]
 
@@ -112,3 +185,63 @@ def nothing_fitted(
 def _first_that_fits(texts: Sequence[tuple[str, int]], allowance: Allowance, *, total: int) -> Answer:
     text, tokens = next((each for each in texts if each[1] <= allowance.tokens), ("", 0))
     return answer_of(text, tokens, allowance, shown=0, total=total)
+
+
+# What of an answer did not fit, kept for whoever comes back with its cursor.
+
+
+MOST_RESTS = 64
+MOST_CHARACTERS = 64_000_000
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """The portions still to be shown, of how many, by the tool that made them."""
+
+    tool: str
+    portions: tuple[Portion, ...]
+    total: int
+    noun: str
+
+    @property
+    def size(self) -> int:
+        return sum(len(portion.text) for portion in self.portions)
+
+
+def cursor_for(tool: str, portions: Sequence[Portion], budget: int) -> str:
+    """The name of what will be left; the same answer within the same budget always has the same."""
+    digest = blake2b(f"{tool} {budget}".encode(), digest_size=5)
+    for portion in portions:
+        digest.update(portion.text.encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+class Shelf:
+    """Rests by their cursors, the last ones; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._rests: OrderedDict[str, Rest] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def put(self, cursor: str, rest: Rest) -> None:
+        with self._lock:
+            self._drop(cursor)
+            self._rests[cursor] = rest
+            self._size += rest.size
+            while len(self._rests) > 1 and (len(self._rests) > MOST_RESTS or self._size > MOST_CHARACTERS):
+                self._drop(next(iter(self._rests)))
+
+    def get(self, cursor: str, tool: str) -> Rest:
+        """What is left under a cursor, which stays there: an answer may have been lost on its way."""
+        with self._lock:
+            rest = self._rests.get(cursor)
+            if rest is None or rest.tool != tool:
+                raise InputError(
+                    f"the cursor {cursor[:20]!r} is not known to {tool} any more; ask again without it"
+                )
+            self._rests.move_to_end(cursor)
+            return rest
+
+    def _drop(self, cursor: str) -> None:
+        if (rest := self._rests.pop(cursor, None)) is not None:
+            self._size -= rest.size

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from satchel.api.satchel import Satchel
-from satchel.fitting.portions import Portion
-from satchel.server.mcp.answers import Allowance, Answer, fitted, said
+from satchel.fitting.engine import Portion
+from satchel.server.mcp.answers import Allowance, Answer, Rest, Shelf, cursor_for, fitted, said
 from satchel.server.mcp.recorder import Recorder
-from satchel.server.mcp.shelf import Rest, Shelf, cursor_for
 from satchel.server.specs.specs import Specs
 
 __all__ = ["MOST_TOKENS", "Desk", "Session"]

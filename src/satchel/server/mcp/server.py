@@ -13,10 +13,9 @@ from mcp.shared.exceptions import MCPError
 
 from satchel import __version__
 from satchel.errors import SatchelError
+from satchel.server.mcp.catalog import GUIDE, INSTRUCTIONS, TEMPLATES, pack_resources, read_resource
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.guide import GUIDE, INSTRUCTIONS
 from satchel.server.mcp.process import short_line
-from satchel.server.mcp.resources import TEMPLATES, pack_resources, read_resource
 from satchel.server.mcp.tool import Tool
 
 __all__ = ["build_server"]

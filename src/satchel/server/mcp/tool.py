@@ -1,13 +1,199 @@
-"""What a tool is: its name, what it takes, what it does, and what a client should know before it is called."""
+"""What a tool is: its name, its parameters with their schemas, what it does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from reprlib import repr as shortened
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from satchel.errors import BudgetError, InputError
+from satchel.fitting.formats import FORMATS
+from satchel.fitting.listing import DETAILS
+from satchel.model.checks import check_budget, check_known, check_limit, check_weight
+from satchel.model.memory import KINDS, RELATIONS, TIERS
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.parameters import Parameter, read_arguments, schema
 
-__all__ = ["Effect", "Tool"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "CURSOR",
+    "DETAIL",
+    "FORMAT",
+    "IMPORTANCE",
+    "KIND",
+    "MAX_TOKENS",
+    "RELATION",
+    "RELEVANCE",
+    "SINCE",
+    "TIER",
+    "WHEN",
+    "Effect",
+    "Parameter",
+    "Tool",
+    "choice",
+    "flag",
+    "line",
+    "names",
+    "number",
+    "read_arguments",
+    "schema",
+    "text",
+]
+
+
+MAX_LINE = 10_000
+MAX_TEXT = 4_000_000
+
+Schema = dict[str, Any]
+
+
+class Parameter(NamedTuple):
+    schema: Schema
+    read: Callable[[str, Any], Any]
+    """Takes its name and a value that is not null."""
+
+
+def text(about: str | None = None) -> Parameter:
+    """A text of any length that can be stored."""
+    return Parameter(_about({"type": "string"}, about), lambda name, value: _string(name, value, MAX_TEXT))
+
+
+def line(about: str | None = None) -> Parameter:
+    """A short text, such as a name or a question."""
+    return Parameter(_about({"type": "string"}, about), lambda name, value: _string(name, value, MAX_LINE))
+
+
+def names(about: str | None = None) -> Parameter:
+    """Several names; one alone needs no list, and a list that arrives as its JSON is read."""
+    return Parameter(_about({"type": "array", "items": {"type": "string"}}, about), _names)
+
+
+def number(default: int | None = None, *, least: int = 0) -> Parameter:
+    said: Schema = {"type": "integer"} if default is None else {"type": "integer", "default": default}
+    return Parameter(said, lambda name, value: check_limit(_known_sort(name, value), name=name, least=least))
+
+
+def choice(known: tuple[str, ...], default: str | None = None, about: str | None = None) -> Parameter:
+    said: Schema = {"enum": list(known)} if default is None else {"enum": list(known), "default": default}
+
+    def read(name: str, value: object) -> object:
+        check_known(name, value, known)
+        return value
+
+    return Parameter(_about(said, about), read)
+
+
+def flag(about: str | None = None) -> Parameter:
+    def read(name: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be true or false, not {shortened(value)}")
+        return value
+
+    return Parameter(_about({"type": "boolean"}, about), read)
+
+
+def schema(parameters: Mapping[str, Parameter], required: Iterable[str]) -> Schema:
+    """The JSON schema of a tool's arguments."""
+    said: Schema = {"type": "object", "properties": {name: each.schema for name, each in parameters.items()}}
+    needed = list(required)
+    return said | {"required": needed} if needed else said
+
+
+def read_arguments(
+    tool: str, parameters: Mapping[str, Parameter], required: Iterable[str], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call, checked; null is as good as left out."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if "max_tokens" in parameters:
+        _fold_budget(given)
+    for name in given:
+        if name not in parameters:
+            raise InputError(f"{tool} has no argument {shortened(name)}; {_hint(name, parameters)}")
+    read = {name: parameters[name].read(name, value) for name, value in given.items()}
+    for name in required:
+        # A cursor says it all.
+        if name not in read and "cursor" not in read:
+            raise InputError(f"{tool} needs {name}")
+    return read
+
+
+def _fold_budget(given: dict[str, Any]) -> None:
+    """`token_budget` is another name of `max_tokens`."""
+    if "token_budget" in given:
+        other = _budget("token_budget", given.pop("token_budget"))
+        if _budget("max_tokens", given.setdefault("max_tokens", other)) != other:
+            raise BudgetError("max_tokens and token_budget are two names of one thing; give one of them")
+
+
+def _hint(name: str, parameters: Mapping[str, Parameter]) -> str:
+    near = get_close_matches(name[:100], parameters, n=1)
+    return f"did you mean {near[0]}?" if near else f"it takes {', '.join(parameters) or 'none'}"
+
+
+def _about(said: Schema, about: str | None) -> Schema:
+    return said if about is None else said | {"description": about}
+
+
+def _string(name: str, value: object, most: int) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string, not {type(value).__name__}")
+    if len(value) > most:
+        raise InputError(f"{name} has {len(value):,} characters; the most is {most:,}")
+    return value
+
+
+def _names(name: str, value: object) -> list[str]:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            raise InputError(f"{name} {shortened(value)} is not a list of strings") from None
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise InputError(f"{name} must be a list of strings, not {shortened(value)}")
+    if len(found) > MAX_LINE:
+        raise InputError(f"{name} has {len(found):,} entries; the most is {MAX_LINE:,}")
+    return [_string(name, each, MAX_LINE) for each in found]
+
+
+def _known_sort(name: str, value: object) -> object:
+    """Whole numbers, as numbers or digits; a float without a fraction is one too, since JSON has no other sort."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, int | str):
+        raise InputError(f"{name} {shortened(value)} is not a whole number")
+    return value if isinstance(value, int) else value[:40]
+
+
+def _budget(name: str, value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str):
+        raise BudgetError(f"{name} {shortened(value)} is not a whole number of tokens")
+    budget = check_budget(value if isinstance(value, int) else value[:40])
+    assert budget is not None
+    return budget
+
+
+DETAIL = choice(DETAILS)
+MAX_TOKENS = Parameter({"type": "integer"}, _budget)
+CURSOR = Parameter({"type": "string"}, lambda name, value: _string(name, value, MAX_LINE))
+FORMAT = choice(FORMATS)
+KIND = choice(KINDS)
+TIER = choice(TIERS)
+RELATION = choice(RELATIONS, "related")
+IMPORTANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
+RELEVANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
+BEFORE = AFTER = number(5)
+SINCE = line('date or "2 weeks ago"')
+# Said once for the tools that every session loads: a definition is paid for whether it is used or not.
+WHEN = line()
+
+
+# What a tool is: its name, what it takes, what it does, and what a client should know before it is called.
+
 
 Effect = Literal["reads", "adds", "sets", "ends"]
 """reads: changes nothing. adds: never takes anything away. sets: may overwrite, the same again changes nothing.

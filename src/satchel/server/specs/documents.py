@@ -1,13 +1,412 @@
-"""Files of a project as they were read: their text in sections, or why there is none."""
+"""The spec documents of a project: files read inside its root, their sections, which of them are artifacts."""
 
-from collections.abc import Sequence
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
-from satchel.server.specs.artifacts import CHANGES, Artifact
-from satchel.server.specs.sections import Section, is_empty, sections
-from satchel.server.specs.tree import MOST_BYTES, Stamp, Tree, shown
+from satchel.errors import InputError
+from satchel.fitting.listing import clean
+from satchel.model.checks import as_path
+from satchel.model.surrogates import repair_surrogates
 
-__all__ = ["MOST_FILES", "MOST_IN_ALL", "Document", "Library", "Survey", "Unread"]
+__all__ = [
+    "ADRS",
+    "CHANGES",
+    "CONVENTIONS",
+    "MOST_BYTES",
+    "MOST_FILES",
+    "MOST_IN_ALL",
+    "STAGES",
+    "Artifact",
+    "Document",
+    "Heading",
+    "Library",
+    "Place",
+    "Reading",
+    "Section",
+    "Stamp",
+    "Survey",
+    "Tree",
+    "Unread",
+    "artifacts",
+    "conventions",
+    "expected_file",
+    "headings",
+    "is_empty",
+    "sections",
+    "shown",
+    "stage_named",
+]
+
+
+MOST_BYTES = 1_000_000
+OUTSIDE = "outside the project, not read"
+
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+
+class Stamp(NamedTuple):
+    """What tells that a file has changed."""
+
+    modified_ns: int
+    changed_ns: int
+    size: int
+
+
+class Place(NamedTuple):
+    """Something that stands at a path of the project; where it is not read, a `trouble` says why."""
+
+    path: str
+    """From the root on, with slashes, as the file system names it."""
+    real: str = ""
+    stamp: Stamp = Stamp(0, 0, 0)
+    is_folder: bool = False
+    trouble: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class Reading(NamedTuple):
+    """The text of a file, its lines ended by plain newlines; or why there is none."""
+
+    text: str
+    trouble: str = ""
+
+
+class Tree:
+    """The files below a root. A link is followed where it stays inside, and reported where it leaves."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        given = as_path(root)
+        self.root = Path(os.path.realpath(given))
+        try:
+            is_folder = self.root.is_dir()
+        except OSError:
+            is_folder = False
+        if not is_folder:
+            raise InputError(f"the project root {given!r} is not a folder")
+
+    def folder(self, given: str) -> str:
+        """The path of a folder, be it there or not, or an error where it is not one inside the project."""
+        path = as_path(given)
+        # Both ways of writing paths, on every system: what is harmless here would not be elsewhere.
+        written = PureWindowsPath(path)
+        if written.anchor or ".." in written.parts or not self._holds(os.path.realpath(self.root / path)):
+            raise InputError(f"the folder {path!r} is not inside the project; give one that is, such as docs")
+        return "/".join(PurePosixPath(path).parts)
+
+    def look(self, path: str) -> Place | None:
+        """What stands at a path; None where nothing does, or only a link that leads nowhere."""
+        real = os.path.realpath(self.root / path)
+        if not self._holds(real):
+            return Place(path, trouble=OUTSIDE)
+        try:
+            found = os.lstat(real)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            return Place(path, trouble=_reason(error))
+        stamp = Stamp(found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        if stat.S_ISDIR(found.st_mode):
+            return Place(path, real, stamp, is_folder=True)
+        trouble = "" if stat.S_ISREG(found.st_mode) else "not a regular file, not read"
+        return Place(path, real, stamp, trouble=trouble)
+
+    def children(self, folder: Place, wanted: Callable[[str], bool]) -> list[Place]:
+        """What stands in a folder under the wanted names, sorted; else the folder itself, with its trouble."""
+        if not folder.is_folder:
+            return [folder._replace(trouble=folder.trouble or "not a folder, not read")]
+        try:
+            names = [child.name for child in Path(folder.real).iterdir()]
+        except OSError as error:
+            return [folder._replace(trouble=_reason(error))]
+        prefix = f"{folder.path}/" if folder.path else ""
+        looked_at = (self.look(prefix + name) for name in sorted(names) if wanted(name))
+        return [place for place in looked_at if place is not None]
+
+    def read(self, place: Place) -> Reading:
+        """The text of a file as it is now."""
+        if place.is_folder:
+            return Reading("", "a folder, not read")
+        if place.trouble or place.stamp.size > MOST_BYTES:
+            return Reading("", place.trouble or _too_large(place.stamp.size))
+        try:
+            content = _bytes(place.real)
+        except OSError as error:
+            return Reading("", _reason(error))
+        if content is None:
+            return Reading("", "not a regular file, not read")
+        if len(content) > MOST_BYTES:
+            return Reading("", _too_large(len(content)))
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return Reading("", "not UTF-8, not read")
+        return Reading(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def _holds(self, real: str) -> bool:
+        return Path(real).is_relative_to(self.root)
+
+
+def shown(path: str) -> str:
+    """A path as a text of one line, whatever the file system allows in a name; the root itself is a dot."""
+    return " ".join(clean(repair_surrogates(path)).split()) or "."
+
+
+def _bytes(real: str) -> bytes | None:
+    """As much of a regular file as may be read and one byte more; None if it is none any longer."""
+    with open(os.open(real, _FLAGS), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+        return file.read(MOST_BYTES + 1)
+
+
+def _too_large(size: int) -> str:
+    return f"too large: {size / 1e6:.1f} MB, not read"
+
+
+def _reason(error: OSError) -> str:
+    return f"{(error.strerror or type(error).__name__).lower()}, not read"
+
+
+# The sections of a markdown text, by its headings.
+
+
+DEEPEST = 3
+LONGEST_TITLE = 120
+
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_UNDERLINE = re.compile(r" {0,3}(=+|--+)[ \t]*$")
+_FENCE = re.compile(r" {0,12}(`{3,}|~{3,})")
+_NO_PARAGRAPH = re.compile(r"\s|[-*+>|]|\d+[.)]\s|<!--")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+class Heading(NamedTuple):
+    """A heading of the first three levels, on the lines from `line` until before `below`, counted from 1."""
+
+    line: int
+    below: int
+    level: int
+    title: str
+
+
+class Section(NamedTuple):
+    """What stands from one heading to the next; the lines before the first heading have no titles."""
+
+    line: int
+    last_line: int
+    titles: tuple[str, ...]
+    """The heading and those it stands under, outermost first."""
+    text: str
+    """As it is written, with its heading."""
+    body: str
+    """What stands below the heading."""
+
+    @property
+    def label(self) -> str:
+        return " > ".join(self.titles)
+
+    @property
+    def bare(self) -> bool:
+        """Whether nothing but comments stands below the heading, or nothing but front matter at the top."""
+        lines = self.body.split("\n") if self.line == 1 and not self.titles else []
+        told = "\n".join(lines[_front_matter(lines) :]) if lines else self.body
+        return not _COMMENT.sub("", told).strip()
+
+
+def headings(text: str) -> list[Heading]:
+    """The headings of the first three levels; none of front matter, fenced code or comments."""
+    found: list[Heading] = []
+    lines = text.split("\n")
+    # A line that can be a heading by what stands below it: the only one of its paragraph.
+    alone: str | None = None
+    for number, line in _prose(lines):
+        paragraph, alone = alone, None
+        if mark := _HEADING.match(line):
+            found.append(Heading(number, number + 1, len(mark[1]), _title(line[mark.end() :])))
+        elif paragraph is not None and (rule := _UNDERLINE.match(line)):
+            found.append(Heading(number - 1, number + 1, 1 if rule[1][0] == "=" else 2, _title(paragraph)))
+        elif not line.strip() or _NO_PARAGRAPH.match(line) or not _begins(lines, number, found):
+            continue
+        else:
+            alone = line
+    return [heading for heading in found if heading.level <= DEEPEST]
+
+
+def sections(text: str) -> list[Section]:
+    """All of a text that is not blank, cut before its headings."""
+    lines = text.split("\n")
+    found = []
+    titles: list[tuple[int, str]] = []
+    start = Heading(1, 1, 0, "")
+    end = Heading(len(lines) + 1, len(lines) + 1, 0, "")
+    for heading, following in pairwise([start, *headings(text), end]):
+        titles = [outer for outer in titles if outer[0] < heading.level]
+        titles += [(heading.level, heading.title)] if heading.title else []
+        written = "\n".join(lines[heading.line - 1 : following.line - 1]).rstrip()
+        if written:
+            found.append(
+                Section(
+                    heading.line,
+                    heading.line + written.count("\n"),
+                    tuple(title for _, title in titles),
+                    written,
+                    "\n".join(lines[heading.below - 1 : following.line - 1]).strip("\n").rstrip(),
+                )
+            )
+    return found
+
+
+def is_empty(found: Sequence[Section]) -> bool:
+    """Whether there is nothing but headings, front matter and comments, as templates have them."""
+    return all(section.bare for section in found)
+
+
+def _prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The numbered lines in which headings can stand; one that cannot is blank."""
+    front = _front_matter(lines)
+    fence = ""
+    comment = False
+    for number, line in enumerate(lines, start=1):
+        if number <= front:
+            continue
+        if fence:
+            closing = line.strip()
+            if closing.startswith(fence) and not closing.strip(fence[0]):
+                fence = ""
+            yield number, ""
+        elif comment:
+            comment = "-->" not in line
+            yield number, ""
+        elif opening := _FENCE.match(line):
+            # With another backtick behind it, it is code within a line.
+            fence = "" if opening[1][0] == "`" and "`" in line[opening.end() :] else opening[1]
+            yield number, ""
+        else:
+            comment = line.lstrip().startswith("<!--") and "-->" not in line
+            yield number, "" if comment else line
+
+
+def _front_matter(lines: Sequence[str]) -> int:
+    """How many lines of metadata stand above the text."""
+    # Without a name and a value below it, it is a rule across the page.
+    if lines[0].rstrip() != "---" or ":" not in "".join(lines[1:2]):
+        return 0
+    return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() in ("---", "...")), 0)
+
+
+def _begins(lines: Sequence[str], number: int, found: Sequence[Heading]) -> bool:
+    """Whether a paragraph begins with this line."""
+    return number == 1 or not lines[number - 2].strip() or bool(found and found[-1].below == number)
+
+
+def _title(written: str) -> str:
+    title = written.strip()
+    unclosed = title.rstrip("#")
+    if unclosed != title and unclosed[-1:] in ("", " ", "\t"):
+        title = unclosed.rstrip()
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
+
+
+# Which files of a project are spec artifacts: the stages, architecture decisions, changes.
+
+
+_ARTIFACT_FILES = {
+    "principles": "principles.md",
+    "charter": "charter.md",
+    "specify": "requirements.md",
+    "business-rules": "business-rules.md",
+    "clarify": "clarifications.md",
+    "design": "design.md",
+    "tasks": "tasks.md",
+    "validate": "validation.md",
+}
+STAGES: tuple[str, ...] = tuple(_ARTIFACT_FILES)
+_STAGE_OF = {file: stage for stage, file in _ARTIFACT_FILES.items()} | {f"{stage}.md": stage for stage in STAGES}
+
+ADRS = "adrs"
+CHANGES = "changes"
+_ADR_FOLDERS = (ADRS, "adr")
+
+
+class Artifact(NamedTuple):
+    """A file and what it belongs to: a stage, `adrs` or `changes/<slug>`; nothing where a folder is in trouble."""
+
+    group: str
+    place: Place
+
+
+def expected_file(stage: str) -> str:
+    """The name of the file that a stage is usually kept in."""
+    return _ARTIFACT_FILES[stage]
+
+
+def stage_named(name: str) -> str | None:
+    """The stage of this name, or the one whose file has it."""
+    return _STAGE_OF.get(f"{name.strip().lower()}.md")
+
+
+def artifacts(tree: Tree, folder: str) -> list[Artifact]:
+    """All that are there, each once: stages in their order, decisions by name, changes from the newest."""
+    docs = tree.look(folder)
+    if docs is None:
+        return []
+    listed = tree.children(docs, lambda name: _group(name) is not None)
+    if listed and listed[0].path == docs.path:
+        return [Artifact("", listed[0])]
+    found: dict[str, Artifact] = {}
+    for artifact in (*_stages(listed), *_decisions(tree, listed), *_changes(tree, listed)):
+        found.setdefault(artifact.place.real or artifact.place.path, artifact)
+    return list(found.values())
+
+
+def _group(name: str) -> str | None:
+    lowered = name.lower()
+    if lowered in _ADR_FOLDERS:
+        return ADRS
+    return CHANGES if lowered == CHANGES else _STAGE_OF.get(lowered)
+
+
+def _stages(listed: list[Place]) -> list[Artifact]:
+    found = [Artifact(stage, place) for place in listed if (stage := _group(place.name)) in STAGES]
+    return sorted(found, key=lambda artifact: STAGES.index(artifact.group))
+
+
+def _decisions(tree: Tree, listed: list[Place]) -> Iterator[Artifact]:
+    for folder in listed:
+        if _group(folder.name) == ADRS:
+            yield from _files(tree, folder, ADRS)
+
+
+def _changes(tree: Tree, listed: list[Place]) -> Iterator[Artifact]:
+    changes: list[list[Artifact]] = []
+    for folder in listed:
+        if _group(folder.name) == CHANGES:
+            for place in tree.children(folder, lambda name: not name.startswith(".")):
+                if place.is_folder and place.path != folder.path:
+                    changes.append(_files(tree, place, f"{CHANGES}/{place.name}"))
+                elif place.trouble:
+                    yield Artifact("", place)
+    for files in sorted(
+        filter(None, changes), key=lambda files: -max(each.place.stamp.modified_ns for each in files)
+    ):
+        yield from files
+
+
+def _files(tree: Tree, folder: Place, group: str) -> list[Artifact]:
+    listed = tree.children(folder, lambda name: name.lower().endswith(".md") and not name.startswith("."))
+    return [Artifact("" if place.path == folder.path else group, place) for place in listed]
+
+
+# Files of a project as they were read: their text in sections, or why there is none.
+
 
 MOST_FILES = 400
 MOST_IN_ALL = 5_000_000
@@ -94,3 +493,34 @@ def _within_limits(artifacts: Sequence[Artifact]) -> Sequence[Artifact]:
         if number == MOST_FILES or size > MOST_IN_ALL:
             return artifacts[:number]
     return artifacts
+
+
+# Files that say how work is done in a project, whether it has specs or not.
+
+
+CONVENTIONS = "conventions"
+
+_CONVENTION_FILES = ("claude.md", "agents.md", "readme.md", "contributing.md")
+_RULES = ".cursor/rules"
+
+
+def conventions(tree: Tree) -> list[Artifact]:
+    """Those that are there, each once, what is written for agents before what is written for people."""
+    root = tree.look("")
+    if root is None:
+        return []
+    listed = tree.children(root, lambda name: name.lower() in _CONVENTION_FILES)
+    listed.sort(key=lambda place: _CONVENTION_FILES.index(place.name.lower()) if place.path else 0)
+    found: dict[str, Artifact] = {}
+    for place in (*listed, *_rules(tree)):
+        # A folder that cannot be looked into has no files to speak of.
+        group = "" if place.is_folder and place.trouble else CONVENTIONS
+        found.setdefault(place.real or place.path, Artifact(group, place))
+    return list(found.values())
+
+
+def _rules(tree: Tree) -> list[Place]:
+    rules = tree.look(_RULES)
+    if rules is None:
+        return []
+    return tree.children(rules, lambda name: name.lower().endswith((".md", ".mdc"))) if rules.is_folder else [rules]

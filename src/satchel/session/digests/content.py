@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from satchel.session.digests.base import Rank, Row, Source, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source
-from satchel.session.shapes import CODE, HEADING, NUMBERED, SECTION
+from satchel.session.digests.shapes import CODE, HEADING, NUMBERED, SECTION
 
 __all__ = ["FileContent"]
 

@@ -3,9 +3,8 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from satchel.session.digests.base import Rank, Row, Source, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source
-from satchel.session.line_sample import plain
+from satchel.session.digests.base import Rank, Row, Source, excerpt, plain
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,10 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source, counted
-from satchel.session.shapes import LISTED
+from satchel.session.digests.shapes import LISTED
 
 __all__ = ["FileList"]
 

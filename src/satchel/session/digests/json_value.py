@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.fitting.as_json import as_json
+from satchel.fitting.listing import as_json
+from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
 from satchel.session.digests.errors import error_lines, error_rows
-from satchel.session.digests.rows import LONGEST_LOOK, Rank, Row, excerpt, one_line
-from satchel.session.digests.source import Source, counted
 
 __all__ = ["JsonValue"]
 

@@ -4,10 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source, counted
-from satchel.session.shapes import LEVEL
+from satchel.session.digests.shapes import LEVEL
 
 __all__ = ["Log"]
 

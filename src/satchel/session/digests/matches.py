@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source, counted
-from satchel.session.shapes import CONTEXT, MATCH, NUMBERED_MATCH
+from satchel.session.digests.shapes import CONTEXT, MATCH, NUMBERED_MATCH
 
 __all__ = ["Matches"]
 

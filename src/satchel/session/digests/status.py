@@ -4,9 +4,8 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
+from satchel.session.digests.base import Rank, Row, Source, excerpt
 from satchel.session.digests.errors import complaints, error_lines, error_rows
-from satchel.session.digests.rows import Rank, Row, excerpt
-from satchel.session.digests.source import Source
 
 __all__ = ["Status"]
 

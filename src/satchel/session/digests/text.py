@@ -3,9 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
-from satchel.session.digests.rows import LONGEST_LOOK, Rank, Row, excerpt, one_line
-from satchel.session.digests.source import Source, counted
 from satchel.text.redact import redact
 
 __all__ = ["AnyText"]

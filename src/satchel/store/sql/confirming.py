@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.model.fields import checked
-from satchel.model.memory import Memory
+from satchel.model.memory import Memory, checked
 from satchel.store.contract import Candidate
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row, micros

@@ -9,7 +9,7 @@ from satchel.store.contract import Embedded, Embedding
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sql.vectors import Generation
-from satchel.text.parts import Part, parts_of
+from satchel.text.passages import Part, parts_of
 
 __all__ = [
     "PLACE_BITS",

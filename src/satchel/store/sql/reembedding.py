@@ -13,7 +13,7 @@ from satchel.store.sql.database import Database
 from satchel.store.sql.index import PLACE_BITS
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sql.vectors import Generation
-from satchel.text.parts import Part, parts_of
+from satchel.text.passages import Part, parts_of
 
 __all__ = ["begin", "fill", "finish", "unembedded"]
 

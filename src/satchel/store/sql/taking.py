@@ -12,7 +12,7 @@ from satchel.store.sql.index import Index
 from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sql.rows import micros
 from satchel.store.sql.writing import purge, put
-from satchel.text.parts import Part
+from satchel.text.passages import Part
 
 __all__ = ["take", "take_contents", "take_purged", "take_relations", "take_session"]
 

@@ -19,7 +19,7 @@ from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, json_names, memory_row
 from satchel.store.sql.statements import Statements
 from satchel.store.sql.text_key import text_key
 from satchel.store.sqlite.vectors import SqliteVectors
-from satchel.text.segment import segment
+from satchel.text.terms import segment
 
 __all__ = [
     "BUSY_SECONDS",

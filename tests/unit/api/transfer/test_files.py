@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from satchel import InputError, SatchelError
-from satchel.api.transfer.files import write_atomically
+from satchel.api.transfer import write_atomically
 
 
 def names(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.api.transfer.lines import parse_line
+from satchel.api.transfer import parse_line
 from satchel.store.contract import Record
 
 MEMORY = {

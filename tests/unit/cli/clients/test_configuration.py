@@ -16,7 +16,7 @@ import pytest
 
 from conftest import clean_environment
 from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.configuration import Change, carry_out, planned
+from satchel.cli.clients.config_file import Change, carry_out, planned
 from satchel.cli.clients.entry import Edited, Entry
 from satchel.errors import InputError, SatchelError
 
@@ -264,7 +264,9 @@ AS_SOMEONE = f"""
 import os, sys
 from datetime import datetime
 from pathlib import Path
-from satchel.clients import CLIENTS, Entry, carry_out
+from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.config_file import carry_out
+from satchel.cli.clients.entry import Entry
 from satchel.errors import InputError
 CLIENTS["cursor"].with_entry("", Entry("satchel", "x", ("mcp",)))
 if os.getuid() == 0:

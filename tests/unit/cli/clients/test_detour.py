@@ -13,10 +13,8 @@ import pytest
 from served_files import SERVED, in_every_form
 
 from satchel.cli.clients import detour as module
-from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.detour import GATEWAY, Detour, lead_back, lead_through
-from satchel.cli.clients.holding import holding_path
-from satchel.cli.clients.places import Surroundings
+from satchel.cli.clients.client import CLIENTS, Surroundings
+from satchel.cli.clients.detour import GATEWAY, Detour, holding_path, lead_back, lead_through
 from satchel.errors import InputError, SatchelError
 
 NOW = datetime(2026, 3, 9, 14, 5, 7)

@@ -1,6 +1,6 @@
 """What --dry-run shows: the change, two lines around it, and no secrets."""
 
-from satchel.cli.clients.difference import difference
+from satchel.cli.clients.config_file import difference
 from satchel.text.redact import redact
 
 

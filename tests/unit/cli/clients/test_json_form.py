@@ -5,7 +5,7 @@ import json
 import pytest
 
 from satchel.cli.clients.entry import Entry
-from satchel.cli.clients.json_form import entry_json, with_entry, without_entry
+from satchel.cli.clients.json_file import entry_json, with_entry, without_entry
 from satchel.errors import InputError
 
 ENTRY = Entry("satchel", "/opt/satchel", ("mcp",))

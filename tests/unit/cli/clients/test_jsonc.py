@@ -2,7 +2,7 @@
 
 import pytest
 
-from satchel.cli.clients.jsonc import read_document, read_object, words_at
+from satchel.cli.clients.json_file import read_document, read_object, words_at
 from satchel.errors import InputError
 
 REACHED = 50_000

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.places import Surroundings, surroundings
+from satchel.cli.clients.client import CLIENTS, Surroundings, surroundings
 from satchel.errors import InputError
 
 HOME = Path("/home/ana")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.runnable import Runnable, runnable
+from satchel.cli.clients.detour import Runnable, runnable
 from satchel.server.gateway.servers import read_servers
 
 WEB = "https://example.test/mcp"

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_json import KEY, documents, parsed, servers_of
 
-from satchel.cli.clients import json_servers, toml_servers
+from satchel.cli.clients import json_file, toml_file
 from satchel.cli.clients.entry import Entry
-from satchel.cli.clients.json_form import with_entry
+from satchel.cli.clients.json_file import with_entry
 
 ENTRY = Entry("satchel-gateway", "/opt/satchel", ("gateway", "--config", "a // b"))
 FIELDS = {"command": "/opt/satchel", "args": ["gateway", "--config", "a // b"]}
@@ -23,33 +23,33 @@ def test_json_servers_make_place_for_the_gateway_and_come_back(
 ):
     document, text = made
     servers = servers_of(document)
-    listed = json_servers.listed(text, key=KEY)
+    listed = json_file.listed(text, key=KEY)
     assert {each.name: each.value for each in listed} == servers
     names = [name for name in servers if data.draw(st.booleans())]
     sources = {each.name: each.source for each in listed if each.name in names}
     for name, source in sources.items():
-        (alone,) = json_servers.listed(json_servers.alone(source, key=KEY), key=KEY)
+        (alone,) = json_file.listed(json_file.alone(source, key=KEY), key=KEY)
         assert (alone.name, alone.value) == (name, servers[name])
 
-    after = json_servers.taken_out(text, names, ENTRY, key=KEY, more={})
+    after = json_file.taken_out(text, names, ENTRY, key=KEY, more={})
     left = {name: value for name, value in servers.items() if name not in names}
     assert parsed(after) == {**document, KEY: {**left, NAME: FIELDS}}
 
-    stretch = json_servers.stretch(text, after, key=KEY)
+    stretch = json_file.stretch(text, after, key=KEY)
     if KEY in document:
-        assert json_servers.exchanged(after, stretch, sources, NAME, key=KEY) == text
-        assert json_servers.exchanged(text, stretch, sources, NAME, key=KEY) is None
+        assert json_file.exchanged(after, stretch, sources, NAME, key=KEY) == text
+        assert json_file.exchanged(text, stretch, sources, NAME, key=KEY) is None
 
-    back = json_servers.put_back(after, sources, NAME, key=KEY)
+    back = json_file.put_back(after, sources, NAME, key=KEY)
     assert parsed(back) == {**document, KEY: servers}
     assert all(source in back for source in sources.values())
 
     # As if someone had written one more and removed the gateway by hand.
     more = with_entry(after, ENTRY._replace(name="more"), key=KEY, more={}).text
-    assert json_servers.exchanged(more, stretch, sources, NAME, key=KEY) is None
-    bare = json_servers.put_back(more, {}, NAME, key=KEY)
+    assert json_file.exchanged(more, stretch, sources, NAME, key=KEY) is None
+    bare = json_file.put_back(more, {}, NAME, key=KEY)
     assert parsed(bare) == {**document, KEY: {**left, "more": FIELDS}}
-    back = json_servers.put_back(bare, sources, NAME, key=KEY)
+    back = json_file.put_back(bare, sources, NAME, key=KEY)
     assert parsed(back) == {**document, KEY: {**servers, "more": FIELDS}}
 
 
@@ -79,7 +79,7 @@ def test_toml_servers_make_place_for_the_gateway_and_come_back(made: tuple[list[
     names, text = made
     document = tomllib.loads(text)
     servers = document["mcp_servers"]
-    listed = toml_servers.listed(text, key="mcp_servers")
+    listed = toml_file.listed(text, key="mcp_servers")
     assert {each.name: (each.value, each.fixed) for each in listed} == {
         name: (servers[name], None) for name in names
     }
@@ -87,31 +87,31 @@ def test_toml_servers_make_place_for_the_gateway_and_come_back(made: tuple[list[
     sources = {each.name: each.source for each in listed if each.name in moved}
     assert all(tomllib.loads(source)["mcp_servers"] == {name: servers[name]} for name, source in sources.items())
 
-    after = toml_servers.taken_out(text, moved, ENTRY, key="mcp_servers", more={"env_vars": ["T"]})
+    after = toml_file.taken_out(text, moved, ENTRY, key="mcp_servers", more={"env_vars": ["T"]})
     left = {name: value for name, value in servers.items() if name not in moved}
     gateway = {**FIELDS, "env_vars": ["T"]}
     assert tomllib.loads(after) == {**document, "mcp_servers": {**left, NAME: gateway}}
     assert after.count("#") == text.count("#") - sum(source.count("#") for source in sources.values())
 
-    stretch = toml_servers.stretch(text, after, key="mcp_servers")
-    assert toml_servers.exchanged(after, stretch, sources, NAME, key="mcp_servers") == text
+    stretch = toml_file.stretch(text, after, key="mcp_servers")
+    assert toml_file.exchanged(after, stretch, sources, NAME, key="mcp_servers") == text
 
     for later in (
         after,
         after + ("\n" if not after.endswith("\n") else "") + '[mcp_servers.more]\ncommand = "m"\n',
     ):
         more = {"more": {"command": "m"}} if later != after else {}
-        back = toml_servers.put_back(later, sources, NAME, key="mcp_servers")
+        back = toml_file.put_back(later, sources, NAME, key="mcp_servers")
         assert tomllib.loads(back) == {**document, "mcp_servers": {**servers, **more}}
-        bare = toml_servers.put_back(later, {}, NAME, key="mcp_servers")
+        bare = toml_file.put_back(later, {}, NAME, key="mcp_servers")
         assert tomllib.loads(bare).get("mcp_servers", {}) == {**left, **more}
-        back = toml_servers.put_back(bare, sources, NAME, key="mcp_servers")
+        back = toml_file.put_back(bare, sources, NAME, key="mcp_servers")
         assert tomllib.loads(back) == {**document, "mcp_servers": {**servers, **more}}
 
 
 def test_a_toml_server_that_is_not_written_as_a_table_stays():
     text = '[mcp_servers]\na = { command = "a" }\nb.command = "b"\n\n[mcp_servers.c]\ncommand = "c"\n'
-    fixed = {each.name: each.fixed for each in toml_servers.listed(text, key="mcp_servers")}
+    fixed = {each.name: each.fixed for each in toml_file.listed(text, key="mcp_servers")}
     assert fixed == {
         "a": "it is not written as a table [mcp_servers.a]",
         "b": "it is not written as a table [mcp_servers.b]",
@@ -121,15 +121,15 @@ def test_a_toml_server_that_is_not_written_as_a_table_stays():
 
 def test_a_line_added_to_the_gateways_table_does_not_end_up_in_a_server():
     text = '[mcp_servers.a]\ncommand = "a"\n'
-    after = toml_servers.taken_out(text, ["a"], ENTRY, key="mcp_servers", more={})
-    stretch = toml_servers.stretch(text, after, key="mcp_servers")
+    after = toml_file.taken_out(text, ["a"], ENTRY, key="mcp_servers", more={})
+    stretch = toml_file.stretch(text, after, key="mcp_servers")
     edited = after + "startup_timeout_sec = 30\n"
-    assert toml_servers.exchanged(edited, stretch, {"a": text}, NAME, key="mcp_servers") is None
-    assert toml_servers.put_back(edited, {"a": text}, NAME, key="mcp_servers") == text
+    assert toml_file.exchanged(edited, stretch, {"a": text}, NAME, key="mcp_servers") is None
+    assert toml_file.put_back(edited, {"a": text}, NAME, key="mcp_servers") == text
 
 
 def test_a_value_nested_deeper_than_can_be_told_is_no_reason_to_fail():
     deep = "[" * 100_000 + "]" * 100_000
     text = f'{{"mcpServers": {{"a": {deep}, "b": {{"command": "b"}}}}}}'
-    first, second = json_servers.listed(text, key="mcpServers")
+    first, second = json_file.listed(text, key="mcpServers")
     assert (first.value, second.value) == (None, {"command": "b"})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.cli.clients.entry import Entry
-from satchel.cli.clients.toml_form import entry_toml, with_entry, without_entry
+from satchel.cli.clients.toml_file import entry_toml, with_entry, without_entry
 from satchel.errors import InputError
 
 KEY = "mcp_servers"

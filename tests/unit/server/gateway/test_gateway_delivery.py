@@ -9,10 +9,10 @@ from gateway_upstream import sample
 from satchel import Budget
 from satchel.errors import StoreFullError
 from satchel.server.gateway.delivery import Call, Delivery
-from satchel.server.gateway.own import DEFINITIONS, OwnTools
-from satchel.session.accounts import Account
-from satchel.session.prepared import enter_all
-from satchel.text.tokens.shorthand import count_tokens
+from satchel.server.gateway.router import DEFINITIONS, OwnTools
+from satchel.session.account import Account
+from satchel.session.session import enter_all
+from satchel.text.tokens import count_tokens
 
 IMAGE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
 LINK = {"type": "resource_link", "uri": "test://link", "name": "link"}

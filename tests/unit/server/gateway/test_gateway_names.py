@@ -2,8 +2,8 @@
 
 import re
 
-from satchel.server.gateway.names import LONGEST_NAME, exposed
-from satchel.server.gateway.own import NAMES
+from satchel.server.gateway.fleet import LONGEST_NAME, exposed
+from satchel.server.gateway.router import NAMES
 
 
 def shown(*offers, reserved=()):

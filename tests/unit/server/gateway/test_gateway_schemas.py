@@ -3,7 +3,7 @@
 import jsonschema
 import pytest
 
-from satchel.server.gateway.schemas import allowing_pages
+from satchel.server.gateway.router import allowing_pages
 
 PAGE = {"continuation_token": "abc", "total": 10, "returned": 2, "unit": "records", "budget_note": "more"}
 

@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import InputError
-from satchel.model.fields import utc_now
+from satchel.model.memory import utc_now
 from satchel.server.http import access
-from satchel.server.http.access import Caller, Token, fits, new_token, parsed
-from satchel.server.http.keyring import Keyring
-from satchel.server.http.token_file import add_token, read_tokens, revoke_token
+from satchel.server.http.access import (
+    Caller,
+    Keyring,
+    Token,
+    add_token,
+    fits,
+    new_token,
+    parsed,
+    read_tokens,
+    revoke_token,
+)
 
 AT_ONCE = 6
 EACH = 5
@@ -155,8 +163,8 @@ def test_processes_that_change_the_file_at_once_lose_nothing(file: Path):
     for token in doomed:
         add_token(file, token)
     program = (
-        "import sys; from pathlib import Path; from satchel.http.access import new_token; "
-        "from satchel.http.token_file import add_token, revoke_token; file = Path(sys.argv[1])\n"
+        "import sys; from pathlib import Path; from satchel.server.http.access import new_token; "
+        "from satchel.server.http.access import add_token, revoke_token; file = Path(sys.argv[1])\n"
         f"for _ in range({EACH}): add_token(file, new_token(access='write', org=sys.argv[2])[1])\n"
         "revoke_token(file, sys.argv[3])"
     )

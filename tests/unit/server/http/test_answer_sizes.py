@@ -3,12 +3,10 @@
 import pytest
 
 from satchel.fitting.hits import Timeline
-from satchel.model.fields import utc_now
-from satchel.model.memory import Memory
-from satchel.server.http.answers import Memories
+from satchel.model.memory import Memory, utc_now
 from satchel.server.http.problems import RefusedError
-from satchel.server.http.questions import Listing, Placed, Span
-from satchel.server.http.sizes import FIRST_PORTION, collected
+from satchel.server.http.requests import Listing, Placed, Span
+from satchel.server.http.responses import FIRST_PORTION, Memories, collected
 
 MOST = 100_000
 

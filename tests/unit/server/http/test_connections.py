@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from satchel.server.http import connection
-from satchel.server.http.connection import Connection
+from satchel.server.http import serving
+from satchel.server.http.serving import Connection
 
 LARGE = 8 * 1024 * 1024
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -58,7 +58,7 @@ async def served(made: list[Connection] | None = None) -> AsyncIterator[Callable
 
 
 def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.1)
 
     async def slow() -> tuple[bytes, bytes]:
         async with served() as connect:
@@ -76,7 +76,7 @@ def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connection, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "READ_SECONDS", 0.1)
     made: list[Connection] = []
 
     async def unread() -> int:
@@ -110,7 +110,7 @@ class Line:
         self.aborted = True
 
     def call_later(self, seconds: float, work: Callable[..., None], *given: Any) -> asyncio.TimerHandle:
-        assert seconds == connection.READ_SECONDS
+        assert seconds == serving.READ_SECONDS
         self.due.append(lambda: work(*given))
         return NotImplemented
 

@@ -1,6 +1,6 @@
 """Which MCP session is ended when there are too many."""
 
-from satchel.server.http.conversations import Conversations
+from satchel.server.http.mcp_endpoint import Conversations
 
 
 def test_the_one_that_has_rested_longest_is_ended_first():

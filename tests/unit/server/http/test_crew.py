@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from satchel.server.http.crew import Crew
+from satchel.server.http.application import Crew
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
 

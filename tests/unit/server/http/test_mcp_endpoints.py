@@ -5,7 +5,7 @@ import pytest
 import satchel
 from satchel.errors import InputError, SatchelError, StoreBusyError
 from satchel.server.http.access import Access, Caller
-from satchel.server.http.endpoints import _counted, tools_for
+from satchel.server.http.mcp_endpoint import _counted, tools_for
 from satchel.server.http.metrics import Metrics
 from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import Tool

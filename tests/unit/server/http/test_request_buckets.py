@@ -2,8 +2,8 @@
 
 import pytest
 
-from satchel.server.http import buckets
-from satchel.server.http.buckets import Buckets
+from satchel.server.http import gate
+from satchel.server.http.gate import Buckets
 
 
 class Clock:
@@ -34,7 +34,7 @@ def test_a_slow_rate_says_how_long_to_wait():
 
 
 def test_names_that_are_made_up_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(buckets, "MOST_BUCKETS", 10)
+    monkeypatch.setattr(gate, "MOST_BUCKETS", 10)
     asked = Buckets(1.0, 1.0, clock=Clock())
     for number in range(1000):
         asked.take(str(number))

@@ -2,8 +2,8 @@
 
 import threading
 
-from satchel.server.http.answers import Spent
 from satchel.server.http.metrics import Metrics
+from satchel.server.http.responses import Spent
 
 
 def values(metrics: Metrics) -> dict[str, float]:

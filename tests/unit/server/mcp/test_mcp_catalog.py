@@ -6,8 +6,7 @@ import pytest
 
 from satchel import count_tokens
 from satchel.errors import InputError
-from satchel.server.mcp.catalog import CORE, TOOLS, chosen_tools
-from satchel.server.mcp.guide import GUIDE, INSTRUCTIONS
+from satchel.server.mcp.catalog import CORE, GUIDE, INSTRUCTIONS, TOOLS, chosen_tools
 from satchel.server.mcp.tool import Tool
 
 ALL = [

@@ -11,7 +11,7 @@ from desks import ask, empty_desk
 
 from read_back import footers
 from satchel import Draft
-from satchel.api import intake
+from satchel.api import saving
 from satchel.server.mcp.desk import Desk
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -24,7 +24,7 @@ KINDS = ("summary", "prompt", "fact", "decision")
 def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
     """With forty memories of four kinds, an hour apart, two of them pinned; their headings all cost the same."""
     numbers = count()
-    monkeypatch.setattr(intake, "new_id", lambda: f"019b{next(numbers):04}-0000-7000-8000-000000000000")
+    monkeypatch.setattr(saving, "new_id", lambda: f"019b{next(numbers):04}-0000-7000-8000-000000000000")
     with empty_desk(tmp_path) as made:
         made.bag.add_many(
             Draft(

@@ -7,8 +7,8 @@ import pytest
 from desks import ask, empty_desk
 
 from satchel.errors import InputError, UnknownIdError
+from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, pack_resources, read_resource
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.resources import MOST_PROJECTS, TEMPLATES, pack_resources, read_resource
 
 NAMES = ("atlas", "thesis & notes", "a/b?c#d", "航海", "100%")
 

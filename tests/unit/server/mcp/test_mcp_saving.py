@@ -8,7 +8,7 @@ from desks import ask, empty_desk
 
 from satchel.api.satchel import Satchel
 from satchel.errors import AmbiguousIdError, InputError, StoreBusyError, UnknownIdError
-from satchel.fitting.as_json import as_json
+from satchel.fitting.listing import as_json
 from satchel.model.memory import Memory
 from satchel.server.mcp.desk import Desk
 

@@ -3,9 +3,9 @@
 import pytest
 
 from satchel.errors import InputError
-from satchel.fitting.portions import Portion
-from satchel.server.mcp import shelf as shelves
-from satchel.server.mcp.shelf import MOST_RESTS, Rest, Shelf, cursor_for
+from satchel.fitting.engine import Portion
+from satchel.server.mcp import answers as shelves
+from satchel.server.mcp.answers import MOST_RESTS, Rest, Shelf, cursor_for
 
 
 def rest_of(text: str) -> Rest:

@@ -6,7 +6,7 @@ import pytest
 from spec_projects import KILN, write
 
 from satchel.server.specs import documents
-from satchel.server.specs.artifacts import STAGES
+from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs
 
 

@@ -9,10 +9,8 @@ from spec_projects import KILN, count, write
 
 import satchel
 from satchel.errors import InputError
-from satchel.fitting.portions import joined, portioned
-from satchel.server.specs.check import spec_check
-from satchel.server.specs.context import spec_context
-from satchel.server.specs.specs import Specs
+from satchel.fitting.engine import joined, portioned
+from satchel.server.specs.specs import Specs, spec_check, spec_context
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 

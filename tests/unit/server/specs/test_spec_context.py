@@ -4,10 +4,9 @@ import pytest
 from spec_projects import KILN, count, write
 
 from satchel.errors import InputError
-from satchel.fitting.portions import joined, portioned
-from satchel.server.specs.artifacts import STAGES
-from satchel.server.specs.context import spec_context
-from satchel.server.specs.specs import Specs
+from satchel.fitting.engine import joined, portioned
+from satchel.server.specs.documents import STAGES
+from satchel.server.specs.specs import Specs, spec_context
 
 
 def told(root, stage=None, detail="summary", **options):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from satchel.server.specs.sections import headings, is_empty, sections
+from satchel.server.specs.documents import headings, is_empty, sections
 
 
 def titled(text):

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from satchel.text.dates.spans import named_times
+from satchel.text.dates import named_times
 
 NOW = datetime(2024, 8, 14, 15, 30, tzinfo=UTC)  # a Wednesday
 

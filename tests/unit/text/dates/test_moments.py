@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from satchel.errors import InputError
-from satchel.text.dates.moments import moment
+from satchel.text.dates import moment
 
 NOW = datetime(2024, 8, 14, 15, 30, tzinfo=UTC)  # a Wednesday
 

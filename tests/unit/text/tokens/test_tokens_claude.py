@@ -5,9 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.model.surrogates import repair_surrogates
-from satchel.text.tokens.claude_rates import GENERATIONS
-from satchel.text.tokens.pieces import PieceClass
-from satchel.text.tokens.registry import counter
+from satchel.text.tokens import GENERATIONS, PieceClass, counter
 
 generations = pytest.mark.parametrize("name", GENERATIONS)
 

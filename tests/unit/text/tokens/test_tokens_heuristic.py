@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.text.tokens.registry import counter
-from satchel.text.tokens.shorthand import estimate_tokens
+from satchel.text.tokens import counter, estimate_tokens
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import sys
 
 def test_importing_the_package_loads_neither_a_vocabulary_nor_anything_heavy():
     program = (
-        "import sys, satchel.tokens\n"
-        "satchel.tokens.counter('gpt-4o'), satchel.tokens.counter('claude')\n"
+        "import sys, satchel.text.tokens\n"
+        "satchel.text.tokens.counter('gpt-4o'), satchel.text.tokens.counter('claude')\n"
         "heavy = {'splintr', 'numpy', 'msgspec', 'dataclasses', 'difflib'} & set(sys.modules)\n"
         "print(sorted(heavy))"
     )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.text.tokens.pieces import MOST_BYTES, PieceClass, classify, cut
+from satchel.text.tokens import MOST_BYTES, PieceClass, classify, cut
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
 import pytest
 
 from satchel.errors import InputError
-from satchel.text.tokens.counter import Counter
-from satchel.text.tokens.models import COUNTER_OF_MODEL
-from satchel.text.tokens.registry import DEFAULT_COUNTER, counter, known_counters
-from satchel.text.tokens.shorthand import count_tokens, estimate_tokens
+from satchel.text.tokens import (
+    COUNTER_OF_MODEL,
+    DEFAULT_COUNTER,
+    Counter,
+    count_tokens,
+    counter,
+    estimate_tokens,
+    known_counters,
+)
 
 
 @pytest.mark.parametrize(

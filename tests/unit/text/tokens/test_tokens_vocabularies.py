@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.text.tokens import vocabulary
-from satchel.text.tokens.registry import counter
-from satchel.text.tokens.vocabulary import VOCABULARIES
+from satchel.text import tokens as vocabulary
+from satchel.text.tokens import VOCABULARIES, counter
 
 FOUR_MEGABYTES = 4_000_000
 

@@ -1,0 +1,168 @@
+"""From a draft to what may be stored, and what is said of similar memories after a save."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from satchel.api.satchel import Satchel
+from satchel.errors import InputError, SatchelError
+from satchel.fitting.listing import clean
+from satchel.model.ids import new_id
+from satchel.model.memory import SCOPE_FIELDS, Draft, Hit, Memory, Scope, checked, utc_now
+from satchel.store.contract import Candidate, Record
+from satchel.text.redact import masked_labels, redact, without_masks
+from satchel.text.tokens import DEFAULT_COUNTER, counter
+
+__all__ = [
+    "WIDTH",
+    "Similar",
+    "inside",
+    "new_candidate",
+    "redacted_changes",
+    "redacted_record",
+    "similar_after_save",
+    "similar_ones",
+]
+
+
+_FREE_TEXT = ("text", "title", "source", "speaker")
+_IDENTITY = ("ref", "topic_key")
+# The cost that is kept with a memory is always the default counter's.
+_count = counter(DEFAULT_COUNTER).count
+
+
+def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> Candidate:
+    """The memory a draft becomes in a view, and the fields the draft set."""
+    moment = now or utc_now()
+    given = redacted_changes(draft.given())
+    memory = Memory(
+        id=new_id(),
+        scope=_placed(view, draft.org, draft.project, draft.user, draft.agent, draft.session),
+        created_at=moment,
+        updated_at=moment,
+        **({"at": moment} | given),
+    )
+    return Candidate(memory, frozenset(given))
+
+
+def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
+    """Checked field values with secrets masked; a new text brings its cost and what was masked."""
+    clean = dict(changes)
+    # One look at all of it together finds most memories innocent.
+    if redact("\n".join(_texts(changes))).masked:
+        _mask_fields(clean)
+    if "text" in clean:
+        labels = masked_labels(*(clean.get(name) for name in _FREE_TEXT), *(clean.get("tags") or ()))
+        if labels and not without_masks(clean["text"]).strip():
+            raise InputError("the whole text is private or secret; there is nothing to remember")
+        clean["tokens"] = _count(clean["text"])
+        clean["masked"] = labels
+    return clean
+
+
+def _texts(fields: dict[str, Any]) -> Iterator[str]:
+    for name in (*_FREE_TEXT, *_IDENTITY):
+        if value := fields.get(name):
+            yield value
+    yield from fields.get("tags") or ()
+
+
+def _mask_fields(fields: dict[str, Any]) -> None:
+    """Mask each field by itself, in place; what is masked must still be within its limits."""
+    for name in _IDENTITY:
+        if (value := fields.get(name)) and (found := redact(value).masked):
+            # Masked, two of them could become one, and one memory overwrite another.
+            raise InputError(f"{name} looks like a secret ({found[0]}); give it another")
+    for name in _FREE_TEXT:
+        if value := fields.get(name):
+            fields[name] = checked(name, redact(value).text)
+    if tags := fields.get("tags"):
+        fields["tags"] = checked("tags", [redact(tag).text for tag in tags])
+
+
+def redacted_record(record: Record) -> Record:
+    """A record from elsewhere, treated as if it had been added here."""
+    memory = record.memory
+    fields = ("tags", *_FREE_TEXT, *_IDENTITY)
+    clean = redacted_changes({name: getattr(memory, name) for name in fields})
+    history = tuple(
+        msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history
+    )
+    return Record(memory=msgspec.structs.replace(memory, **clean), history=history)
+
+
+def inside(view: Scope, scope: Scope) -> None:
+    """Refuse a scope that lies outside a view."""
+    for name in SCOPE_FIELDS:
+        wanted, found = getattr(view, name), getattr(scope, name)
+        if wanted is not None and wanted != found:
+            raise InputError(f"{name} {found!r} is outside this view, which is {name} {wanted!r}")
+
+
+@lru_cache(maxsize=1024)
+def _placed(view: Scope, *names: str | None) -> Scope:
+    given = {field: name for field, name in zip(SCOPE_FIELDS, names, strict=True) if name}
+    scope = msgspec.structs.replace(view, **given)
+    inside(view, scope)
+    for field in SCOPE_FIELDS:
+        if masked := redact(getattr(scope, field) or "").masked:
+            # Masked, two scopes could become one.
+            raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
+    return scope
+
+
+def _redacted_values(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value).text
+    if isinstance(value, list):
+        return [_redacted_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _redacted_values(item) for key, item in value.items()}
+    return value
+
+
+# What is said of a memory that was just saved: which others are about the same thing.
+
+
+# How many characters of a memory are shown.
+WIDTH = 80
+
+
+class Similar(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that is about the same thing as another, in one line."""
+
+    id: str
+    at: datetime
+    headline: str
+    """Its title or first words, without control characters."""
+    score: float
+    """How alike they are, from 0.5 to 1."""
+
+
+def similar_ones(hits: Iterable[Hit]) -> tuple[Similar, ...]:
+    return tuple(
+        Similar(id=hit.memory.id, at=hit.memory.at, headline=_headline(hit.memory), score=hit.score) for hit in hits
+    )
+
+
+def similar_after_save(view: Satchel, memory: Memory, *, but: Sequence[str] = ()) -> tuple[Similar, ...]:
+    """The memories that this one may replace; for what was said in a conversation none.
+
+    Those whose ids start with one of `but` are left out. It follows a write that has succeeded, and never makes
+    it look as if it had failed.
+    """
+    if memory.tier == "conversation":
+        return ()
+    with contextlib.suppress(SatchelError):
+        found = similar_ones(view.similar(memory.id))
+        return tuple(each for each in found if not each.id.startswith(tuple(but)))
+    return ()
+
+
+def _headline(memory: Memory) -> str:
+    line = " ".join(clean(memory.headline(WIDTH)).split())
+    return line if len(line) <= WIDTH else line[: WIDTH - 1].rstrip() + "…"

@@ -1,0 +1,427 @@
+"""Memories that travel between stores: JSON lines and portable packs, out and in."""
+
+import hashlib
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import msgspec
+
+from satchel.api.saving import inside, new_candidate, redacted_record
+from satchel.errors import InputError, SatchelError
+from satchel.fitting.context_pack import PACK_VERSION
+from satchel.model.checks import check_weight
+from satchel.model.ids import check_id
+from satchel.model.memory import (
+    CHANGEABLE,
+    RELATIONS,
+    SCOPE_FIELDS,
+    Change,
+    Draft,
+    Memory,
+    Relation,
+    Scope,
+    as_time,
+    checked,
+    compact,
+)
+from satchel.recall.indexer import Indexer
+from satchel.store.contract import Candidate, Embedded, Record, Store
+from satchel.text.redact import redact
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Imported",
+    "Line",
+    "Problem",
+    "check_target",
+    "export_lines",
+    "import_lines",
+    "parse_line",
+    "unpacked",
+    "write_atomically",
+]
+
+
+def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
+    """Write or replace a file in one step; the number of chunks. Only its owner can read it, as with a store.
+
+    Where that fails half-way, what was there before is there still. A pipe or a device is written to.
+    """
+    try:
+        target = check_target(target)
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as device:
+                return _written(device, chunks)
+        return _replaced(target, chunks)
+    except OSError as error:
+        raise SatchelError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def check_target(target: Path) -> Path:
+    """Where a link leads to, if a file may be written there; else an error that says why not."""
+    target = Path(os.path.realpath(target))
+    if target.is_dir():
+        raise InputError(f"{target} is a folder, not a file")
+    if not target.parent.is_dir():
+        raise InputError(f"the folder {target.parent} does not exist; make it first")
+    if target.is_file() and _is_database(target):
+        raise InputError(f"{target} is a database and not replaced by something else; give another file")
+    return target
+
+
+def _replaced(target: Path, chunks: Iterable[bytes]) -> int:
+    # Beside it, since a file moves in one step only within its file system.
+    descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
+    partial = Path(name)
+    try:
+        with open(descriptor, "wb") as file:
+            count = _written(file, chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _written(file: IO[bytes], chunks: Iterable[bytes]) -> int:
+    count = 0
+    for chunk in chunks:
+        file.write(chunk)
+        count += 1
+    return count
+
+
+def _is_database(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(16).startswith(b"SQLite format 3")
+
+
+# Memories as JSON lines that travel between stores.
+#
+# The first line says what it is; then a line for each memory with its history, then a line for each
+# relation. A line that only has a `text` and other fields of a draft is taken too.
+
+
+FORMAT_VERSION = 1
+MAX_COUNT = 2**53
+ACTIONS = ("add", "update", "confirm", "forget", "relate", "supersede", "purge")
+
+Line = Record | Relation | Draft | None
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+# So that msgspec knows these types before several threads ask it for them at once, which kills the process.
+_KNOWN = [msgspec.json.Decoder(kind) for kind in (Record, Relation)]
+
+
+def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:
+    yield _encode({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
+    exported = set()
+    for record in records:
+        exported.add(record.memory.id)
+        history = [compact(entry) for entry in record.history]
+        yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
+    for relation in relations:
+        if not {relation.source, relation.target} <= exported:
+            # Its memory was added after this export had passed its place.
+            continue
+        yield _encode({"relation": compact(relation)}) + b"\n"
+
+
+def parse_line(line: bytes) -> Line:
+    """What a line holds, checked; None for the first line and for empty ones."""
+    if not isinstance(line, bytes):
+        raise InputError(f"a line of bytes is needed, not {type(line).__name__}")
+    content = line.removeprefix(b"\xef\xbb\xbf").strip()
+    if not content:
+        return None
+    try:
+        value = _decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InputError(f"a JSON object is needed, not {type(value).__name__}")
+    if "satchel" in value:
+        _check_version(value.get("version"))
+        return None
+    try:
+        if "memory" in value:
+            return _record(msgspec.convert(value, Record))
+        if "relation" in value:
+            return _relation(msgspec.convert(value["relation"], Relation))
+        if "text" in value:
+            return _draft(value)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error)) from None
+    raise InputError("neither a memory, a relation nor a draft: there is no `text`")
+
+
+def _check_version(version: object) -> None:
+    if version != FORMAT_VERSION:
+        raise InputError(f"format version {version!r} is not known here; upgrade Satchel")
+
+
+def _record(record: Record) -> Record:
+    memory = record.memory
+    fields = {name: checked(name, getattr(memory, name)) for name in CHANGEABLE}
+    fields["id"] = check_id(memory.id)
+    if memory.superseded_by is not None:
+        fields["superseded_by"] = check_id(memory.superseded_by)
+    for name in ("created_at", "updated_at", "accessed_at", "confirmed_at"):
+        if (moment := getattr(memory, name)) is not None:
+            fields[name] = as_time(moment, name=name)
+    for name, least in (("revision", 1), ("access_count", 0), ("confirmations", 0), ("tokens", 0)):
+        if not least <= getattr(memory, name) <= MAX_COUNT:
+            raise InputError(f"{name} {getattr(memory, name)} is out of range")
+    return Record(memory=msgspec.structs.replace(memory, **fields), history=tuple(map(_change, record.history)))
+
+
+def _change(change: Change) -> Change:
+    if change.action not in ACTIONS:
+        raise InputError(f"unknown action {change.action[:40]!r} in the history")
+    for name, pair in change.changes.items():
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise InputError(f"a change of {name!r} needs an old and a new value")
+        if name == "relation":
+            _check_link(pair[1])
+    return msgspec.structs.replace(change, at=as_time(change.at))
+
+
+def _check_link(link: object) -> None:
+    if not isinstance(link, dict) or link.get("kind") not in RELATIONS:
+        raise InputError("a relation in the history needs a known kind")
+    for end in ("source", "target"):
+        check_id(str(link.get(end)))
+
+
+def _relation(relation: Relation) -> Relation:
+    return msgspec.structs.replace(
+        relation,
+        source=check_id(relation.source),
+        target=check_id(relation.target),
+        strength=check_weight(relation.strength, name="strength"),
+        created_at=as_time(relation.created_at, name="created_at"),
+    )
+
+
+def _draft(value: dict[str, Any]) -> Draft:
+    unknown = value.keys() - set(Draft.__struct_fields__)
+    if unknown:
+        raise InputError(f"unknown field {min(unknown)!r}")
+    if value.get("ref") is None and value.get("topic_key") is None:
+        # The same line imported again finds what it made.
+        content = msgspec.json.encode(value, order="sorted")
+        value["ref"] = "import:" + hashlib.sha256(content).hexdigest()[:32]
+    return Draft(**value)
+
+
+# A portable context pack as the lines of an export.
+
+
+_MARKDOWN = re.compile(rb"# (?:Project )?Context\b.*\(\d+ memor")
+
+
+def unpacked(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines as they are; or, where all of them together are one context pack, a line for each memory.
+
+    The first line stands for what the pack says of itself, so that each memory keeps the number of its line.
+    """
+    rest = iter(lines)
+    first = list(itertools.islice(rest, 1))
+    if first and isinstance(first[0], bytes) and _MARKDOWN.match(first[0]):
+        raise InputError("a context pack as markdown; only one made with --json can be imported")
+    if not first or not isinstance(first[0], bytes) or not _opens_a_pack(first[0]):
+        yield from itertools.chain(first, rest)
+        return
+    try:
+        pack = msgspec.json.decode(b"".join([*first, *rest]).removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"not a whole JSON object: {error}") from None
+    if not isinstance(pack, dict) or pack.get("satchel") != "context-pack":
+        raise InputError("neither JSON lines nor a context pack")
+    if pack.get("version") != PACK_VERSION:
+        raise InputError(f"pack version {pack.get('version')!r} is not known here; upgrade Satchel")
+    memories = pack.get("memories")
+    if not isinstance(memories, list):
+        raise InputError("the pack has no list of memories")
+    yield b"\n"
+    for memory in memories:
+        yield _encode({"memory": _stored(memory)} if isinstance(memory, dict) else memory)
+
+
+def _opens_a_pack(line: bytes) -> bool:
+    """Whether a first line does not end what it opens, as one of an export does."""
+    content = line.removeprefix(b"\xef\xbb\xbf").strip()
+    if not content.startswith(b"{"):
+        return False
+    try:
+        value = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return content == b"{" or b'"context-pack"' in content
+    return isinstance(value, dict) and value.get("satchel") == "context-pack"
+
+
+def _stored(memory: dict[str, Any]) -> dict[str, Any]:
+    """A packed memory with the fields that a stored one has; what was packed is as old as what it tells."""
+    fields = {name: value for name, value in memory.items() if name not in SCOPE_FIELDS}
+    scope = {name: memory[name] for name in SCOPE_FIELDS if memory.get(name) is not None}
+    moment = memory.get("at")
+    return {"created_at": moment, "updated_at": moment, "tokens": 0} | fields | {"scope": scope}
+
+
+# Bringing lines into a store: in batches, each bad line reported with its number.
+
+
+# Other writers wait while a batch is stored; four times as large it gained less than a tenth of the time.
+BATCH = 1000
+
+Outcome = Literal["added", "updated", "kept", "relation"]
+Item = Record | Relation | Candidate
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A line that could not be imported, and why."""
+
+    line: int
+    message: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did."""
+
+    added: int = 0
+    updated: int = 0
+    kept: int = 0
+    relations: int = 0
+    problems: tuple[Problem, ...] = ()
+
+
+def import_lines(
+    store: Store,
+    indexer: Indexer,
+    scope: Scope,
+    lines: Iterable[bytes],
+    *,
+    strict: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Imported:
+    """Store what the lines hold; strict means that one bad line leaves the store as it was."""
+    run = _Run(store, indexer, scope, strict=strict)
+    batches = run.parsed(lines, progress)
+    if strict:
+        # All of it is read and checked before the store is locked, and stored under one lock.
+        everything = list(batches)
+        with store.transaction():
+            run.store_all(everything)
+    else:
+        run.store_all(batches)
+    indexer.catch_up()
+    return run.result()
+
+
+class _Numbered(NamedTuple):
+    number: int
+    item: Item
+
+
+class _Batch(NamedTuple):
+    lines: list[_Numbered]
+    embedded: Embedded | None
+
+
+class _Run:
+    def __init__(self, store: Store, indexer: Indexer, scope: Scope, *, strict: bool) -> None:
+        self.store = store
+        self.indexer = indexer
+        self.scope = scope
+        self.strict = strict
+        self.counts: dict[Outcome, int] = {"added": 0, "updated": 0, "kept": 0, "relation": 0}
+        self.problems: list[Problem] = []
+
+    def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
+        numbered = enumerate(unpacked(lines), start=1)
+        while batch := list(itertools.islice(numbered, BATCH)):
+            parsed = [each for number, line in batch if (each := self._parse(number, line))]
+            items = (each.item for each in parsed)
+            memories = [item.memory for item in items if not isinstance(item, Relation)]
+            yield _Batch(parsed, self.indexer.embedded(memories) if memories else None)
+            if progress is not None:
+                progress(sum(len(line) for _, line in batch))
+
+    def store_all(self, batches: Iterable[_Batch]) -> None:
+        for batch in batches:
+            for _, group in itertools.groupby(batch.lines, key=lambda each: type(each.item)):
+                self._store(list(group), batch.embedded)
+
+    def result(self) -> Imported:
+        return Imported(
+            added=self.counts["added"],
+            updated=self.counts["updated"],
+            kept=self.counts["kept"],
+            relations=self.counts["relation"],
+            problems=tuple(sorted(self.problems, key=lambda problem: problem.line)),
+        )
+
+    def _parse(self, number: int, line: bytes) -> _Numbered | None:
+        """What can be done before the store is locked: scopes checked, secrets out, tokens counted."""
+        try:
+            item = parse_line(line)
+            if isinstance(item, Record):
+                inside(self.scope, item.memory.scope)
+                return _Numbered(number, redacted_record(item))
+            if isinstance(item, Draft):
+                return _Numbered(number, new_candidate(item, self.scope))
+            return _Numbered(number, item) if item is not None else None
+        except InputError as error:
+            self._problem(number, error)
+            return None
+
+    def _store(self, group: list[_Numbered], embedded: Embedded | None) -> None:
+        """All at once; where one is bad, halves of it, until the bad one stands alone."""
+        try:
+            outcomes = self._stored([each.item for each in group], embedded)
+        except InputError as error:
+            if len(group) == 1:
+                self._problem(group[0].number, error)
+                return
+            middle = len(group) // 2
+            self._store(group[:middle], embedded)
+            self._store(group[middle:], embedded)
+        else:
+            for outcome in outcomes:
+                self.counts[outcome] += 1
+
+    def _stored(self, items: Sequence[Item], embedded: Embedded | None) -> Sequence[Outcome]:
+        """What became of items that are all of one type; all of them, or none and an error."""
+        match items[0]:
+            case Record():
+                records = [each for each in items if isinstance(each, Record)]
+                return self.store.put(self.scope, records, embedded)
+            case Relation():
+                relations = [each for each in items if isinstance(each, Relation)]
+                self.store.put_relations(self.scope, relations)
+                return ["relation"] * len(relations)
+            case Candidate():
+                candidates = [each for each in items if isinstance(each, Candidate)]
+                # A line is what it was at the last import by its ref alone, whatever else has its text.
+                stored = self.store.add(candidates, embedded, deduplicate=False)
+                return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
+
+    def _problem(self, number: int, error: InputError) -> None:
+        # A message may quote the line, and the line may hold a secret.
+        message = redact(str(error)).text
+        if self.strict:
+            raise InputError(f"line {number}: {message}; nothing was imported") from error
+        self.problems.append(Problem(number, message))
+
+
+def _outcome(candidate: Candidate, stored: Memory) -> Outcome:
+    if stored.id == candidate.memory.id:
+        return "added"
+    return "updated" if stored.updated_at >= candidate.memory.created_at else "kept"

@@ -1,1 +1,0 @@
-"""Memories that travel between stores as JSON lines."""

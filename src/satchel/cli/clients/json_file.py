@@ -1,0 +1,603 @@
+"""A client's JSON with comments: read with positions, servers put in and taken out, every other byte kept."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from satchel.cli.clients.entry import Edited, Entry, Listed, Stretch
+from satchel.errors import InputError
+
+__all__ = [
+    "PLAIN",
+    "WHITE",
+    "Edit",
+    "Layout",
+    "Member",
+    "Object",
+    "Style",
+    "Token",
+    "alone",
+    "appended",
+    "entry_json",
+    "exchanged",
+    "fields",
+    "layout_at",
+    "layout_of",
+    "listed",
+    "member_of",
+    "notes",
+    "object_of",
+    "position",
+    "put_back",
+    "quoted",
+    "read_document",
+    "read_object",
+    "removed",
+    "rendered",
+    "spliced",
+    "stretch",
+    "style_of",
+    "taken_out",
+    "value_at",
+    "with_entry",
+    "without_entry",
+    "without_space",
+    "words_at",
+    "written",
+]
+
+
+class Token(NamedTuple):
+    kind: str
+    start: int
+    end: int
+
+
+class Member(NamedTuple):
+    """One `"key": value`, from the key's quote to the value's end, and the comma after it if there is one."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+    comma: int | None
+
+
+class Object(NamedTuple):
+    """From the opening brace to behind the closing one."""
+
+    start: int
+    end: int
+    members: tuple[Member, ...]
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space> [ \t\r\n]++ )
+    | (?P<string> "[^"\\\x00-\x1f]*+ (?: \\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}) [^"\\\x00-\x1f]*+ )*+ " )
+    | (?P<scalar> -?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)? | true | false | null )
+    | (?P<mark> [{}\[\]:,] )
+    | (?P<comment> // [^\r\n]*+ | /\* (?s:.*?) \*/ )
+    """,
+    re.VERBOSE,
+)
+
+# What may come next, by what was read, and what the reader then waits for. Commas may trail.
+_AFTER_VALUE = "a comma or a closing bracket"
+_EXPECTED: dict[str, dict[str, str]] = {
+    "a value": {"string": _AFTER_VALUE, "scalar": _AFTER_VALUE, "{": "a key or }", "[": "a value or ]"},
+    "a value or ]": {
+        "string": _AFTER_VALUE,
+        "scalar": _AFTER_VALUE,
+        "{": "a key or }",
+        "[": "a value or ]",
+        "]": _AFTER_VALUE,
+    },
+    "a key or }": {"string": "a colon", "}": _AFTER_VALUE},
+    "a colon": {":": "a value"},
+}
+_BROKEN = {
+    '"': "the string there has no end or a bad character in it",
+    "'": "strings stand in double quotes",
+    "/": "the comment there has no end",
+}
+_OPENED_BY = {"}": "{", "]": "["}
+_NEXT_IN = {"{": "a key or }", "[": "a value or ]"}
+
+
+def read_document(text: str) -> Object:
+    """The one object a text holds; an InputError says at which line and column it is none."""
+    reader = _Reader(text, 0)
+    root = reader.object()
+    rest = reader.next()
+    if rest.kind != "end":
+        raise reader.complaint("the end of the file", rest)
+    return root
+
+
+def read_object(text: str, at: int) -> Object:
+    """The object whose opening brace stands at a place."""
+    return _Reader(text, at).object()
+
+
+def words_at(text: str, start: int, end: int) -> str | list[str] | None:
+    """The string a value is, or the strings of a list of nothing else; None for any other value."""
+    tokens = [match for match in _TOKEN.finditer(text, start, end) if match.lastgroup not in ("space", "comment")]
+    words: list[str] = [json.loads(match[0]) for match in tokens if match.lastgroup == "string"]
+    if len(tokens) == len(words) == 1:
+        return words[0]
+    marks = [match[0] for match in tokens if match.lastgroup != "string"]
+    flat = marks[0] == "[" and marks[-1] == "]" and set(marks[1:-1]) <= {","}
+    return words if flat else None
+
+
+def value_at(text: str, start: int, end: int) -> Any:
+    """The value that stands in a stretch; None for one that is nested too deeply to be told."""
+    words: list[str] = []
+    for match in _TOKEN.finditer(text, start, end):
+        if match.lastgroup in ("space", "comment"):
+            continue
+        if match[0] in ("}", "]") and words[-1] == ",":
+            words.pop()
+        words.append(match[0])
+    try:
+        return json.loads(" ".join(words))
+    except RecursionError:
+        return None
+
+
+def without_space(text: str) -> list[str]:
+    """All that a text says, comments included, whichever way it is laid out."""
+    return [match[0] for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
+
+
+def notes(text: str, start: int, end: int) -> Iterator[Token]:
+    """The comments in a stretch that holds nothing else but white space and commas."""
+    for match in _TOKEN.finditer(text, start, end):
+        if match.lastgroup == "comment":
+            yield Token("comment", match.start(), match.end())
+
+
+def position(text: str, at: int) -> str:
+    """A place as a person looks for it: `line 3, column 7`."""
+    line = text.count("\n", 0, at) + 1
+    return f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
+
+
+class _Reader:
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+
+    def next(self) -> Token:
+        while match := _TOKEN.match(self.text, self.at):
+            start, self.at = match.span()
+            if match.lastgroup == "mark":
+                return Token(match[0], start, self.at)
+            if match.lastgroup in ("string", "scalar"):
+                return Token(match.lastgroup, start, self.at)
+        return Token("end" if self.at == len(self.text) else "other", self.at, self.at + 1)
+
+    def expect(self, kind: str, what: str) -> Token:
+        token = self.next()
+        if token.kind != kind:
+            raise self.complaint(what, token)
+        return token
+
+    def object(self) -> Object:
+        start = self.expect("{", "an object in braces").start
+        members: list[Member] = []
+        while (token := self.next()).kind != "}":
+            if members and members[-1].comma is None:
+                raise self.complaint("a comma or }", token)
+            if token.kind != "string":
+                raise self.complaint("a key in double quotes or }", token)
+            self.expect(":", "a colon")
+            value, end = self.value()
+            ahead = self.at
+            comma = self.next()
+            if comma.kind != ",":
+                self.at = ahead
+            key: str = json.loads(self.text[token.start : token.end])
+            members.append(Member(key, token.start, value, end, comma.start if comma.kind == "," else None))
+        return Object(start, token.end, tuple(members))
+
+    def value(self) -> tuple[int, int]:
+        """Where the next value begins and ends. Without recursion: a file may nest as deep as it likes."""
+        begin = -1
+        open_brackets: list[str] = []
+        waiting = "a value"
+        while True:
+            token = self.next()
+            begin = token.start if begin < 0 else begin
+            if waiting == _AFTER_VALUE:
+                if token.kind == ",":
+                    waiting = _NEXT_IN[open_brackets[-1]]
+                    continue
+                if _OPENED_BY.get(token.kind) != open_brackets[-1]:
+                    raise self.complaint("a comma or " + ("}" if open_brackets[-1] == "{" else "]"), token)
+                open_brackets.pop()
+            else:
+                after = _EXPECTED[waiting].get(token.kind)
+                if after is None:
+                    raise self.complaint(waiting, token)
+                waiting = after
+                if token.kind in ("{", "["):
+                    open_brackets.append(token.kind)
+                elif token.kind in ("}", "]"):
+                    open_brackets.pop()
+            if not open_brackets:
+                return begin, token.end
+
+    def complaint(self, expected: str, found: Token) -> InputError:
+        if found.kind == "end":
+            what = "the file ends"
+        else:
+            char = self.text[found.start]
+            what = (_BROKEN.get(char) if found.kind == "other" else None) or f"there is {char!r}"
+        return InputError(f"{position(self.text, found.start)}: expected {expected}, but {what}")
+
+
+# How members stand in a client's JSON: the layout that is there, members put in and taken out of it.
+
+
+WHITE = " \t\r\n"
+
+
+class Style(NamedTuple):
+    newline: str
+    unit: str
+    colon: str
+    comma: str
+
+
+class Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+class Layout(NamedTuple):
+    """How members of an object stand: each on a line of its own, or behind one another."""
+
+    lines: bool
+    indent: str
+
+    def gap(self, style: Style) -> str:
+        """What stands between the comma of one member and the next."""
+        return style.newline + self.indent if self.lines else style.comma[1:]
+
+
+PLAIN = Style("\n", "  ", ": ", ", ")
+
+
+def member_of(text: str, inside: Object, key: str) -> Member | None:
+    """The one member of a key; an InputError if there are two."""
+    found = [member for member in inside.members if member.key == key]
+    if len(found) > 1:
+        first, second = (position(text, member.start) for member in found[:2])
+        raise InputError(f'"{key}" is there twice, at {first} and at {second}; take one of them out')
+    return found[0] if found else None
+
+
+def object_of(text: str, member: Member) -> Object:
+    """The object that a member's value is."""
+    if text[member.value] != "{":
+        where = position(text, member.value)
+        raise InputError(f'{where}: "{member.key}" has to be an object in braces; correct or remove it')
+    return read_object(text, member.value)
+
+
+def appended(text: str, inside: Object, members: Sequence[str], style: Style, layout: Layout) -> list[Edit]:
+    """Written members put behind the last one and behind what is remarked on its line."""
+    lines, indent = layout
+    gap = layout.gap(style)
+    block = ("," + gap).join(members)
+    if not inside.members:
+        comments = list(notes(text, inside.start + 1, inside.end - 1))
+        if comments:
+            return [Edit(comments[-1].end, comments[-1].end, _lead(text, comments[-1].start, gap, style) + block)]
+        close = style.newline + indent.removesuffix(style.unit) if lines else ""
+        return [Edit(inside.start + 1, inside.end - 1, (gap if lines else "") + block + close)]
+
+    last = inside.members[-1]
+    edits = [] if last.comma is not None else [Edit(last.end, last.end, ",")]
+    at = last.end if last.comma is None else last.comma + 1
+    for comment in notes(text, at, inside.end - 1):
+        if any(char in "\r\n" for char in text[at : comment.start]):
+            break
+        at = comment.end
+        gap = _lead(text, comment.start, gap, style)
+    return [*edits, Edit(at, at, gap + block + ("" if last.comma is None else ","))]
+
+
+def removed(text: str, inside: Object, gone: Member, style: Style) -> list[Edit]:
+    """A member taken out with its comma; comments around it stay."""
+    place = inside.members.index(gone)
+    before = inside.members[place - 1] if place else None
+    start = inside.start + 1 if before is None or before.comma is None else before.comma + 1
+    comments = list(notes(text, start, gone.start))
+    cut = comments[-1].end if comments else start
+    end = gone.end
+    edits = []
+    if gone.comma is not None:
+        if gone.comma == end:
+            end += 1
+        else:
+            edits.append(Edit(gone.comma, gone.comma + 1, ""))
+    elif before is not None and before.comma is not None:
+        edits.append(Edit(before.comma, before.comma + 1, ""))
+    # Behind a comment to the end of its line, nothing may follow on that line.
+    open_line = bool(comments) and text.startswith("//", comments[-1].start) and text[end] not in "\r\n"
+    edits.append(Edit(cut, end, style.newline if open_line else ""))
+    if len(inside.members) == 1:
+        left = spliced(text[: inside.end - 1], edits)[inside.start + 1 :]
+        if not left.strip(WHITE):
+            return [Edit(inside.start + 1, inside.end - 1, "")]
+    return edits
+
+
+def _lead(text: str, comment: int, gap: str, style: Style) -> str:
+    """What stands between a comment and a member behind it."""
+    return style.newline if text.startswith("//", comment) and not gap.startswith(style.newline) else gap
+
+
+def style_of(text: str, root: Object) -> Style:
+    """How a file is written, by its first member."""
+    newline = "\r\n" if "\r\n" in text else "\r" if "\r" in text and "\n" not in text else "\n"
+    if not root.members:
+        return PLAIN._replace(newline=newline)
+    first = root.members[0]
+    tight = text[first.value - 1] == ":"
+    unit = _indent(text, first.start).removeprefix(_indent(text, root.start)) if _on_own_line(text, root, 0) else ""
+    return Style(newline, unit or PLAIN.unit, ":" if tight else ": ", "," if tight else ", ")
+
+
+def layout_of(text: str, inside: Object, style: Style, outside: Layout | None = None) -> Layout:
+    """As its last member stands; an empty object is laid out as the one it stands in."""
+    if not inside.members:
+        if outside is None:
+            return Layout(lines=True, indent=_indent(text, inside.start) + style.unit)
+        return Layout(outside.lines, _indent(text, inside.start) + style.unit)
+    return layout_at(text, inside, inside.members[-1])
+
+
+def layout_at(text: str, inside: Object, member: Member) -> Layout:
+    """As one of the members stands."""
+    return Layout(_on_own_line(text, inside, inside.members.index(member)), _indent(text, member.start))
+
+
+def _on_own_line(text: str, inside: Object, place: int) -> bool:
+    before = inside.members[place - 1].end if place else inside.start
+    return any(char in "\r\n" for char in text[before : inside.members[place].start])
+
+
+def _indent(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    line = text[start:at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def written(key: str, value: Any, style: Style, layout: Layout) -> str:
+    """A member as it would stand in a layout."""
+    return f"{quoted(key)}{style.colon}{rendered(value, layout.indent, style, lines=layout.lines)}"
+
+
+def rendered(value: Any, indent: str, style: Style, *, lines: bool) -> str:
+    """A value, its objects over several lines if `lines`."""
+    if not isinstance(value, dict) or not lines:
+        return json.dumps(value, ensure_ascii=False, separators=(style.comma, style.colon))
+    inner = style.newline + indent + style.unit
+    members = (
+        f"{inner}{quoted(key)}{style.colon}{rendered(item, indent + style.unit, style, lines=True)}"
+        for key, item in value.items()
+    )
+    return "{" + ",".join(members) + style.newline + indent + "}"
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def spliced(text: str, edits: Iterable[Edit]) -> str:
+    """A text with edits made, which do not overlap."""
+    parts: list[str] = []
+    at = 0
+    for start, end, new in sorted(edits, key=lambda edit: edit.start):
+        parts += (text[at:start], new)
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+# The entry in a client's JSON: put in, changed and taken out, with every other byte as it was.
+
+
+_REMOTE = ("url", "httpUrl", "serverUrl")
+
+
+def entry_json(entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+    """A whole file with nothing in it but the entry."""
+    return rendered({key: {entry.name: fields(entry, more)}}, "", PLAIN, lines=True) + "\n"
+
+
+def with_entry(text: str, entry: Entry, *, key: str, more: Mapping[str, Any]) -> Edited:
+    """The text with the entry under `key`; of one that is there, only the command and its arguments are set."""
+    if not text.strip(WHITE):
+        return Edited(entry_json(entry, key=key, more=more), "added")
+    root = read_document(text)
+    style = style_of(text, root)
+    root_layout = layout_of(text, root, style)
+    servers = member_of(text, root, key)
+    if servers is None:
+        edits = appended(
+            text, root, [written(key, {entry.name: fields(entry, more)}, style, root_layout)], style, root_layout
+        )
+        return Edited(spliced(text, edits), "added")
+    inner = object_of(text, servers)
+    inner_layout = layout_of(text, inner, style, root_layout)
+    found = member_of(text, inner, entry.name)
+    if found is None:
+        member = written(entry.name, fields(entry, more), style, inner_layout)
+        edits = appended(text, inner, [member], style, inner_layout)
+        return Edited(spliced(text, edits), "added")
+    inside = object_of(text, found)
+    edits = _updated(text, inside, entry, style, layout_of(text, inside, style, inner_layout))
+    return Edited(spliced(text, edits), "updated" if edits else "unchanged")
+
+
+def without_entry(text: str, name: str, *, key: str) -> Edited:
+    """The text without the entry; its neighbours, their comments and the object it was in stay."""
+    if not text.strip(WHITE):
+        return Edited(text, "absent")
+    root = read_document(text)
+    servers = member_of(text, root, key)
+    inner = object_of(text, servers) if servers else None
+    found = member_of(text, inner, name) if inner else None
+    if inner is None or found is None:
+        return Edited(text, "absent")
+    return Edited(spliced(text, removed(text, inner, found, style_of(text, root))), "removed")
+
+
+def fields(entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands under the entry's name."""
+    return {**more, "command": entry.command, "args": list(entry.args)}
+
+
+def _updated(text: str, inside: Object, entry: Entry, style: Style, layout: Layout) -> list[Edit]:
+    kind = member_of(text, inside, "type")
+    if any(member_of(text, inside, key) for key in _REMOTE) or (
+        kind and words_at(text, kind.value, kind.end) != "stdio"
+    ):
+        raise InputError(
+            f'{position(text, inside.start)}: "{entry.name}" is a server of another sort, not one to start; '
+            "uninstall it first, or give another --name"
+        )
+    edits: list[Edit] = []
+    missing: dict[str, Any] = {}
+    for key, wanted in fields(entry, {}).items():
+        member = member_of(text, inside, key)
+        if member is None:
+            missing[key] = wanted
+        elif words_at(text, member.value, member.end) != wanted:
+            edits.append(Edit(member.value, member.end, rendered(wanted, "", style, lines=False)))
+    members = [written(key, value, style, layout) for key, value in missing.items()]
+    return edits + (appended(text, inside, members, style, layout) if members else [])
+
+
+# The servers in a client's JSON: listed, taken out for another entry, and put back as they were.
+
+
+def listed(text: str, *, key: str) -> list[Listed]:
+    """The servers of a file, in their order."""
+    root = read_document(text) if text.strip(WHITE) else None
+    servers = None if root is None else member_of(text, root, key)
+    if root is None or servers is None:
+        return []
+    inside, rules = object_of(text, servers), _rules(text, root)
+    for member in inside.members:
+        member_of(text, inside, member.key)
+    return [
+        Listed(
+            member.key,
+            text[member.start : member.end],
+            value_at(text, member.value, member.end),
+            _ruled_out(member.key, rules),
+        )
+        for member in inside.members
+    ]
+
+
+def _rules(text: str, root: Object) -> Mapping[str, Any]:
+    """Which servers Gemini CLI may start, where a file says so."""
+    found = member_of(text, root, "mcp")
+    rules = None if found is None else value_at(text, found.value, found.end)
+    return rules if isinstance(rules, dict) else {}
+
+
+def _ruled_out(name: str, rules: Mapping[str, Any]) -> str | None:
+    excluded, allowed = rules.get("excluded"), rules.get("allowed")
+    if isinstance(excluded, list) and name in excluded:
+        return "mcp.excluded names it"
+    return "mcp.allowed does not name it" if isinstance(allowed, list) and name not in allowed else None
+
+
+def alone(source: str, *, key: str) -> str:
+    """A file with nothing in it but one server of this text."""
+    return f"{{{quoted(key)}: {{{source}}}}}"
+
+
+def taken_out(text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+    """Without some servers, and with an entry in the place of the first of them."""
+    root = read_document(text) if names else None
+    servers = member_of(text, root, key) if root else None
+    if root is None or servers is None:
+        return with_entry(text, entry, key=key, more=more).text
+    inside, style = object_of(text, servers), style_of(text, root)
+    # Only this part is read again for each server: the rest of a file may be megabytes.
+    part = text[inside.start : inside.end]
+    going = list(names)
+    is_there = member_of(text, inside, entry.name) is not None
+    if not is_there:
+        members = read_object(part, 0)
+        first = next(member for member in members.members if member.key in going)
+        new = written(entry.name, fields(entry, more), style, layout_at(part, members, first))
+        part = spliced(part, [Edit(first.start, first.end, new)])
+        going.remove(first.key)
+    for name in going:
+        members = read_object(part, 0)
+        gone = member_of(part, members, name)
+        part = spliced(part, removed(part, members, gone, style)) if gone else part
+    text = spliced(text, [Edit(inside.start, inside.end, part)])
+    return with_entry(text, entry, key=key, more=more).text if is_there else text
+
+
+def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+    """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+    if not text.strip(WHITE):
+        text = "{}\n"
+    root = read_document(text)
+    style = style_of(text, root)
+    layout = layout_of(text, root, style)
+    servers = member_of(text, root, key)
+    if servers is None:
+        if not sources:
+            return text
+        text = spliced(
+            text, appended(text, root, [written(key, {}, style, layout._replace(lines=False))], style, layout)
+        )
+        return put_back(text, sources, name, key=key)
+    inside = object_of(text, servers)
+    gone = member_of(text, inside, name)
+    if gone is None:
+        edits = appended(text, inside, list(sources.values()), style, layout_of(text, inside, style, layout))
+        return spliced(text, edits) if sources else text
+    if not sources:
+        return spliced(text, removed(text, inside, gone, style))
+    gap = "," + layout_at(text, inside, gone).gap(style)
+    return spliced(text, [Edit(gone.start, gone.end, gap.join(sources.values()))])
+
+
+def stretch(before: str, after: str, *, key: str) -> Stretch:
+    """The object with the servers, before and after."""
+    parts = [_part(text, _servers(text, key)) for text in (before, after)]
+    return Stretch(*parts)
+
+
+def exchanged(text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
+    """With the servers as they were before, if they say what they did after: a client may lay its file out anew."""
+    inside = _servers(text, key)
+    if inside is None or without_space(_part(text, inside)) != without_space(stretch.after):
+        return None
+    return spliced(text, [Edit(inside.start, inside.end, stretch.before)])
+
+
+def _servers(text: str, key: str) -> Object | None:
+    if not text.strip(WHITE):
+        return None
+    servers = member_of(text, read_document(text), key)
+    return object_of(text, servers) if servers else None
+
+
+def _part(text: str, inside: Object | None) -> str:
+    return text[inside.start : inside.end] if inside else "{}"

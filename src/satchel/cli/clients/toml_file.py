@@ -1,0 +1,416 @@
+"""A client's TOML: statements with positions, servers put in and taken out, every other byte kept."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from satchel.cli.clients.config_file import shared
+from satchel.cli.clients.entry import Edited, Entry, Listed, Stretch
+from satchel.errors import InputError
+
+__all__ = [
+    "Statement",
+    "alone",
+    "appended",
+    "checked",
+    "cut",
+    "entry_toml",
+    "exchanged",
+    "listed",
+    "newline_of",
+    "put_back",
+    "read_toml",
+    "says",
+    "statements",
+    "stretch",
+    "taken_out",
+    "with_entry",
+    "without_entry",
+]
+
+
+Path = tuple[str, ...]
+
+_TOKEN = re.compile(
+    r'''
+      (?P<string> """ (?s: \\. | [^\\] )*? """ "{0,2} | \'\'\' (?s:.*?) \'\'\' '{0,2}
+                | " (?: \\. | [^"\\\n] )*+ " | ' [^'\n]*+ ' )
+    | (?P<comment> \# [^\n]*+ )
+    | (?P<newline> \n )
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    | (?P<equals> = )
+    | (?P<other> [^\[\]{}="'\#\n]++ )
+    ''',
+    re.VERBOSE,
+)
+
+
+class Statement(NamedTuple):
+    """A header or a `key = value`, from the start of its line to behind the end of its last one."""
+
+    path: Path
+    header: bool
+    start: int
+    end: int
+    value: int
+    value_end: int
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """What a text holds; an InputError says where it is no TOML."""
+    try:
+        return tomlkit.parse(text).unwrap()
+    except (TOMLKitError, ValueError) as error:
+        raise InputError(f"this is not TOML: {_reason(text) or error}") from error
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """The statements in order. The text has to be TOML that `read_toml` takes."""
+    table: Path = ()
+    for start, equals, code_end, end in _statement_spans(text):
+        if equals is None:
+            table = _path(text[start:code_end])
+            yield Statement(table, True, start, end, code_end, code_end)
+        else:
+            key = _path(text[start:equals] + "= 0")
+            value = text[equals + 1 : code_end]
+            yield Statement(table + key, False, start, end, code_end - len(value.lstrip()), code_end)
+
+
+def _statement_spans(text: str) -> Iterator[tuple[int, int | None, int, int]]:
+    """Of each statement: its start, its first equals sign, the end of what it says, the end of its line."""
+    line = depth = code_end = 0
+    equals: int | None = None
+    started = False
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "newline":
+            if depth:
+                continue
+            if started:
+                yield line, equals, code_end, match.end()
+            line, equals, started = match.end(), None, False
+            continue
+        if kind == "comment" or (kind == "other" and not match[0].strip()):
+            continue
+        depth += (kind == "open") - (kind == "close")
+        if kind == "equals" and equals is None and not depth:
+            equals = match.start()
+        started = True
+        code_end = match.start() + len(match[0].rstrip())
+    if started:
+        yield line, equals, code_end, len(text)
+
+
+def _reason(text: str) -> str | None:
+    """What the standard library says of a text, which names the place better."""
+    try:
+        tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return str(error)
+    return None
+
+
+def _path(statement: str) -> Path:
+    """The key of a statement, as its parts."""
+    path: list[str] = []
+    inner: Any = tomlkit.parse(statement).unwrap()
+    while inner:
+        if isinstance(inner, list):
+            inner = inner[0]
+            continue
+        ((key, inner),) = inner.items()
+        path.append(key)
+    return tuple(path)
+
+
+# The entry in a client's TOML: put in, changed and taken out, with every other byte as it was.
+
+
+_NO_MORE: Mapping[str, Any] = MappingProxyType({})
+
+
+def entry_toml(entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
+    """The entry's table, as it stands in a file."""
+    lines = [
+        f"[{key}.{entry.name}]",
+        *(f"{name} = {_rendered(value)}" for name, value in _fields(entry, more).items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def with_entry(text: str, entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
+    """The text with the entry under `key`; of one that is there, only the command line and `more` are set."""
+    before = read_toml(text)
+    found = _entry(before, key, entry.name)
+    if found is None:
+        after = appended(text, entry_toml(entry, key=key, more=more).replace("\n", newline_of(text)))
+    else:
+        if "url" in found:
+            raise InputError(
+                f'"{entry.name}" is a server of another sort, not one to start; '
+                "uninstall it first, or give another --name"
+            )
+        wanted = {name: value for name, value in _fields(entry, more).items() if found.get(name) != value}
+        if not wanted:
+            return Edited(text, "unchanged")
+        after = _updated(text, (key, entry.name), wanted)
+    expected = {**before, key: {**before.get(key, {}), entry.name: {**(found or {}), **_fields(entry, more)}}}
+    return Edited(checked(after, expected, key, entry.name), "added" if found is None else "updated")
+
+
+def without_entry(text: str, name: str, *, key: str) -> Edited:
+    """The text without the entry's tables; comments above and below them stay."""
+    before = read_toml(text)
+    if _entry(before, key, name) is None:
+        return Edited(text, "absent")
+    after = cut(text, _runs(statements(text), (key, name)))
+    expected = {**before, key: {other: value for other, value in before[key].items() if other != name}}
+    return Edited(checked(after, expected, key, name), "removed")
+
+
+def _fields(entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
+    return {"command": entry.command, "args": list(entry.args), **more}
+
+
+def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | None:
+    servers = document.get(key, {})
+    if not isinstance(servers, dict):
+        raise InputError(f"{key} has to be a table, and is none; correct or remove it")
+    found = servers.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise InputError(f"{key}.{name} has to be a table, and is none; correct or remove it")
+    return found
+
+
+def checked(text: str, expected: dict[str, Any], key: str, name: str) -> str:
+    """The text, if it says what it should: TOML has more ways to write an entry than can be edited."""
+    if not says(text, {key: {}, **expected}, {key: {}}):
+        raise InputError(
+            f"{key} is written with braces or dots where it cannot be edited; "
+            f"write its servers as tables like [{key}.{name}] and try again"
+        )
+    return text
+
+
+def says(text: str, expected: dict[str, Any], default: Mapping[str, Any] = _NO_MORE) -> bool:
+    """Whether a text is TOML and holds this and nothing else, `default` aside."""
+    try:
+        return _canonical({**default, **read_toml(text)}) == _canonical(expected)
+    except InputError:
+        return False
+
+
+def _canonical(document: dict[str, Any]) -> str:
+    # As text, because a NaN is equal to nothing, itself included.
+    return json.dumps(document, sort_keys=True, default=str)
+
+
+def appended(text: str, table: str) -> str:
+    """The text with tables behind it."""
+    newline = newline_of(text)
+    if not text:
+        return table
+    if text.endswith("\n"):
+        return text + newline + table
+    # No line end before, none after: taken out again, the text is what it was.
+    return text + newline + newline + table.removesuffix("\n").removesuffix("\r")
+
+
+def _updated(text: str, path: tuple[str, str], wanted: dict[str, Any]) -> str:
+    own = [each for each in statements(text) if each.path[:2] == path]
+    newline = newline_of(text)
+    table = next((each for each in own if each.header and each.path == path), None)
+    pairs = {each.path[2]: each for each in own if len(each.path) == 3 and not each.header}
+    edits = [
+        (pairs[name].value, pairs[name].value_end, _rendered(value))
+        for name, value in wanted.items()
+        if name in pairs
+    ]
+    lines = [f"{name} = {_rendered(value)}" for name, value in wanted.items() if name not in pairs]
+    if lines and table is not None:
+        block = newline.join(lines)
+        ended = text[table.end - 1] == "\n"
+        edits.append((table.end, table.end, block + newline if ended else newline + block))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, int]]:
+    """The stretches an entry takes up: each of its tables, from the header to the last value."""
+    runs: list[tuple[int, int]] = []
+    inside = False
+    for each in every:
+        if each.path[:2] != path:
+            inside = False
+        elif inside and not each.header:
+            runs[-1] = (runs[-1][0], each.end)
+        else:
+            runs.append((each.start, each.end))
+            inside = True
+    return runs
+
+
+def cut(text: str, runs: Sequence[tuple[int, int]]) -> str:
+    """The text without some stretches. Comments around them stay, and of two blank lines that meet one goes."""
+    for start, end in reversed(runs):
+        head, tail = text[:start], text[end:]
+        if not tail:
+            head = head[: len(head) - _blank_line(head)]
+            if not text.endswith("\n"):
+                head = head.removesuffix("\n").removesuffix("\r")
+        elif not head or _blank_line(head):
+            tail = tail.removeprefix("\r").removeprefix("\n")
+        text = head + tail
+    return text
+
+
+def _blank_line(text: str) -> int:
+    """How long the last line of a text is if it is blank; 0 if it is not."""
+    for line in ("\r\n", "\n"):
+        if text == line or text.endswith("\n" + line):
+            return len(line)
+    return 0
+
+
+def _rendered(value: Any) -> str:
+    written: str = tomlkit.item(value).as_string()
+    return written
+
+
+def newline_of(text: str) -> str:
+    """How the lines of a text end."""
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+# The servers in a client's TOML: listed, taken out for another entry, and put back as they were.
+
+
+class _Block(NamedTuple):
+    """A server's tables that follow one another, with what is remarked between them."""
+
+    name: str
+    start: int
+    end: int
+    tables: bool
+
+
+def listed(text: str, *, key: str) -> list[Listed]:
+    """The servers of a file, in the order of their first tables."""
+    servers = _servers(read_toml(text), key)
+    newline = newline_of(text)
+    found = []
+    blocks = _blocks(text, key)
+    for name in dict.fromkeys([*(block.name for block in blocks), *servers]):
+        own = [block for block in blocks if block.name == name]
+        source = newline.join(_ended(text[block.start : block.end], newline) for block in own)
+        whole = bool(own) and all(block.tables for block in own) and says(source, {key: {name: servers[name]}})
+        reason = None if whole else f"it is not written as a table [{key}.{name}]"
+        found.append(Listed(name, source, servers[name], reason))
+    return found
+
+
+def alone(source: str, *, key: str) -> str:
+    """A file with nothing in it but one server of this text."""
+    return source
+
+
+def taken_out(text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+    """Without some servers, and with an entry in the place of the first of them."""
+    document = read_toml(text)
+    servers = _servers(document, key)
+    going = [block for block in _blocks(text, key) if block.name in names]
+    if going and entry.name not in servers:
+        after = _replaced(text, going, [entry_toml(entry, key=key, more=more).replace("\n", newline_of(text))])
+    else:
+        after = with_entry(cut(text, _block_spans(going)), entry, key=key, more=more).text
+    left = {name: value for name, value in servers.items() if name not in names}
+    fields = read_toml(entry_toml(entry, key=key, more=more))[key][entry.name]
+    left[entry.name] = {**left.get(entry.name, {}), **fields}
+    return checked(after, {**document, key: left}, key, entry.name)
+
+
+def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+    """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+    going = [block for block in _blocks(text, key) if block.name == name]
+    if not sources:
+        after = cut(text, _block_spans(going))
+    elif going and going[0].tables:
+        after = _replaced(text, going, list(sources.values()))
+    else:
+        after = appended(cut(text, _block_spans(going)), _joined(sources.values(), newline_of(text)))
+    return checked(after, _with_sources(text, sources, name, key), key, name)
+
+
+def stretch(before: str, after: str, *, key: str) -> Stretch:
+    """The lines from the first to the last that differ."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    head = shared(old, new)
+    tail = shared(old[head:][::-1], new[head:][::-1])
+    return Stretch("".join(old[head : len(old) - tail]), "".join(new[head : len(new) - tail]))
+
+
+def exchanged(text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
+    """With the lines as they were before, if they are there as they were after and it says what it should."""
+    if not stretch.after or text.count(stretch.after) != 1:
+        return None
+    before = text.replace(stretch.after, stretch.before)
+    return before if says(before, _with_sources(text, sources, name, key)) else None
+
+
+def _with_sources(text: str, sources: Mapping[str, str], name: str, key: str) -> dict[str, Any]:
+    """What a text says without the entry of a name, and with servers."""
+    document = read_toml(text)
+    servers = {other: value for other, value in _servers(document, key).items() if other != name}
+    back = {each: read_toml(source)[key][each] for each, source in sources.items()}
+    return {**document, key: {**servers, **back}}
+
+
+def _servers(document: dict[str, Any], key: str) -> dict[str, Any]:
+    servers = document.get(key, {})
+    if not isinstance(servers, dict):
+        raise InputError(f"{key} has to be a table, and is none; correct or remove it")
+    return servers
+
+
+def _blocks(text: str, key: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    inside: str | None = None
+    for each in statements(text):
+        name = each.path[1] if len(each.path) > 1 and each.path[0] == key else None
+        if name is not None and name == inside:
+            blocks[-1] = blocks[-1]._replace(end=each.end)
+        elif name is not None:
+            blocks.append(_Block(name, each.start, each.end, each.header))
+        inside = name
+    return blocks
+
+
+def _block_spans(blocks: Iterable[_Block]) -> list[tuple[int, int]]:
+    return [(block.start, block.end) for block in blocks]
+
+
+def _replaced(text: str, going: Sequence[_Block], sources: Sequence[str]) -> str:
+    """The text with tables in the place of the first block, and without the others."""
+    newline = newline_of(text)
+    first = going[0]
+    text = cut(text, _block_spans(going[1:]))
+    new = _joined(sources, newline)
+    ended = text[: first.end].endswith("\n")
+    return text[: first.start] + (new if ended else new.removesuffix(newline)) + text[first.end :]
+
+
+def _joined(sources: Iterable[str], newline: str) -> str:
+    return newline.join(_ended(source, newline) for source in sources)
+
+
+def _ended(source: str, newline: str) -> str:
+    return source if source.endswith("\n") else source + newline

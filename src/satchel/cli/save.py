@@ -1,0 +1,278 @@
+"""Commands that change memories: add, update, forget, relate."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from satchel.api.satchel import Satchel
+from satchel.api.saving import Similar, new_candidate, similar_after_save
+from satchel.cli.options import (
+    about_this_store,
+    decode,
+    embed_waiting,
+    embedder_option,
+    json_option,
+    location,
+    open_store_for,
+    read_file,
+    read_stdin,
+    scope_options,
+    store_options,
+)
+from satchel.cli.output import note, print_json, print_rows, print_text
+from satchel.errors import InputError
+from satchel.fitting.hits import Outcome, outcome_of, said_again
+from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Draft, Memory, Scope, compact, utc_now
+from satchel.store.holdings import Held
+from satchel.store.locations import index_left
+
+__all__ = ["add_command", "forget_command", "relate_command", "update_command"]
+
+# Some editors begin a file with it; it is no part of what is remembered.
+BYTE_ORDER_MARK = "\ufeff"
+_INSIDE = ("agent", "session")
+CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
+
+
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The fields of a memory that can be set."""
+    options = (
+        click.option("--title", help="A short title."),
+        click.option("--kind", type=click.Choice(KINDS), help="What it is."),
+        click.option("--tier", type=click.Choice(TIERS), help="How lasting it is."),
+        click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; repeatable."),
+        click.option("--importance", type=float, metavar="0…1", help="How much it matters."),
+        click.option("--confidence", type=float, metavar="0…1", help="How sure it is."),
+        click.option("--status", type=click.Choice(STATUSES), help="Its state."),
+        click.option("--pinned/--not-pinned", default=None, help="Always among the first."),
+        click.option("--at", metavar="TIME", help="When it happened, as ISO 8601."),
+        click.option("--valid-from", metavar="TIME", help="True from this time on."),
+        click.option("--invalid-at", metavar="TIME", help="No longer true from this time on."),
+        click.option("--speaker", metavar="NAME", help="Who said it."),
+        click.option("--source", metavar="TEXT", help="Where it comes from."),
+        click.option("--ref", metavar="TEXT", help="Your own id for it; the same again updates."),
+        click.option("--topic", "topic_key", metavar="KEY", help="The same topic again updates."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("add")
+@click.argument("text", required=False)
+@click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
+@click.option("--no-similar", is_flag=True, help="Do not look for memories about the same thing.")
+@field_options
+@partial(scope_options, text="It belongs to this {field}.")
+@embedder_option
+@store_options
+@json_option
+def add_command(
+    text: str | None,
+    file: Path | None,
+    no_similar: bool,
+    scope: dict[str, str | None],
+    embedder: str | None,
+    db: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Remember a text. Without TEXT, or with `-`, it is read from standard input.
+
+    Memories about the same thing are named on stderr, with the command that lets the new one replace one of them.
+    """
+    piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
+    draft = Draft(_content("-" if piped else text, file), **_given(fields))
+    # Refused before a store is made for it.
+    new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
+    # What is added to a session is compared with what other sessions have saved.
+    around = {field: name for field, name in scope.items() if field not in _INSIDE}
+    with open_store_for(db, around, create=True, embedder=embedder) as bag:
+        since = utc_now()
+        memory = bag.scoped(**{field: scope[field] for field in _INSIDE}).add_many([draft])[0]
+        history = bag.history(memory.id) if memory.revision > 1 else []
+        outcome = outcome_of(memory, history, since=since)
+        found = None if no_similar else similar_after_save(bag, memory)
+        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble, similar=found)
+        if found and not as_json:
+            _show_similar(bag, memory, found, db, scope["org"])
+        embed_waiting(bag, db)
+
+
+@click.command("update")
+@click.argument("identifier", metavar="ID")
+@click.option("--text", help="The new text; `-` reads it from standard input.")
+@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Empty this field; repeatable.")
+@field_options
+@scope_options
+@embedder_option
+@store_options
+@json_option
+def update_command(
+    identifier: str,
+    text: str | None,
+    clear: tuple[str, ...],
+    scope: dict[str, str | None],
+    embedder: str | None,
+    db: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Change fields of the memory ID."""
+    changes = _given(fields) | dict.fromkeys(clear)
+    if text is not None:
+        changes["text"] = _content(text, None)
+    with open_store_for(db, scope, embedder=embedder) as bag:
+        memory = bag.update(identifier, **changes)
+        outcome: Outcome = "saved" if memory.revision == 1 else "updated"
+        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble)
+        embed_waiting(bag, db)
+
+
+@click.command("forget")
+@click.argument("identifiers", metavar="ID…", nargs=-1)
+@click.option("--purge", is_flag=True, help="Remove for good, with history and index.")
+@click.option("--kind", type=click.Choice(KINDS), multiple=True, help="All of this kind.")
+@click.option("--tier", type=click.Choice(TIERS), multiple=True, help="All of this tier.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="All with this tag.")
+@click.option("--yes", is_flag=True, help="Do not ask before all that matches is ended or purged.")
+@scope_options
+@store_options
+@json_option
+def forget_command(
+    identifiers: tuple[str, ...],
+    purge: bool,
+    kind: tuple[str, ...],
+    tier: tuple[str, ...],
+    tags: tuple[str, ...],
+    yes: bool,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """End memories, or purge them. What is only ended is no longer found, but stays in the store.
+
+    With --purge and nothing but --org the org is erased with all that it has, its sessions too.
+    """
+    narrowed = bool(identifiers or kind or tier or tags)
+    if not narrowed and not any(scope.values()):
+        raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
+    whole_org = purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]
+    what = (
+        f"the org {scope['org']!r} with all its memories and sessions" if whole_org else "everything that matches"
+    )
+    if not identifiers and (purge or not narrowed) and not yes:
+        # An empty shell variable where an id was meant must not empty a project.
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InputError(f"this is for {what}, not for one id; add --yes if it is meant")
+        click.confirm(f"{'Remove' if purge else 'End'} {what}?", abort=True, err=True)
+    if whole_org:
+        with open_store_for(db, scope) as bag:
+            erased = bag.erase()
+            if not any(erased.values()):
+                raise InputError(f"there is nothing of the org {bag.scope.org!r} here")
+            _show_erased(erased, as_json=as_json)
+            if index_left(location(db), bag.scope.org):
+                note("an index that names this org is left: ask the owner to run `satchel db index`")
+        return
+    with open_store_for(db, scope) as bag:
+        count = bag.forget(
+            identifiers or None,
+            purge=purge,
+            everything=not narrowed,
+            kind=kind or None,
+            tier=tier or None,
+            tags=tags or None,
+        )
+    if as_json:
+        print_json({"purged" if purge else "forgotten": count})
+        return
+    what = "memory" if count == 1 else "memories"
+    print_text(f"{'purged' if purge else 'forgot'} {count} {what}\n")
+
+
+@click.command("relate")
+@click.argument("source", metavar="ID")
+@click.argument("target", metavar="OTHER_ID")
+@click.option("--kind", type=click.Choice(RELATIONS), default="related", show_default=True, help="How.")
+@click.option("--strength", type=float, default=1.0, show_default=True, metavar="0…1", help="How strongly.")
+@scope_options
+@store_options
+@json_option
+def relate_command(
+    source: str,
+    target: str,
+    kind: Any,
+    strength: float,
+    scope: dict[str, str | None],
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Link the memory ID to OTHER_ID: "ID fixes OTHER_ID"."""
+    with open_store_for(db, scope) as bag:
+        relation = bag.relate(source, target, kind, strength=strength)
+    if as_json:
+        print_json(relation)
+    else:
+        print_text(f"{relation.source} {relation.kind} {relation.target}\n")
+
+
+def _content(text: str | None, file: Path | None) -> str:
+    if (text is None) == (file is None):
+        raise InputError("give a text, `-` for standard input, or --file, and only one of them")
+    if file is not None:
+        return decode(read_file(file), str(file)).removeprefix(BYTE_ORDER_MARK)
+    assert text is not None
+    if text == "-":
+        return read_stdin().removeprefix(BYTE_ORDER_MARK)
+    # What the shell handed over that is not UTF-8 arrives as lone surrogates.
+    return decode(os.fsencode(text), "the text")
+
+
+def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"erased": counts})
+        return
+    print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=1)
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value != ()}
+
+
+def _show_similar(bag: Satchel, memory: Memory, found: Sequence[Similar], db: str | None, org: str | None) -> None:
+    own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
+    for name, each in zip(others, found, strict=True):
+        note(f"similar: {name} ({each.at.date()}) {each.headline}")
+    within = f" --org {shlex.quote(org)}" if org else ""
+    advice = f"if it replaces one: `satchel relate {own} ID --kind supersedes{within}`"
+    note(about_this_store(advice, db))
+
+
+def _show(
+    memory: Memory,
+    outcome: Outcome,
+    *,
+    as_json: bool,
+    trouble: str | None,
+    similar: Sequence[Similar] | None = None,
+) -> None:
+    if trouble:
+        note(f"not embedded yet, and found by its words meanwhile: {trouble}")
+    if as_json:
+        print_json(compact(memory) | ({} if similar is None else {"similar": similar}))
+        return
+    print_text(f"{memory.id}\n")
+    done: str = outcome
+    if outcome == "updated":
+        done = f"updated to revision {memory.revision}"
+    elif outcome == "confirmed":
+        done = f"confirmed {memory.id} ({said_again(memory)})"
+    masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
+    note(f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}")

@@ -1,0 +1,220 @@
+"""Commands that show memories: get, list, similar, timeline, history, stats."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from satchel.api.satchel import Satchel
+from satchel.api.saving import similar_ones
+from satchel.cli.options import (
+    COUNT,
+    LIMIT,
+    as_of_option,
+    detail_option,
+    ended_option,
+    filter_options,
+    json_option,
+    open_store_for,
+    scope_options,
+    store_options,
+)
+from satchel.cli.output import note, print_json, print_listing, print_rows, print_text
+from satchel.fitting.listing import Detail, clean, entry, entry_json, join_entries, join_json
+from satchel.model.checks import MAX_LIMIT
+from satchel.model.memory import Change, Memory, compact
+
+__all__ = [
+    "get_command",
+    "history_command",
+    "list_command",
+    "similar_command",
+    "stats_command",
+    "timeline_command",
+]
+
+
+@click.command("get")
+@click.argument("identifier", metavar="ID")
+@as_of_option
+@scope_options
+@store_options
+@json_option
+def get_command(
+    identifier: str, as_of: str | None, scope: dict[str, str | None], db: str | None, as_json: bool
+) -> None:
+    """Show one memory whole, with its relations."""
+    with open_store_for(db, scope) as bag:
+        memory = bag.get(identifier, as_of=as_of)
+        relations = bag.relations(memory.id, as_of=as_of)
+        if as_json:
+            print_json(compact(memory) | {"relations": relations})
+            return
+        print_listing(entry(memory, short_id=memory.id, detail="full"))
+        # At the margin, where no line of a text can stand.
+        for relation in relations:
+            other = relation.target if relation.source == memory.id else relation.source
+            arrow = "→" if relation.source == memory.id else "←"
+            print_text(f"{arrow} {relation.kind} {other} ({relation.strength:g})\n")
+
+
+@click.command("list")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many.")
+@filter_options
+@ended_option
+@as_of_option
+@scope_options
+@detail_option("summary")
+@store_options
+@json_option
+def list_command(
+    limit: int,
+    chosen: dict[str, Any],
+    ended: bool,
+    as_of: str | None,
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show the newest memories."""
+    with open_store_for(db, scope) as bag:
+        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), ended=ended, as_of=as_of, **chosen)
+        memories = found[:limit]
+        if as_json:
+            objects = [entry_json(memory, detail=detail) for memory in memories]
+            print_text(join_json("memories", objects))
+        elif memories:
+            print_listing(_entries(bag, memories, detail))
+            if len(found) > limit:
+                note(f"the newest {limit:,}; there are more: --limit")
+        else:
+            note("no memories here")
+
+
+@click.command("similar")
+@click.argument("identifier", metavar="ID")
+@click.option("--limit", type=LIMIT, default=3, show_default=True, help="At most this many.")
+@scope_options
+@store_options
+@json_option
+def similar_command(
+    identifier: str, limit: int, scope: dict[str, str | None], db: str | None, as_json: bool
+) -> None:
+    """Show the memories that are about the same thing as the memory ID."""
+    with open_store_for(db, scope) as bag:
+        hits = bag.similar(identifier, limit=limit)
+        if as_json:
+            print_json({"similar": similar_ones(hits)})
+        elif hits:
+            print_listing(_entries(bag, [hit.memory for hit in hits], "summary"))
+        else:
+            note("nothing similar")
+
+
+@click.command("timeline")
+@click.argument("identifier", metavar="ID")
+@click.option("--before", type=COUNT, default=5, show_default=True, help="How many before it.")
+@click.option("--after", type=COUNT, default=5, show_default=True, help="How many after it.")
+@as_of_option
+@scope_options
+@detail_option("standard")
+@store_options
+@json_option
+def timeline_command(
+    identifier: str,
+    before: int,
+    after: int,
+    as_of: str | None,
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Show what came before and after the memory ID."""
+    with open_store_for(db, scope) as bag:
+        line = bag.timeline(identifier, before=before, after=after, as_of=as_of)
+        if as_json:
+            parts = [
+                _inner_json("before", line.before, detail),
+                _inner_json("focus", [line.focus], "full"),
+                _inner_json("after", line.after, detail),
+            ]
+            print_text("{" + ",\n".join(parts) + "}\n")
+            return
+        blocks = [
+            _entries(bag, line.before, detail),
+            "▶ " + _entries(bag, [line.focus], "full"),
+            _entries(bag, line.after, detail),
+        ]
+        print_listing(join_entries([block for block in blocks if block]))
+
+
+@click.command("history")
+@click.argument("identifier", metavar="ID")
+@scope_options
+@store_options
+@json_option
+def history_command(identifier: str, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Show every change of the memory ID, oldest first."""
+    with open_store_for(db, scope) as bag:
+        changes = bag.history(identifier)
+    if as_json:
+        print_json({"history": changes})
+    else:
+        print_listing("".join(map(_change_lines, changes)))
+
+
+@click.command("stats")
+@scope_options
+@store_options
+@json_option
+def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Count the memories by kind, tier, status and project."""
+    with open_store_for(db, scope) as bag:
+        stats, embedder = bag.stats(), bag.embedder
+    if as_json:
+        print_json(msgspec.structs.asdict(stats) | {"embedder": embedder})
+        return
+    rows = [
+        ("memories", f"{stats.memories:,}"),
+        ("current", f"{stats.current:,}"),
+        ("tokens", f"{stats.tokens:,}"),
+        ("relations", f"{stats.relations:,}"),
+    ]
+    for name in ("kind", "tier", "status", "project"):
+        counts: dict[str, int] = getattr(stats, f"by_{name}")
+        rows += [(f"{name} {value or '(none)'}", f"{count:,}") for value, count in counts.items()]
+    if stats.oldest and stats.newest:
+        rows += [("oldest", str(stats.oldest.date())), ("newest", str(stats.newest.date()))]
+    print_rows(rows, right=1)
+    if embedder:
+        print_rows([("embedder", embedder)])
+
+
+def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
+    names = bag.short_ids(memories)
+    entries = [entry(memory, short_id=name, detail=detail) for memory, name in zip(memories, names, strict=True)]
+    return "".join(entries) if detail == "summary" else join_entries(entries)
+
+
+def _inner_json(key: str, memories: Sequence[Memory], detail: Detail) -> str:
+    """One member of a JSON object, without the braces around it."""
+    return join_json(key, [entry_json(memory, detail=detail) for memory in memories]).strip()[1:-1]
+
+
+def _change_lines(change: Change) -> str:
+    lines = [f"{change.at.replace(tzinfo=None).isoformat(' ', 'seconds')} {change.action}"]
+    for name, (old, new) in change.changes.items():
+        if name == "relation":
+            lines.append(f"    {new['source']} {new['kind']} {new['target']}")
+        else:
+            lines.append(f"    {name}: {_short(old)} → {_short(new)}")
+    return "".join(clean(line).replace("\n", " ") + "\n" for line in lines)
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else line[:99] + "…"

@@ -1,0 +1,437 @@
+"""What a recorded session would have cost under several rules of eviction, with a prompt cache."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from reprlib import repr as shortened
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from satchel.cli.transcripts import Entry, Transcript
+from satchel.errors import InputError
+from satchel.session.ledger import LOW, Unit, over_watermark
+from satchel.text.tokens import Counter
+
+__all__ = [
+    "IMAGE_TOKENS",
+    "STUB_TOKENS",
+    "SYNTHETIC",
+    "KeepAll",
+    "KeepLast",
+    "OldestUntilItFits",
+    "Outcome",
+    "Part",
+    "Policy",
+    "Prices",
+    "Step",
+    "Trace",
+    "Watermarks",
+    "assumptions",
+    "remarks",
+    "replay",
+    "synthetic_trace",
+    "trace_of",
+]
+
+
+IMAGE_TOKENS = 1_500
+"""What an image or another attachment counts, whatever its size."""
+
+
+class Part(NamedTuple):
+    """An entry of a prompt, as a number of tokens."""
+
+    unit: int
+    """Parts of the same unit leave together."""
+    tokens: int
+    standing: bool = False
+    """Whether it is of the system prompt, which never leaves."""
+
+
+class Step(NamedTuple):
+    """A turn: what its prompt holds that the one before did not, the answer to that one included."""
+
+    parts: tuple[Part, ...]
+    output: int
+    at: datetime | None = None
+
+
+class Trace(NamedTuple):
+    steps: tuple[Step, ...]
+    unseen: int = 0
+    """The tokens of the system prompt and tool schemas, taken from the usage of the first request."""
+
+    @property
+    def timed(self) -> bool:
+        return all(step.at is not None for step in self.steps)
+
+
+def trace_of(transcript: Transcript, counter: Counter) -> Trace:
+    """A transcript, each of whose entries is counted once.
+
+    Claude Code records no system prompt. What its provider counted in the first prompt beyond the entries we see is
+    that, and the schemas of the tools.
+    """
+    tokens = _counted(transcript.entries, counter)
+    units = _units(transcript.entries)
+    prompts: list[list[Part]] = [[] for _ in range(transcript.turns + 1)]
+    outputs = [0] * transcript.turns
+    standing = False
+    for entry, count, unit in zip(transcript.entries, tokens, units, strict=True):
+        answered = entry.role == "assistant"
+        if answered:
+            outputs[entry.turn] += count
+        standing = standing or entry.role == "system"
+        prompts[entry.turn + answered].append(Part(unit, count, entry.role == "system"))
+    unseen = 0
+    if transcript.first_prompt is not None and not standing:
+        unseen = max(0, transcript.first_prompt - sum(part.tokens for part in prompts[0]))
+    if unseen:
+        prompts[0].insert(0, Part(-1, unseen, standing=True))
+    steps = [
+        Step(tuple(parts), output, at)
+        for parts, output, at in zip(prompts, outputs, transcript.times, strict=False)
+    ]
+    return Trace(tuple(steps), unseen)
+
+
+def _counted(entries: Sequence[Entry], counter: Counter) -> list[int]:
+    counts = counter.count_many(entry.text for entry in entries)
+    return [count + entry.images * IMAGE_TOKENS for count, entry in zip(counts, entries, strict=True)]
+
+
+def _units(entries: Sequence[Entry]) -> list[int]:
+    """A number for each entry; a tool call and its result have the same one."""
+    called: dict[str, int] = {}
+    return [
+        place if entry.call_id is None else called.setdefault(entry.call_id, place)
+        for place, entry in enumerate(entries)
+    ]
+
+
+# Prices in units of a plain input token.
+
+
+BASE = 1.0
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token costs; a cache that lasts 0 minutes is none, and then a token of a prompt costs 1."""
+
+    read: float = 0.1
+    write: float = 1.25
+    output: float = 5.0
+    cache_minutes: float | None = None
+    """How long a prompt stays in the cache after it was last read; without a number it stays."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("read price", self.read),
+            ("write price", self.write),
+            ("output price", self.output),
+            ("cache minutes", self.cache_minutes),
+        ):
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise InputError(f"{name} {shortened(value)} is not usable; give a number from 0 upwards")
+
+    @property
+    def caching(self) -> bool:
+        return self.cache_minutes != 0
+
+    def cost(self, *, read: int, written: int, output: int) -> float:
+        write = self.write if self.caching else BASE
+        return read * self.read + written * write + output * self.output
+
+
+# Rules that say which units leave a prompt before it is sent.
+
+
+STUB_TOKENS = 20
+"""About what a handle, a line and a size take."""
+
+_STANDING = -1
+
+
+class Policy(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stub(self) -> int:
+        """The tokens left in the place of a unit that goes."""
+        ...
+
+    @property
+    def limit(self) -> int | None:
+        """The tokens that a prompt should not exceed."""
+        ...
+
+    def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
+        """The keys of the units that go, of those still there; `standing` are the tokens of all that cannot."""
+        ...
+
+
+class KeepAll(NamedTuple):
+    name: str = "keep all"
+    stub: int = 0
+    limit: int | None = None
+
+    def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
+        return ()
+
+
+class KeepLast(NamedTuple):
+    """Whatever the last turns brought, and nothing else."""
+
+    turns: int
+    stub: int = 0
+    limit: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"keep the last {self.turns:,} turns" if self.turns > 1 else "keep the last turn"
+
+    def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
+        gone = []
+        # Least recently used first.
+        for unit in units.values():
+            if unit.used > turn - self.turns:
+                break
+            gone.append(unit.key)
+        return gone
+
+
+class Watermarks(NamedTuple):
+    """Over the limit, down to a part of it."""
+
+    limit: int
+    low: float = LOW
+    stub: int = STUB_TOKENS
+
+    @property
+    def name(self) -> str:
+        return f"watermarks, down to {self.low:.4g}"
+
+    def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
+        return _over(units, standing, total, turn, limit=self.limit, low=self.low)
+
+
+class OldestUntilItFits(NamedTuple):
+    """As little as will do, whenever a prompt is over the limit."""
+
+    limit: int
+    stub: int = 0
+    name: str = "oldest until it fits"
+
+    def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
+        return _over(units, standing, total, turn, limit=self.limit, low=1.0)
+
+
+def _over(
+    units: Mapping[int, Unit], standing: int, total: int, turn: int, *, limit: int, low: float
+) -> Sequence[int]:
+    if total <= limit:
+        return ()
+    # What is new this turn has not been read by the model yet.
+    there = [unit._replace(kept=True) if unit.used == turn else unit for unit in units.values()]
+    return over_watermark([Unit(_STANDING, standing, 0, -1, True), *there], limit=limit, low=low)
+
+
+# A trace played through a policy, request by request, with the bill of a prompt cache.
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a trace; everything but the cost is in tokens."""
+
+    policy: str
+    sent: int
+    peak: int
+    read: int
+    """Of what was sent, what the cache had."""
+    written: int
+    output: int
+    evictions: int
+    """On how many turns something went."""
+    evicted: int
+    """How many units went."""
+    over_limit: int
+    """On how many turns the prompt was over the policy's limit even so."""
+    cost: float
+    """In tokens at the price of plain input."""
+
+
+def replay(trace: Trace, policy: Policy, prices: Prices) -> Outcome:
+    """The sums over all requests. The cache has the part of a prompt that is as it was in the request before."""
+    if prices.caching and prices.cache_minutes is not None and not trace.timed:
+        raise InputError("the turns have no times, so nothing can expire; leave out the minutes of the cache")
+    prompt = _Prompt(policy)
+    sent = peak = read = output = evictions = evicted = over_limit = 0
+    before: Step | None = None
+    for turn, step in enumerate(trace.steps):
+        had = prompt.total
+        prompt.add(step.parts, turn)
+        gone, unchanged = prompt.evict(turn)
+        sent += prompt.total
+        peak = max(peak, prompt.total)
+        read += min(had, unchanged) if _cached(before, step, prices) else 0
+        output += step.output
+        evictions += bool(gone)
+        evicted += gone
+        over_limit += policy.limit is not None and prompt.total > policy.limit
+        before = step
+    written = sent - read
+    return Outcome(
+        policy=policy.name,
+        sent=sent,
+        peak=peak,
+        read=read,
+        written=written,
+        output=output,
+        evictions=evictions,
+        evicted=evicted,
+        over_limit=over_limit,
+        cost=prices.cost(read=read, written=written, output=output),
+    )
+
+
+def _cached(before: Step | None, step: Step, prices: Prices) -> bool:
+    if before is None or not prices.caching:
+        return False
+    if prices.cache_minutes is None or before.at is None or step.at is None:
+        return True
+    return step.at - before.at <= timedelta(minutes=prices.cache_minutes)
+
+
+class _Prompt:
+    """The parts at their places, of which those that went are nothing or a stub."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._tokens: list[int] = []
+        self._places: dict[int, list[int]] = {}
+        # Least recently used first: whatever grows goes to the end.
+        self._units: dict[int, Unit] = {}
+        self._standing = 0
+        self.total = 0
+
+    def add(self, parts: tuple[Part, ...], turn: int) -> None:
+        for part in parts:
+            self.total += part.tokens
+            if part.standing:
+                self._standing += part.tokens
+            else:
+                there = self._units.pop(part.unit, None)
+                tokens = part.tokens + (there.tokens if there else 0)
+                self._units[part.unit] = Unit(part.unit, tokens, self._policy.stub, turn, False)
+                if there is None:
+                    self._places[part.unit] = []
+                self._places[part.unit].append(len(self._tokens))
+            self._tokens.append(part.tokens)
+
+    def evict(self, turn: int) -> tuple[int, int]:
+        """How many units went, and the tokens before the first of them, which is all where none did."""
+        leaving = self._policy.leaving(self._units, standing=self._standing, total=self.total, turn=turn)
+        if not leaving:
+            return 0, self.total
+        first = len(self._tokens)
+        for key in leaving:
+            unit = self._units.pop(key)
+            places = self._places.pop(key)
+            first = min(first, places[0])
+            for place in places:
+                self._tokens[place] = 0
+            self._tokens[places[0]] = unit.stub
+            self._standing += unit.stub
+            self.total -= unit.tokens - unit.stub
+        return len(leaving), sum(self._tokens[:first])
+
+
+# A made-up session that is the same on every machine, for seeing what policies do without a recording.
+
+
+SYSTEM, REQUEST, ANSWER, CALL, LARGEST_RESULT = 8_000, 300, 150, 80, 8_000
+TURNS_OF_A_REQUEST = 10
+# Its multiples, without their whole parts, are spread evenly over 0 to 1 wherever one stops.
+GOLDEN = 0.6180339887498949
+
+SYNTHETIC = (
+    f"a system prompt of {SYSTEM:,} tokens; each turn answers with {ANSWER} tokens and a tool call of {CALL}, "
+    f"whose result has 0 to {LARGEST_RESULT:,}, evenly spread; each {TURNS_OF_A_REQUEST}th turn begins with "
+    f"{REQUEST} tokens from the user"
+)
+
+
+def synthetic_trace(turns: int) -> Trace:
+    """The sizes are those of the default budget: its tier for the system prompt, what one result may have."""
+    steps = []
+    for turn in range(turns):
+        parts = []
+        if turn == 0:
+            parts.append(Part(0, SYSTEM, standing=True))
+        else:
+            result = int(turn * GOLDEN % 1 * LARGEST_RESULT)
+            parts += [Part(3 * turn, ANSWER), Part(3 * turn + 1, CALL), Part(3 * turn + 1, result)]
+        if turn % TURNS_OF_A_REQUEST == 0:
+            parts.append(Part(3 * turn + 2, REQUEST))
+        steps.append(Step(tuple(parts), ANSWER + CALL))
+    return Trace(tuple(steps))
+
+
+# What a simulation takes for granted, in sentences to print under its table.
+
+
+def assumptions(trace: Trace, transcript: Transcript | None, prices: Prices, *, counter: str) -> list[str]:
+    """In the order in which they matter; without a transcript the trace is the synthetic one."""
+    return [*_requests(prices), *_evictions(), *_tokens(trace, transcript, counter)]
+
+
+def remarks(transcript: Transcript) -> Iterator[str]:
+    """What of a recording was not used."""
+    if transcript.skipped:
+        yield f"{_lines(transcript.skipped)} of other kinds skipped"
+    if transcript.sidechains:
+        yield f"{_lines(transcript.sidechains)} of subagents skipped; they have a context of their own"
+
+
+def _requests(prices: Prices) -> Iterator[str]:
+    yield "a turn is one request; its prompt is the system prompt and all entries that are kept"
+    if prices.caching:
+        yield (
+            f"what is the same from the start as in the request before is read from the cache at {prices.read:g}, "
+            f"the rest is written at {prices.write:g}"
+        )
+        minutes = prices.cache_minutes
+        yield (
+            "the cache does not expire" if minutes is None else f"the cache expires {minutes:g} min after a request"
+        )
+    else:
+        yield "there is no cache: each token of a prompt costs 1"
+    yield f"answers cost {prices.output:g} a token and are those of the recording, whatever was evicted"
+
+
+def _evictions() -> Iterator[str]:
+    yield "a tool call and its result leave together; the system prompt and what is new on a turn stay"
+    yield "the least recently used is the oldest, since nobody records when an entry is used again"
+    yield f"watermarks leave a stub of {STUB_TOKENS} tokens for each unit, which stays; the others nothing"
+    yield "nothing that was evicted is fetched again"
+
+
+def _tokens(trace: Trace, transcript: Transcript | None, counter: str) -> Iterator[str]:
+    if transcript is None:
+        yield f"the synthetic session: {SYNTHETIC}"
+        return
+    images = sum(entry.images for entry in transcript.entries)
+    pictures = f", images and other attachments ({images:,}) as {IMAGE_TOKENS:,} each" if images else ""
+    yield f"text is counted by {counter}{pictures}; what a provider adds around messages is not counted"
+    if trace.unseen:
+        yield f"system prompt and tool schemas: {trace.unseen:,} tokens, by the usage of the first request"
+    elif not any(entry.role == "system" for entry in transcript.entries):
+        yield "there is no system prompt in the recording, so none is counted"
+    if transcript.compactions:
+        count = f"{transcript.compactions:,} compaction" + ("s" if transcript.compactions > 1 else "")
+        yield f"{count} of the recording undone: what was summed up stays, the summaries are left out"
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"

@@ -1,1 +1,0 @@
-"""What a recorded session would have cost under several rules of eviction, with a prompt cache."""

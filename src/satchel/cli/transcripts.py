@@ -1,0 +1,476 @@
+"""Recorded transcripts as entries by turn: Claude Code's JSON lines, OpenAI's and Anthropic's messages."""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from satchel.errors import InputError
+from satchel.fitting.listing import as_json
+from satchel.model.memory import as_time
+from satchel.model.surrogates import repaired_value
+
+__all__ = [
+    "Assembly",
+    "Entry",
+    "Piece",
+    "Role",
+    "Transcript",
+    "call_piece",
+    "is_line",
+    "is_message",
+    "of_lines",
+    "of_messages",
+    "parse_transcript",
+    "pieces",
+    "result_piece",
+    "string",
+]
+
+
+TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal", "thinking": "thinking"}
+CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+RESULT = "tool_result"
+PICTURES = ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio", "audio")
+# Cannot be read back, and how long it is says little about its tokens.
+SEALED = "redacted_thinking"
+
+
+class Piece(NamedTuple):
+    kind: Literal["text", "call", "result"]
+    text: str
+    images: int = 0
+    tool: str | None = None
+    call_id: str | None = None
+
+
+def pieces(content: object) -> list[Piece]:
+    """A piece for each block of a content; a string is one block."""
+    blocks = content if isinstance(content, list) else [content]
+    return [piece for block in blocks if (piece := _piece(block)) is not None]
+
+
+def call_piece(tool: object, arguments: object, call_id: object) -> Piece:
+    name = string(tool)
+    given = arguments if isinstance(arguments, str) else as_json(arguments)
+    return Piece("call", f"{name} {given}", 0, name or None, string(call_id) or None)
+
+
+def result_piece(content: object, call_id: object, tool: object = None) -> Piece:
+    inner = pieces(content)
+    text = "\n".join(piece.text for piece in inner if piece.text)
+    images = sum(piece.images for piece in inner)
+    return Piece("result", text, images, string(tool) or None, string(call_id) or None)
+
+
+def string(value: object) -> str:
+    """The value if it is a text, and nothing otherwise: recordings hold whatever was sent."""
+    return value if isinstance(value, str) else ""
+
+
+def _piece(block: object) -> Piece | None:
+    if isinstance(block, str):
+        return _text(block)
+    if not isinstance(block, dict):
+        return None
+    kind = string(block.get("type"))
+    if kind in TEXTS:
+        return _text(string(block.get(TEXTS[kind])))
+    if kind in CALLS:
+        return call_piece(block.get("name"), block.get("input"), block.get("id"))
+    if kind.endswith(RESULT):
+        return result_piece(block.get("content"), block.get("tool_use_id"))
+    if kind in PICTURES:
+        return _picture(block)
+    return None if kind == SEALED else _text(as_json(block))
+
+
+def _picture(block: dict[str, Any]) -> Piece:
+    """An image, or a document, which counts as one unless it holds plain text."""
+    texts = list(_plain(block.get("source")))
+    return Piece("text", "\n".join(texts), 0 if texts else 1)
+
+
+def _plain(source: object) -> Iterator[str]:
+    if isinstance(source, dict) and source.get("type") == "text":
+        yield string(source.get("data"))
+    elif isinstance(source, dict) and source.get("type") == "content":
+        yield from (piece.text for piece in pieces(source.get("content")) if piece.text)
+
+
+def _text(text: str) -> Piece | None:
+    return Piece("text", text) if text else None
+
+
+# Messages put together into turns. A turn is one request to a model: what is new in it, then the answer.
+
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of a message. An assistant's is part of the answer of its turn, any other of the turn's prompt."""
+
+    role: Role
+    turn: int
+    text: str
+    images: int = 0
+    tool: str | None = None
+    call_id: str | None = None
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    entries: tuple[Entry, ...]
+    """In the order in which a prompt holds them."""
+    times: tuple[datetime | None, ...]
+    """When each turn was answered, where that is recorded."""
+    first_prompt: int | None = None
+    """The tokens of the first prompt as its provider counted them, which none of the entries may explain."""
+    skipped: int = 0
+    """Lines of other kinds."""
+    sidechains: int = 0
+    """Lines of subagents, which have a context of their own."""
+    compactions: int = 0
+    """Summaries left out, since what they sum up is there."""
+
+    @property
+    def turns(self) -> int:
+        return len(self.times)
+
+
+class Assembly:
+    """Takes what was said in the order of its recording."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._times: list[datetime | None] = []
+        self._tools: dict[str, str] = {}
+        # One answer may come in several parts, with the results of its first calls between them.
+        self._turns: dict[str, int] = {}
+        self._parts: dict[str, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def say(self, role: Role, pieces: Iterable[Piece]) -> None:
+        """Part of the next prompt; results of tools are the tool's, whoever brings them."""
+        for piece in pieces:
+            self._add("tool" if piece.kind == "result" else role, len(self._times), piece)
+
+    def answer(self, pieces: Iterable[Piece], *, message_id: str = "", at: datetime | None = None) -> None:
+        """A whole answer, or a further part of the one with this id."""
+        turn = self._turns.get(message_id)
+        if turn is None:
+            turn = len(self._times)
+            self._times.append(at)
+            if message_id:
+                self._turns[message_id] = turn
+        parts = self._parts.setdefault(message_id, []) if message_id else []
+        before = tuple(parts)
+        for piece in pieces:
+            if piece.kind == "result":
+                # What a provider's own tool found stands inside of the answer.
+                piece = piece._replace(kind="call")
+            earlier = next((place for place in before if _grown(self._entries[place], piece)), None)
+            if earlier is None:
+                parts.append(len(self._entries))
+                self._add("assistant", turn, piece)
+            else:
+                self._entries[earlier] = _entry("assistant", turn, piece)
+
+    def transcript(self) -> Transcript:
+        # Only a further part of an answer comes later than what has followed it.
+        ordered = sorted(self._entries, key=lambda entry: entry.turn)
+        return Transcript(entries=tuple(map(self._named, ordered)), times=tuple(self._times))
+
+    def _add(self, role: Role, turn: int, piece: Piece) -> None:
+        if piece.kind == "call" and piece.call_id and piece.tool:
+            self._tools[piece.call_id] = piece.tool
+        self._entries.append(_entry(role, turn, piece))
+
+    def _named(self, entry: Entry) -> Entry:
+        tool = self._tools.get(entry.call_id or "")
+        return msgspec.structs.replace(entry, tool=tool) if entry.tool is None and tool else entry
+
+
+def _entry(role: Role, turn: int, piece: Piece) -> Entry:
+    return Entry(role=role, turn=turn, text=piece.text, images=piece.images, tool=piece.tool, call_id=piece.call_id)
+
+
+def _grown(earlier: Entry, piece: Piece) -> bool:
+    """Whether a part of an answer was recorded before it was complete, or twice."""
+    if piece.call_id is not None or earlier.call_id is not None:
+        return piece.call_id == earlier.call_id and piece.tool == earlier.tool
+    return bool(earlier.text) and piece.text.startswith(earlier.text)
+
+
+# Messages as OpenAI's and Anthropic's interfaces take them.
+
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+STANDING = ("system", "developer")
+# Calls of the older form have no ids: a result belongs to the call before it.
+UNNAMED = "function call {}"
+
+
+def is_message(value: object) -> bool:
+    return isinstance(value, dict) and value.get("role") in ROLES
+
+
+def of_messages(messages: Iterable[dict[str, Any]], *, system: object = None, tools: object = None) -> Transcript:
+    """A conversation, with what stands before it in a request."""
+    said = Assembly()
+    said.say("system", pieces(system))
+    if tools:
+        said.say("system", pieces(as_json(tools)))
+    unnamed = 0
+    for message in messages:
+        role, content = message["role"], message.get("content")
+        if role in STANDING:
+            said.say("system", pieces(content))
+        elif role == "user":
+            said.say("user", pieces(content))
+        elif role == "tool":
+            said.say("tool", [result_piece(content, message.get("tool_call_id"), message.get("name"))])
+        elif role == "function":
+            said.say("tool", [result_piece(content, UNNAMED.format(unnamed), message.get("name"))])
+        else:
+            unnamed += isinstance(message.get("function_call"), dict)
+            said.answer(_answer(message, UNNAMED.format(unnamed)))
+    return said.transcript()
+
+
+def _answer(message: dict[str, Any], unnamed: str) -> list[Piece]:
+    found = [piece for field in ("reasoning_content", "content", "refusal") for piece in pieces(message.get(field))]
+    calls = message.get("tool_calls")
+    made = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    found += [_call(call.get("function") or call.get("custom"), call.get("id")) for call in made]
+    if isinstance(message.get("function_call"), dict):
+        found.append(_call(message["function_call"], unnamed))
+    return found
+
+
+def _call(called: object, call_id: object) -> Piece:
+    known = called if isinstance(called, dict) else {}
+    return call_piece(known.get("name"), string(known.get("arguments")) or string(known.get("input")), call_id)
+
+
+# Claude Code's transcripts: a JSON object a line, most of which never went to a model.
+
+
+MESSAGES = ("user", "assistant")
+ATTACHMENT = "attachment"
+# Where an attachment that goes to the model has its text; the others only tell what happened.
+ATTACHED = {
+    "queued_command": "prompt",
+    "hook_additional_context": "content",
+    "nested_memory": "content",
+    "file": "content",
+    "directory": "content",
+    "edited_text_file": "snippet",
+    "plan_file_reference": "planContent",
+    "skill_listing": "content",
+    "task_reminder": "content",
+    "todo_reminder": "content",
+}
+# What Claude Code writes itself in the place of an answer, such as an error of the API.
+NO_MODEL = "<synthetic>"
+PROMPT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def is_line(value: dict[str, Any]) -> bool:
+    """Whether this is a message as Claude Code records it; a provider's own has its role outside."""
+    return value.get("type") in MESSAGES and isinstance(value.get("message"), dict)
+
+
+def of_lines(lines: Iterable[object]) -> Transcript:
+    """What went to a model, in the order of the file.
+
+    Lines name their parents, but a line of descent would lose all but one of several calls at once. So what a
+    rewind left behind counts as well.
+    """
+    said = Assembly()
+    values = [line for line in lines if isinstance(line, dict)]
+    main = [line for line in values if not line.get("isSidechain")]
+    # A subagent's own file is all sidechain.
+    chosen = main if any(map(is_line, main)) else values
+    skipped = compactions = 0
+    first_prompt: int | None = None
+    answered = False
+    seen: set[str] = set()
+    for line in chosen:
+        uuid = string(line.get("uuid"))
+        if uuid in seen or not _sent(line):
+            skipped += 1
+        elif line.get("isCompactSummary") and len(said):
+            compactions += 1
+        elif line["type"] == "assistant":
+            message = line["message"]
+            said.answer(
+                pieces(message.get("content")),
+                message_id=string(message.get("id")),
+                at=_time(line.get("timestamp")),
+            )
+            if not answered:
+                first_prompt, answered = _prompt_tokens(message.get("usage")), True
+        else:
+            said.say(
+                "user", _attached(line) if line["type"] == ATTACHMENT else pieces(line["message"].get("content"))
+            )
+        if uuid:
+            seen.add(uuid)
+    return msgspec.structs.replace(
+        said.transcript(),
+        first_prompt=first_prompt,
+        skipped=skipped,
+        sidechains=len(values) - len(chosen),
+        compactions=compactions,
+    )
+
+
+def _sent(line: dict[str, Any]) -> bool:
+    if line.get("type") == ATTACHMENT:
+        return bool(_attached(line))
+    return is_line(line) and line["message"].get("model") != NO_MODEL
+
+
+def _attached(line: dict[str, Any]) -> list[Piece]:
+    attachment = line.get("attachment")
+    if not isinstance(attachment, dict):
+        return []
+    field = ATTACHED.get(string(attachment.get("type")))
+    return [] if field is None else pieces(_innermost(attachment.get(field)))
+
+
+def _innermost(content: object) -> object:
+    """The text of a file lies in objects inside each other: {"type": "text", "file": {"content": …}}."""
+    while isinstance(content, dict):
+        inner = content.get("content", content.get("file", content.get("text")))
+        if inner is None:
+            return as_json(content)
+        content = inner
+    return content
+
+
+def _prompt_tokens(usage: object) -> int | None:
+    if not isinstance(usage, dict):
+        return None
+    counts = [usage.get(name) for name in PROMPT_TOKENS]
+    return sum(count for count in counts if isinstance(count, int) and count > 0) or None
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return as_time(value)
+    except InputError:
+        return None
+
+
+# The bytes of a recording as a transcript, whichever of the known forms it has.
+
+
+KNOWN = "Claude Code's JSON lines, or messages of OpenAI or Anthropic"
+
+_decode = msgspec.json.Decoder().decode
+
+
+def parse_transcript(content: bytes, *, name: str = "the transcript") -> Transcript:
+    """JSON lines, an array of messages or an object with `messages`; the form is found out."""
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    _check_text(content, name)
+    try:
+        transcript = _understood(_values(content, name), name)
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply to be read") from None
+    if not transcript.entries:
+        raise InputError(f"{name} has no messages in it; what can be read: {KNOWN}")
+    if not transcript.turns:
+        raise InputError(f"{name} has no answer of a model in it, so no request was made that could be replayed")
+    return transcript
+
+
+def _check_text(content: bytes, name: str) -> None:
+    if not content.strip():
+        raise InputError(f"{name} is empty; what can be read: {KNOWN}")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"line {line:,} of {name} is not UTF-8 text: byte {error.start:,} cannot be read"
+        ) from None
+
+
+def _values(content: bytes, name: str) -> list[Any]:
+    """The value of each line, or the one value that all of the lines are."""
+    numbered = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    by_line = _is_json(numbered[0][1])
+    if not by_line and not _is_json(content):
+        # Where to point to: at a first line that is broken, or into a value that goes over several.
+        by_line = len(numbered) > 1 and numbered[1][1].lstrip().startswith(b"{") and _is_json(numbered[1][1])
+    return [_value(line, name, number) for number, line in (numbered if by_line else [(1, content)])]
+
+
+def _value(line: bytes, name: str, number: int) -> Any:
+    try:
+        return _decode(line)
+    except ValueError:
+        # The standard library's reads halves of surrogate pairs as well, and knows the line where it fails.
+        return repaired_value(_leniently(line, name, number))
+
+
+def _leniently(line: bytes, name: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        at = number + error.lineno - 1
+        raise InputError(f"line {at:,} of {name} is not JSON: {error.msg} at column {error.colno:,}") from None
+    except ValueError as error:
+        raise InputError(f"line {number:,} of {name} cannot be read: {error}") from None
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        _decode(line)
+    except ValueError:
+        try:
+            json.loads(line)
+        except ValueError:
+            return False
+    return True
+
+
+def _understood(values: list[Any], name: str) -> Transcript:
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0]
+    objects = [value for value in values if isinstance(value, dict)]
+    if any(map(is_line, objects)):
+        return _counted(of_lines(objects), len(values) - len(objects))
+    conversations = [value for value in objects if isinstance(value.get("messages"), list)]
+    if conversations:
+        request = _longest(conversations, name)
+        messages = request["messages"]
+        around = {"system": request.get("system"), "tools": request.get("tools")}
+        extra = len(objects) - len(conversations)
+    else:
+        messages, around, extra = values, {}, 0
+    said = [message for message in messages if is_message(message)]
+    if not said:
+        raise InputError(f"{name} is JSON, but no transcript; what can be read: {KNOWN}")
+    return _counted(of_messages(said, **around), len(messages) - len(said) + extra)
+
+
+def _longest(conversations: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The last of a log of requests, each of which repeats the one before it."""
+    for before, after in pairwise(conversations):
+        if after["messages"][: len(before["messages"])] != before["messages"]:
+            count = f"{len(conversations):,}"
+            raise InputError(f"{name} holds {count} conversations; put the one to replay into a file of its own")
+    return conversations[-1]
+
+
+def _counted(transcript: Transcript, skipped: int) -> Transcript:
+    return msgspec.structs.replace(transcript, skipped=transcript.skipped + skipped)

@@ -1,0 +1,100 @@
+"""Checks of what callers hand over: budgets, limits, weights, paths, names."""
+
+import operator
+import os
+import re
+import reprlib
+from collections.abc import Sequence
+from reprlib import repr as shortened
+
+from satchel.errors import BudgetError, InputError
+
+__all__ = [
+    "MAX_BUDGET",
+    "MAX_LIMIT",
+    "as_path",
+    "as_query",
+    "check_budget",
+    "check_known",
+    "check_limit",
+    "check_weight",
+]
+
+
+MAX_BUDGET = 100_000_000
+MAX_LIMIT = 10_000
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}\Z")
+
+
+def check_budget(value: object) -> int | None:
+    """A token budget as an int; None stays None and means that there is no cap."""
+    if value is None:
+        return None
+    number = _whole(value)
+    if number is None:
+        raise BudgetError(f"token budget {value!r} is not a whole number of tokens")
+    if number < 0:
+        raise BudgetError(f"token budget {number} is negative; give 0 or more")
+    if number > MAX_BUDGET:
+        raise BudgetError(f"token budget {number} is out of range; the most is {MAX_BUDGET:,}")
+    return number
+
+
+def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
+    """A number of results, from `least` to 10,000."""
+    number = _whole(value)
+    if number is None:
+        raise InputError(f"{name} {value!r} is not a whole number")
+    if not least <= number <= MAX_LIMIT:
+        raise InputError(f"{name} {number} is out of range; give {least} to {MAX_LIMIT:,}")
+    return number
+
+
+def check_weight(value: object, *, name: str) -> float:
+    """A number from 0 to 1, such as an importance."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise InputError(f"{name} {shortened(value)} is not a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise InputError(f"{name} {shortened(value)} is out of range; give a number from 0 to 1")
+    return float(value)
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return int(value) if _WHOLE.match(value.strip()) else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+# What callers hand over, checked and brought to one form.
+
+
+def as_path(location: object) -> str:
+    """A path that any system call takes, or an error that says why not."""
+    try:
+        path = os.fsdecode(location)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"a path is needed, not {type(location).__name__}") from None
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the path {path!r} is not UTF-8; rename it") from None
+    if "\0" in path or not path:
+        raise InputError(f"{path!r} is not a path")
+    return path
+
+
+def as_query(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(f"query must be a string, not {type(query).__name__}")
+    return query
+
+
+def check_known(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"unknown {name} {reprlib.repr(value)}; known: {', '.join(known)}")

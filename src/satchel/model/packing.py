@@ -1,0 +1,132 @@
+"""What may be packed, and what became of it: items, places in a text, the receipt."""
+
+from collections.abc import Hashable, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from satchel.model.memory import Tier
+
+__all__ = ["LEVELS", "Entry", "Item", "Level", "Placed", "Reason", "Receipt", "Span", "marked"]
+
+
+Level = Literal["full", "passages", "excerpt", "summary", "title"]
+LEVELS: tuple[str, ...] = get_args(Level)
+
+Span = tuple[int, int]
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may be packed: what it says, where it belongs, and what it is worth."""
+
+    id: str
+    text: str
+    title: str | None = None
+    speaker: str | None = None
+    kind: str | None = None
+    tier: Tier = "knowledge"
+    confidence: float | None = None
+    at: datetime | None = None
+    thread: Hashable = None
+    """What tells its session from all others; None where it belongs to none."""
+    value: float = 1.0
+    """How much it is worth whole, above 0."""
+    relevant: bool = True
+    """Whether it is taken at all, however much room there is."""
+    pinned: bool = False
+    tokens: int | None = None
+    """What its text costs with the default counter, where that is known."""
+    passages: tuple[Span, ...] = ()
+    """The parts of a long text that matter, best first; none where that is not known."""
+    needed: tuple[Span, ...] = ()
+    """Those of them that are all a question needs; none where it needs the whole text."""
+    sought: tuple[str, ...] = ()
+    """Words that tell, of a passage that matched, which sentence did."""
+    superseded_by: str | None = None
+    overtaken_by: str | None = None
+    """The id of a newer item that tells this anew; said in a block that has both."""
+
+    def headline(self, width: int = 60) -> str:
+        """The title, or the first words of the text where there is none."""
+        line = " ".join((self.title or self.text[: 4 * width]).split())
+        return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+class Placed(NamedTuple):
+    """An item and the text that stands for it in a block; the text is empty at the level of its title."""
+
+    item: Item
+    level: Level
+    text: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds all that is wanted of the item."""
+        return self.level in ("full", "passages")
+
+
+def marked(placed: Sequence[Placed]) -> list[Placed]:
+    """The same, where only what stands beside what overtakes it is told to be overtaken."""
+    there = {each.item.id for each in placed}
+    return [
+        each
+        if each.item.overtaken_by is None or each.item.overtaken_by in there
+        else each._replace(item=replace(each.item, overtaken_by=None))
+        for each in placed
+    ]
+
+
+# What became of every candidate of a pack, and what it would have cost.
+
+
+Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate: kept at a level of detail, or left out for a reason."""
+
+    id: str
+    headline: str
+    tier: Tier
+    value: float
+    """What it is worth whole: for a question, how likely it is that it is needed."""
+    cost: int
+    """The tokens of its lines as they stand, or of its whole text where it was left out; headings apart."""
+    level: Level | None = None
+    """How much of it was kept; None where it was left out."""
+    reason: Reason | None = None
+    other: str | None = None
+    """The id of what it duplicates, or of what superseded it."""
+    admitted_at: int | None = None
+    """Where it was left out for want of room: the smallest budget that keeps it."""
+
+    @property
+    def kept(self) -> bool:
+        return self.level is not None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """Every candidate of a pack in the order of rank, and the books of its budget."""
+
+    budget: int | None
+    counter: str
+    policy: str
+    format: str
+    token_count: int
+    """What the final text costs."""
+    entries: tuple[Entry, ...]
+
+    @property
+    def kept(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.kept)
+
+    @property
+    def left_out(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if not entry.kept)
+
+    @property
+    def overhead(self) -> int:
+        """The tokens of headings and of what stands around everything."""
+        return max(0, self.token_count - sum(entry.cost for entry in self.kept))

@@ -1,0 +1,405 @@
+"""Tools that read: mem_search, mem_get, mem_timeline, mem_stats, mem_context, context_pack."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from satchel.api.satchel import Satchel
+from satchel.errors import InputError
+from satchel.fitting.context import ContextBlock
+from satchel.fitting.engine import Portion
+from satchel.fitting.listing import Detail, as_json, clean, entry
+from satchel.model.checks import MAX_LIMIT
+from satchel.model.memory import KINDS, Memory, Relation
+from satchel.server.mcp.answers import (
+    RELEVANT,
+    Allowance,
+    Answer,
+    Footing,
+    answer_of,
+    cursor_for,
+    footed,
+    nothing_fitted,
+)
+from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool import (
+    AFTER,
+    BEFORE,
+    CURSOR,
+    DETAIL,
+    FORMAT,
+    MAX_TOKENS,
+    RELEVANCE,
+    SINCE,
+    WHEN,
+    Tool,
+    line,
+    names,
+    number,
+)
+
+__all__ = [
+    "CONTEXT",
+    "GET",
+    "NOTHING_MATCHED",
+    "NOTHING_RELEVANT",
+    "PACK",
+    "SEARCH",
+    "STATS",
+    "TIMELINE",
+    "UNMATCHED",
+    "entries",
+]
+
+
+NOTHING_MATCHED = "Nothing matched."
+NOTHING_RELEVANT = "Nothing relevant. min_relevance=0 shows weak matches."
+UNMATCHED = "Nothing matched the query; the newest and most important that pass the filters:"
+
+
+def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: Any) -> list[Portion]:
+    """One portion for each memory."""
+    pairs = zip(memories, bag.short_ids(memories), strict=True)
+    return [Portion(entry(memory, short_id=name, detail=detail), name=name, **more) for memory, name in pairs]
+
+
+def _search(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("mem_search", given)) is not None:
+        return page
+    hits = desk.view(given).search(
+        given["query"],
+        limit=given.get("limit", 10),
+        detail=given.get("detail_level", "standard"),
+        kind=given.get("kind"),
+        tags=given.get("tags"),
+        since=given.get("since"),
+        until=given.get("until"),
+        min_relevance=given.get("min_relevance"),
+    )
+    section = "" if hits.matched else UNMATCHED
+    portions = [Portion(text, section=section, name=text.split(" ", 1)[0]) for text in hits.entries]
+    nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
+    noun = RELEVANT if hits.matched else "memories"
+    return desk.listed("mem_search", portions, given, nothing=nothing, noun=noun)
+
+
+def _get(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("mem_get", given)) is not None:
+        return page
+    wanted = list(dict.fromkeys(given["ids"]))
+    if not wanted:
+        raise InputError("mem_get needs ids")
+    portions, missing = [], []
+    for identifier in wanted:
+        try:
+            portions.append(_whole(desk.bag, identifier))
+        except InputError as error:
+            missing.append(error)
+    if not portions:
+        raise missing[0]
+    portions += [Portion(f"{clean(str(error))}\n") for error in missing]
+    noun = "ids" if missing else "memories"
+    return desk.listed("mem_get", portions, given, nothing=NOTHING_MATCHED, noun=noun)
+
+
+def _whole(bag: Satchel, identifier: str) -> Portion:
+    """A memory in full: what it is, what it is related to, then its text."""
+    memory = bag.get(identifier)
+    links = bag.relations(memory.id)
+    name, *others = bag.short_ids([memory.id, *(_other(memory, each) for each in links)])
+    heading, _, text = entry(memory, short_id=name, detail="full").partition("\n")
+    relations = "".join(
+        f"{'→' if link.source == memory.id else '←'} {link.kind} {other}\n"
+        for link, other in zip(links, others, strict=True)
+    )
+    return Portion(f"{heading}\n{relations}{text}", splits=True, name=name)
+
+
+def _other(memory: Memory, relation: Relation) -> str:
+    return relation.target if relation.source == memory.id else relation.source
+
+
+def _timeline(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("mem_timeline", given)) is not None:
+        return page
+    detail = given.get("detail_level", "standard")
+    found = desk.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
+    focus = entries(desk.bag, [found.focus], "full", splits=True)[0]
+    before = entries(desk.bag, found.before, detail)
+    after = entries(desk.bag, found.after, detail)
+    # By turns from the focus outwards: where it is tight, the far ends go.
+    portions = [
+        *(portion._replace(rank=2 * (len(before) - place) - 1) for place, portion in enumerate(before)),
+        focus._replace(text=f"▶ {focus.text}"),
+        *(portion._replace(rank=2 * place + 2) for place, portion in enumerate(after)),
+    ]
+    return desk.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
+
+
+def _stats(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("mem_stats", given)) is not None:
+        return page
+    bag = desk.view(given)
+    stats = bag.stats()
+    lines = [
+        f"{stats.memories:,} memories, {stats.current:,} current, "
+        f"{stats.tokens:,} tokens, {stats.relations:,} relations"
+    ]
+    if stats.oldest and stats.newest:
+        lines.append(f"from {stats.oldest.date()} to {stats.newest.date()}")
+    for name, counts in (("kinds", stats.by_kind), ("tiers", stats.by_tier), ("statuses", stats.by_status)):
+        if counts:
+            lines.append(f"{name}: " + ", ".join(f"{key} {count:,}" for key, count in counts.items()))
+    portions = [Portion(f"{each}\n") for each in lines]
+    portions += [
+        Portion(f"{project or '(none)'}: {count:,}\n", section="projects:")
+        for project, count in stats.by_project.items()
+    ]
+    return desk.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
+
+
+SEARCH = Tool(
+    "mem_search",
+    "Find memories by meaning and words, best first. Begin with detail_level=summary, then mem_get.",
+    {
+        "query": line(),
+        "kind": line(),
+        "tags": names(),
+        "since": SINCE,
+        "until": WHEN,
+        "project": line(),
+        "limit": number(10, least=1),
+        "min_relevance": RELEVANCE,
+        "detail_level": DETAIL,
+        "max_tokens": MAX_TOKENS,
+        "cursor": CURSOR,
+    },
+    ("query",),
+    _search,
+)
+GET = Tool(
+    "mem_get",
+    "Read memories whole, with their relations.",
+    {"ids": names("ids or unique prefixes"), "max_tokens": MAX_TOKENS, "cursor": CURSOR},
+    ("ids",),
+    _get,
+)
+TIMELINE = Tool(
+    "mem_timeline",
+    "What came just before and after a memory, in its session or project.",
+    {
+        "memory_id": line(),
+        "before": BEFORE,
+        "after": AFTER,
+        "detail_level": DETAIL,
+        "max_tokens": MAX_TOKENS,
+        "cursor": CURSOR,
+    },
+    ("memory_id",),
+    _timeline,
+)
+STATS = Tool(
+    "mem_stats",
+    "How much is remembered, by kind, tier and project.",
+    {"project": line(), "max_tokens": MAX_TOKENS, "cursor": CURSOR},
+    (),
+    _stats,
+)
+
+
+# Tools that put a context together: mem_context, context_pack.
+
+
+PACK_TOKENS = 2_000
+MOST_PACKED = 1_000
+LIMIT = 20
+SESSIONS = 5
+PROMPTS = 5
+PARTS = ("excerpt", "summary", "title")
+_OBSERVED = tuple(kind for kind in KINDS if kind not in ("summary", "prompt"))
+
+
+def _context(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("mem_context", given)) is not None:
+        return page
+    if not (query := given.get("query", "")).strip():
+        portions = _recent(desk.view(given), given)
+        return desk.listed("mem_context", portions, given, nothing="Nothing is remembered here yet.")
+    return _framed(desk, given, query)
+
+
+def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
+    """The block that answers a query, with its footers."""
+    bag, allowance = desk.view(given), desk.allowance(given)
+    # Of the question, not of the answer: it is part of what is counted.
+    cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
+    framing = _Framing(desk, allowance, cursor=cursor, noun=RELEVANT)
+    block = bag.context(
+        query,
+        token_budget=allowance.tokens,
+        format=given.get("format", "system_prompt"),
+        detail=given.get("detail_level", "full"),
+        limit=given.get("limit", LIMIT),
+        since=given.get("since"),
+        until=given.get("until"),
+        min_relevance=given.get("min_relevance"),
+        pins="best_effort",
+        frame=framing.wrap,
+    )
+    if not block.facts_included:
+        if block.smallest_budget is not None:
+            return nothing_fitted(framing.needed(), block.facts_wanted, allowance, desk.count, noun=RELEVANT)
+        return desk.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
+    shown, wanted = block.facts_included, block.facts_wanted
+    if block.complete:
+        cursor = None
+    elif cursor is not None:
+        # What is there in part comes again in full: its id, to ask for it, is not in every format.
+        short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
+        left = entries(bag, [bag.get(each.id) for each in short], given.get("detail_level", "full"))
+        desk.put_aside(cursor, "mem_context", left, total=wanted)
+    text, tokens = framing.final(block.text, shown, wanted, block.complete, cursor)
+    return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
+
+
+def _told(block: ContextBlock) -> str:
+    """The text of a block, below the line that says so where nothing matched."""
+    return block.text if block.matched or not block.text else f"{UNMATCHED}\n{block.text}"
+
+
+class _Framing:
+    """Footers around a block while it is made, and with the numbers that are true at the end."""
+
+    def __init__(
+        self, desk: Desk, allowance: Allowance, *, cursor: str | None = None, noun: str = "memories"
+    ) -> None:
+        self._desk = desk
+        self._budget = allowance.tokens
+        self._asked = allowance.given
+        self._cursor = cursor
+        self._noun = noun
+        self._blocks: dict[str, ContextBlock] = {}
+
+    def wrap(self, block: ContextBlock) -> str:
+        text, _ = self._framed(block, self._budget)
+        self._blocks[text] = block
+        return text
+
+    def needed(self) -> int:
+        """Where nothing fitted: the least budget with room for one of what was tried, and for its own number."""
+        singles = [block for block in self._blocks.values() if block.facts_included == 1]
+        budget = self._budget
+        while (least := min(self._framed(block, budget)[1] for block in singles)) > budget:
+            budget = least
+        return budget
+
+    def final(self, text: str, shown: int, wanted: int, complete: bool, cursor: str | None) -> tuple[str, int]:
+        """What turned out to be said already was not left out for lack of room."""
+        block = self._blocks[text]
+        footing = self._footing(
+            block, budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor
+        )
+        made = footed(_told(block), footing, self._desk.count)
+        return made if made[1] <= self._budget else (text, self._desk.count(text))
+
+    def _framed(self, block: ContextBlock, budget: int) -> tuple[str, int]:
+        footing = self._footing(
+            block,
+            budget=budget,
+            shown=block.facts_included,
+            total=block.facts_wanted,
+            whole=block.complete,
+            cursor=self._cursor,
+        )
+        return footed(_told(block), footing, self._desk.count)
+
+    def _footing(self, block: ContextBlock, **said: Any) -> Footing:
+        noun = self._noun if block.matched else "memories"
+        return Footing(noun=noun, asked=self._asked, **said)
+
+
+def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
+    """What is pinned, then the newest sessions, prompts and observations; the newest of each are kept longest."""
+    limit = given.get("limit", LIMIT)
+    detail = given.get("detail_level", "standard")
+    since, until = given.get("since"), given.get("until")
+    pinned = bag.recent(pinned=True, limit=limit, since=since, until=until)
+    told = {memory.id for memory in pinned}
+
+    def newest(kind: str | tuple[str, ...], most: int) -> list[Memory]:
+        found = bag.recent(kind=kind, limit=min(most + len(told), MAX_LIMIT), since=since, until=until)
+        return [memory for memory in found if memory.id not in told][:most]
+
+    sections = [
+        ("## Pinned", pinned, 0),
+        ("## Sessions", newest("summary", min(limit, SESSIONS)), limit),
+        ("## Prompts", newest("prompt", min(limit, PROMPTS)), limit),
+        ("## Observations", newest(_OBSERVED, limit), limit),
+    ]
+    return [
+        portion._replace(rank=first + place)
+        for section, memories, first in sections
+        for place, portion in enumerate(entries(bag, memories, detail, section=section))
+    ]
+
+
+def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
+    given = {"max_tokens": PACK_TOKENS} | given
+    bag, allowance = desk.view(given), desk.allowance(given)
+    noun = RELEVANT if (given.get("query") or "").strip() else "memories"
+    framing = _Framing(desk, allowance, noun=noun)
+    pack = bag.context_pack(
+        given.get("query"),
+        token_budget=allowance.tokens,
+        kind=given.get("kind"),
+        tags=given.get("tags"),
+        since=given.get("since"),
+        until=given.get("until"),
+        # Whatever the budget, so that "of Y" is how many there are and not how many were looked at.
+        limit=MOST_PACKED,
+        min_relevance=given.get("min_relevance"),
+        pins="best_effort",
+        frame=framing.wrap,
+    )
+    shown = len(pack.memories)
+    if not shown:
+        if pack.smallest_budget is not None:
+            return nothing_fitted(framing.needed(), pack.wanted, allowance, desk.count, noun=noun)
+        return desk.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
+    text, tokens = framing.final(pack.text, shown, pack.wanted, shown == pack.wanted, None)
+    return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
+
+
+CONTEXT = Tool(
+    "mem_context",
+    "With a query: what matters for it, packed into one block. Without: recent sessions, prompts, observations.",
+    {
+        "query": line(),
+        "project": line(),
+        "since": WHEN,
+        "until": WHEN,
+        "limit": number(LIMIT, least=1),
+        "min_relevance": RELEVANCE,
+        "format": FORMAT,
+        "detail_level": DETAIL,
+        "max_tokens": MAX_TOKENS,
+        "cursor": CURSOR,
+    },
+    (),
+    _context,
+)
+PACK = Tool(
+    "context_pack",
+    "Whole memories as markdown to paste into any other AI service.",
+    {
+        "query": line(),
+        "project": line(),
+        "kind": line(),
+        "tags": names(),
+        "since": SINCE,
+        "until": WHEN,
+        "min_relevance": RELEVANCE,
+        "max_tokens": MAX_TOKENS._replace(schema={"type": "integer", "default": PACK_TOKENS}),
+    },
+    (),
+    _pack,
+)

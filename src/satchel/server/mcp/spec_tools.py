@@ -1,0 +1,62 @@
+"""Tools that read a project's specs: sdd_get_context, sdd_context_check."""
+
+from typing import Any
+
+from satchel.server.mcp.answers import Answer
+from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, Tool, line
+from satchel.server.specs.specs import spec_check, spec_context
+
+__all__ = ["CHECK", "SPECS"]
+
+NO_SPECS = "No spec artifacts here."
+NOTHING_RELATED = "Nothing here is related to this change."
+
+
+def _specs(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("sdd_get_context", given)) is not None:
+        return page
+    portions = spec_context(
+        desk.specs, stage=given.get("stage"), detail=given.get("detail_level", "summary"), count=desk.count
+    )
+    return desk.listed("sdd_get_context", portions, given, nothing=NO_SPECS, noun="sections")
+
+
+def _check(desk: Desk, given: dict[str, Any]) -> Answer:
+    if (page := desk.continued("sdd_context_check", given)) is not None:
+        return page
+    portions = spec_check(
+        desk.specs,
+        given["change_description"],
+        bag=desk.view(given),
+        detail=given.get("detail_level", "standard"),
+        count=desk.count,
+    )
+    return desk.listed("sdd_context_check", portions, given, nothing=NOTHING_RELATED, noun="sections")
+
+
+SPECS = Tool(
+    "sdd_get_context",
+    "The project's spec artifacts. summary: stages and sizes; standard: headings and next step; full: texts.",
+    {
+        "stage": line("such as design, or changes/SLUG"),
+        "detail_level": DETAIL,
+        "max_tokens": MAX_TOKENS,
+        "cursor": CURSOR,
+    },
+    (),
+    _specs,
+)
+CHECK = Tool(
+    "sdd_context_check",
+    "Before a change: which artifacts, earlier changes and memories bear on it. Reports, judges nothing.",
+    {
+        "change_description": line(),
+        "project": line(),
+        "detail_level": DETAIL,
+        "max_tokens": MAX_TOKENS,
+        "cursor": CURSOR,
+    },
+    ("change_description",),
+    _check,
+)

@@ -1,0 +1,242 @@
+"""Tools that change what is remembered: mem_save, mem_update, mem_forget, mem_relate, mem_session."""
+
+import itertools
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, cast
+
+from satchel.api.satchel import Satchel
+from satchel.api.saving import WIDTH, Similar, similar_after_save
+from satchel.errors import InputError
+from satchel.fitting.hits import outcome_of, said_again
+from satchel.fitting.listing import as_json
+from satchel.model.ids import new_id, normalise_prefix
+from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
+from satchel.server.mcp.answers import Answer
+from satchel.server.mcp.desk import Desk, Session
+from satchel.server.mcp.tool import IMPORTANCE, KIND, RELATION, TIER, Tool, choice, flag, line, names, text
+
+__all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
+
+_FIELDS = ("title", "kind", "tier", "tags", "importance", "topic_key")
+# How many tokens the similar memories may add to the answer of mem_save, as text and as data.
+MOST_SIMILAR = 100
+_WIDTHS = (WIDTH, 60, 40, 20)
+_CHANGES = ("text", "title", "kind", "tier", "tags", "importance", "pinned")
+
+
+def _save(desk: Desk, given: dict[str, Any]) -> Answer:
+    fields = {name: given[name] for name in _FIELDS if name in given}
+    session, bag = _place(desk, given)
+    links = [_link(each) for each in given.get("relate_to", ())]
+    since = utc_now()
+    # Alone it is one write already, whose vectors are made before the store is locked.
+    with bag.transaction() if links else nullcontext():
+        memory = bag.add(given["text"], session=session, **fields)
+        history = bag.history(memory.id) if memory.revision > 1 else []
+        outcome = outcome_of(memory, history, since=since)
+        for kind, target in links:
+            bag.relate(memory.id, target, kind)
+    answer = _kept(bag, memory, "merged" if outcome == "updated" else outcome)
+    linked = [normalise_prefix(target) for _, target in links]
+    return _with_similar(answer, bag, memory, similar_after_save(bag, memory, but=linked))
+
+
+def _with_similar(answer: Answer, bag: Satchel, memory: Memory, found: Sequence[Similar]) -> Answer:
+    """The answer, with as many of the similar memories and as much of each as the tokens for them allow."""
+    own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
+    how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
+    for number, width in itertools.product(range(len(found), 0, -1), _WIDTHS):
+        rows = [
+            {"id": name, "at": each.at.date().isoformat(), "headline": _shortened(each.headline, width)}
+            for name, each in zip(others[:number], found, strict=False)
+        ]
+        lines = "".join(f"\n{' '.join(row.values())}" for row in rows)
+        text = f'\nSimilar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]{lines}'
+        data = {"similar": rows, "to_replace": how}
+        if max(bag.counter.count(text), bag.counter.count(as_json(data))) <= MOST_SIMILAR:
+            return Answer(answer.text + text, answer.data | data)
+    return answer
+
+
+def _shortened(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def _place(desk: Desk, given: dict[str, Any]) -> tuple[str | None, Satchel]:
+    """The session that is meant, by default the one that was started here, and the store inside its project."""
+    name, started = given.get("session") or None, desk.session
+    if started is not None and name in (None, started.name):
+        return started.name, desk.view({"project": started.project} | given)
+    return name, desk.view(given)
+
+
+def _link(wanted: str) -> tuple[RelationKind, str]:
+    """`ID`, or `fixes:ID`."""
+    kind, colon, identifier = wanted.rpartition(":")
+    if colon and kind not in RELATIONS:
+        raise InputError(f"unknown relation {kind[:40]!r} in relate_to; known: {', '.join(RELATIONS)}")
+    return cast(RelationKind, kind or "related"), identifier
+
+
+def _update(desk: Desk, given: dict[str, Any]) -> Answer:
+    changes = {name: given[name] for name in _CHANGES if name in given}
+    memory = desk.bag.update(given["id"], **cast(Any, changes))
+    return _kept(desk.bag, memory, "updated")
+
+
+def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
+    """What became of a memory: a new one, one said again, one more revision, what was masked in it."""
+    data: dict[str, Any] = {"id": memory.id, "status": done, "revision": memory.revision, "tokens": memory.tokens}
+    said = [f"{done} {memory.id}"]
+    if done == "confirmed":
+        data["confirmations"] = memory.confirmations
+        said.append(f"({said_again(memory)})")
+    elif done == "merged":
+        said.append(f"into what had this topic_key, now revision {memory.revision}")
+    elif done == "updated":
+        said.append(f"to revision {memory.revision}")
+    if done != "confirmed":
+        said.append(f"({memory.tokens:,} tokens)")
+    if memory.masked:
+        data["masked"] = list(memory.masked)
+        said.append(f"masked: {', '.join(memory.masked)}")
+    if bag.embedder_trouble:
+        data["trouble"] = bag.embedder_trouble
+        said.append(f"found by its words until the embedder works: {bag.embedder_trouble}")
+    return Answer(" ".join(said), data)
+
+
+def _forget(desk: Desk, given: dict[str, Any]) -> Answer:
+    if not given["ids"]:
+        raise InputError("mem_forget needs ids")
+    purge = given.get("purge", False)
+    count = desk.bag.forget(given["ids"], purge=purge)
+    done = "purged" if purge else "forgot"
+    return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"status": done, "count": count})
+
+
+def _relate(desk: Desk, given: dict[str, Any]) -> Answer:
+    relation = desk.bag.relate(given["source"], given["target"], given.get("kind", "related"))
+    data = {"source": relation.source, "kind": relation.kind, "target": relation.target}
+    return Answer(" ".join(data.values()), data)
+
+
+def _session(desk: Desk, given: dict[str, Any]) -> Answer:
+    """A session is one memory: its goal when it starts, its summary when it ends."""
+    return _start(desk, given) if given["action"] == "start" else _end(desk, given)
+
+
+def _start(desk: Desk, given: dict[str, Any]) -> Answer:
+    name = given.get("session") or f"{utc_now():%Y-%m-%d}-{new_id()[-6:]}"
+    bag = desk.view(given)
+    known = None if given.get("summary") else _known(bag, name)
+    memory = known or _note(bag, name, given.get("summary") or "Started; not summed up yet.")
+    done = "resumed" if known else "started"
+    if desk.remembers_session:
+        desk.session = Session(name, given.get("project"))
+        hint = "what is saved from now on belongs to it"
+    else:
+        hint = "give it as session to mem_save"
+    return Answer(f"{done} session {name}; {hint}", {"session": name, "id": memory.id, "status": done})
+
+
+def _end(desk: Desk, given: dict[str, Any]) -> Answer:
+    name, bag = _place(desk, given)
+    if name is None:
+        raise InputError("no session was started here; name the one to end as session")
+    if not given.get("summary", "").strip():
+        raise InputError("mem_session needs summary to end a session: what was done, decided and left open")
+    memory = _note(bag, name, given["summary"])
+    if desk.session is not None and desk.session.name == name:
+        desk.session = None
+    return Answer(f"ended session {name}", {"session": name, "id": memory.id, "status": "ended"})
+
+
+def _known(bag: Satchel, name: str) -> Memory | None:
+    """What is noted of a session already, which a start must not overwrite."""
+    notes = bag.scoped(session=name).recent(kind="summary", limit=100)
+    same = (each for each in notes if each.topic_key == _topic(name) and each.scope.project == bag.scope.project)
+    return next(same, None)
+
+
+def _note(bag: Satchel, name: str, content: str) -> Memory:
+    return bag.add(
+        content,
+        title=f"Session {name}",
+        kind="summary",
+        tier="conversation",
+        session=name,
+        topic_key=_topic(name),
+    )
+
+
+def _topic(name: str) -> str:
+    return f"session/{name}"
+
+
+SAVE = Tool(
+    "mem_save",
+    "Remember one thing worth knowing later. The same topic_key replaces what it said before.",
+    {
+        "text": text(),
+        "title": line(),
+        "kind": KIND,
+        "tier": TIER,
+        "tags": names(),
+        "importance": IMPORTANCE._replace(schema={"type": "number", "description": "0 to 1"}),
+        "topic_key": line("such as deploy/day"),
+        "project": line(),
+        "session": line(),
+        "relate_to": names("ids, or kind:id such as fixes:ID"),
+    },
+    ("text",),
+    _save,
+    "adds",
+)
+UPDATE = Tool(
+    "mem_update",
+    "Change fields of a memory; its history is kept.",
+    {
+        "id": line(),
+        "text": text(),
+        "title": line(),
+        "kind": line(),
+        "tier": line(),
+        "tags": names(),
+        "importance": IMPORTANCE,
+        "pinned": flag("always in context"),
+    },
+    ("id",),
+    _update,
+    "sets",
+)
+FORGET = Tool(
+    "mem_forget",
+    "End memories: no longer found, still in history. purge removes them for good.",
+    {"ids": names(), "purge": flag()},
+    ("ids",),
+    _forget,
+    "ends",
+)
+RELATE = Tool(
+    "mem_relate",
+    "Link two memories; supersedes also ends the target.",
+    {"source": line(), "target": line(), "kind": RELATION},
+    ("source", "target"),
+    _relate,
+    "sets",
+)
+SESSION = Tool(
+    "mem_session",
+    "Start a working session, or end it with a summary.",
+    {
+        "action": choice(("start", "end")),
+        "summary": text("goal at the start, outcome at the end"),
+        "session": line(),
+        "project": line(),
+    },
+    ("action",),
+    _session,
+    "adds",
+)

@@ -1,0 +1,219 @@
+"""What a session's ledger comes to: used, remaining, what the next result may have, and the warnings.
+
+A provider's reported usage calibrates the counter."""
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import combinations
+from reprlib import repr as shortened
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.errors import InputError
+from satchel.session.budget import Budget, checked_tokens
+from satchel.store.ledger import Books
+
+__all__ = ["FLOOR", "Account", "Calibration", "account_of", "reported_tokens"]
+
+
+_KEPT = 32
+_LEAST_SLOPE, _MOST_SLOPE = 0.5, 3.0
+# Two prompts tell a slope only if they differ by this much: below it, the overhead's own changes are larger.
+_LEAST_SPREAD = 500
+_LEAST_RATIO = 1.1
+
+_ANTHROPIC_CACHE = ("cache_creation_input_tokens", "cache_read_input_tokens")
+_WHOLE_PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens")
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """How counted tokens relate to reported ones, from the last 32 observations `(counted, reported)`."""
+
+    slope: float = 1.0
+    overhead: int = 0
+    seen: tuple[tuple[int, int], ...] = ()
+
+    def with_observation(self, counted: int, reported: int) -> "Calibration":
+        """The calibration after one more prompt, of which `counted` tokens were counted and `reported` billed.
+
+        The slope is the median of the slopes between pairs of prompts (Theil and Sen), so that a few odd ones do
+        not move it; without two prompts that differ enough it stays, and the overhead takes the difference.
+        """
+        from statistics import median  # slow to import, and few sessions report
+
+        seen = (*self.seen, (_tokens("counted", counted), _tokens("reported", reported)))[-_KEPT:]
+        slopes = [
+            (later[1] - earlier[1]) / (later[0] - earlier[0])
+            for earlier, later in combinations(sorted(seen), 2)
+            if later[0] - earlier[0] >= _LEAST_SPREAD and later[0] >= _LEAST_RATIO * earlier[0]
+        ]
+        slope = min(_MOST_SLOPE, max(_LEAST_SLOPE, median(slopes))) if slopes else self.slope
+        overhead = median(reported - slope * counted for counted, reported in seen)
+        return Calibration(slope=slope, overhead=max(0, round(overhead)), seen=seen)
+
+    def corrected(self, tokens: int) -> int:
+        """So many counted tokens as the model counts them, rounded up; the overhead is apart."""
+        return math.ceil(round(tokens * self.slope, 6))
+
+    def within(self, tokens: int) -> int:
+        """How many counted tokens fit in so many real ones, rounded down.
+
+        Where the counter counts too much this is still no more than `tokens`: a budget holds against the counter
+        and against the model, so that a text never exceeds it by the numbers that a caller can check.
+        """
+        return math.floor(round(max(0, tokens) / max(1.0, self.slope), 6))
+
+
+def reported_tokens(usage: Any) -> int:
+    """The tokens of the prompt as the provider's `usage` has them, cached ones included.
+
+    Anthropic counts cached tokens apart from `input_tokens`; OpenAI (chat and responses) and Gemini count them in.
+    A mapping or an object of a provider's SDK.
+    """
+    numbers = _mapping(usage)
+    found = next((name for name in _WHOLE_PROMPT if numbers.get(name) is not None), None)
+    if found is None:
+        raise InputError(
+            f"usage has none of {', '.join(_WHOLE_PROMPT)}, only {shortened(sorted(map(str, numbers)))}; "
+            f"give the usage of a response as the provider sent it"
+        )
+    names = (found, *_ANTHROPIC_CACHE) if found == "input_tokens" else (found,)
+    return sum(_tokens(f"usage's {name}", numbers[name]) for name in names if numbers.get(name) is not None)
+
+
+def _mapping(usage: Any) -> Mapping[str, Any]:
+    if isinstance(usage, Mapping):
+        return usage
+    dump = getattr(usage, "model_dump", None)
+    if callable(dump):
+        dumped = dump()
+        if isinstance(dumped, Mapping):
+            return dumped
+    if isinstance(usage, msgspec.Struct):
+        return msgspec.structs.asdict(usage)
+    try:
+        return dict(vars(usage))
+    except TypeError:
+        raise InputError(f"usage {shortened(usage)} is neither a mapping nor an object with fields") from None
+
+
+def _tokens(name: str, value: object) -> int:
+    number = None if isinstance(value, str) else checked_tokens(f"{name} ", value)
+    if number is None:
+        raise InputError(f"{name} {shortened(value)} is not a number of tokens")
+    return number
+
+
+# What a session's books come to: used, remaining, what the next result may have, and the warning.
+
+
+FLOOR = 400
+"""Tokens that a result gets in any case, if `per_call` is not less: room for a note, and a beginning."""
+
+_budget_decoder = msgspec.json.Decoder(Budget)
+_calibration_decoder = msgspec.json.Decoder(Calibration)
+
+
+class Account(NamedTuple):
+    books: Books
+    budget: Budget
+    calibration: Calibration
+
+    @property
+    def used(self) -> dict[str, int]:
+        """Tokens by category, as the model counts them; the schemas it is sent each time are with the system."""
+        real = self.calibration.corrected
+        return {
+            "system": real(self.books.system) + self.calibration.overhead,
+            "history": real(self.books.history),
+            "tool_results": real(self.books.tool_results),
+            "user": real(self.books.user_message),
+            "response_reserve": self.budget.response,
+        }
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.budget.total - sum(self.used.values()))
+
+    @property
+    def room(self) -> int:
+        """Counted tokens that results may still have in this turn."""
+        left = self.budget.tool_results - self.calibration.corrected(self.books.turn_results)
+        if self.books.holds == "digests":
+            # What the caller cannot take out of its context, the next turn has to make room for.
+            left = min(left, self.remaining)
+        return self.calibration.within(max(0, left))
+
+    @property
+    def allocation(self) -> int:
+        """Counted tokens for the next result: a call's share, and never more than half of what is left."""
+        return min(self._share, max(FLOOR, self.room // 2))
+
+    def granted(self, asked: int | None) -> int:
+        """Counted tokens for a result whose caller asks for so many."""
+        return self.allocation if asked is None else min(asked, max(min(FLOOR, self._share), self.room))
+
+    @property
+    def _share(self) -> int:
+        return self.calibration.within(self.budget.per_call)
+
+    def in_next_turn(self) -> "Account":
+        return self._replace(books=msgspec.structs.replace(self.books, turn_results=0))
+
+    def after(self, tokens: int) -> "Account":
+        """What it comes to once a result of so many tokens is entered."""
+        books = msgspec.structs.replace(
+            self.books,
+            tool_results=self.books.tool_results + tokens,
+            turn_results=self.books.turn_results + tokens,
+        )
+        return self._replace(books=books)
+
+    @property
+    def level(self) -> int:
+        """0 where all is well, 1 low, 2 critical."""
+        return (self.remaining < self.budget.warn_below) + (self.remaining < self.budget.critical_below)
+
+    @property
+    def warning(self) -> str | None:
+        thousands = f"~{self.remaining // 1000}k tokens remaining."
+        return (
+            None,
+            f"[Budget Alert: {thousands} Consider summarizing or completing soon.]",
+            f"[Budget Critical: {thousands} Summarize and complete now.]",
+        )[self.level]
+
+    def suggested(self, cost: int) -> int:
+        """How many items of so many tokens the next result has room for; at least one."""
+        return max(1, self.allocation // max(1, cost))
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "total_budget": self.budget.total,
+            "used": self.used,
+            "remaining": self.remaining,
+            "per_tool_budget": self.allocation,
+            "warning": self.warning,
+            "session": self.books.name,
+            "turn": self.books.turn,
+            "results": self.books.results,
+            "delivered": self.books.delivered,
+            "evicted": self.books.evicted,
+        }
+
+
+def account_of(books: Books) -> Account:
+    return Account(books, _budget(books.budget), _calibration(books.calibration))
+
+
+# They are asked for several times a call and seldom change.
+@lru_cache(maxsize=64)
+def _budget(text: str) -> Budget:
+    return _budget_decoder.decode(text)
+
+
+@lru_cache(maxsize=64)
+def _calibration(text: str) -> Calibration:
+    return _calibration_decoder.decode(text)

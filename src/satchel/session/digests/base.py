@@ -1,0 +1,350 @@
+"""What digests are made of: a bounded sample of the output, and rows ranked by what counts."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from satchel.fitting.listing import clean
+from satchel.model.surrogates import repair_surrogates
+from satchel.text.passages import continues
+from satchel.text.redact import redact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "LONGEST_LINE",
+    "LONGEST_LOOK",
+    "Digest",
+    "Rank",
+    "Row",
+    "Sample",
+    "Source",
+    "counted",
+    "cut",
+    "excerpt",
+    "finished",
+    "fitted",
+    "one_line",
+    "plain",
+    "sample",
+    "split_lines",
+]
+
+
+LONGEST_LINE = 1_000
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+class Sample(NamedTuple):
+    """Lines of a text in their order, each cut at a thousand characters."""
+
+    lines: Sequence[str]
+    whole: bool
+    """Whether these are all the lines there are."""
+
+
+def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sample:
+    """All lines of a text of at most `whole` characters; of a longer one its beginning and some windows."""
+    if len(text) <= whole:
+        return Sample(split_lines(text), True)
+    lines = split_lines(_up_to_line_end(text, 0, head))
+    # The last window is the end of the text.
+    step = (len(text) - window - head) // windows
+    for number in range(1, windows + 1):
+        start = head + step * number if number < windows else len(text) - window
+        newline = text.find("\n", start, start + window)
+        start = newline + 1 if newline >= 0 else start
+        lines += split_lines(_up_to_line_end(text, start, len(text) if number == windows else start + window))
+    return Sample(lines, False)
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines without their ends, each cut at a thousand characters."""
+    lines = plain(text).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line[:LONGEST_LINE] for line in lines] if len(text) > LONGEST_LINE else lines
+
+
+def plain(text: str) -> str:
+    """Without colours and other commands to a terminal, with line ends as newlines."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
+
+
+def _up_to_line_end(text: str, start: int, end: int) -> str:
+    if end < len(text) and (newline := text.rfind("\n", start, end)) >= 0:
+        end = newline
+    return text[start:end]
+
+
+# A tool's output as a digest looks at it: what is counted at little cost, and a bounded sample of its lines.
+
+
+WHOLE = 64_000
+_CHUNK = 32_000
+
+_PATHS = (
+    "path", "file_path", "filepath", "file", "filename", "target_file", "absolute_path", "relative_path", "uri",
+    "url", "directory", "dir", "folder", "root", "cwd",
+)  # fmt: skip
+_PATTERNS = ("pattern", "query", "regex", "search", "q", "text", "glob", "needle", "search_term", "term")
+_KEY_WORD = re.compile(r"[^a-z]")
+
+
+class Digest(Protocol):
+    """What is told of a source by its shape."""
+
+    def title(self) -> str:
+        """What it is and how much, on a line; costs no more than looking at the sample."""
+
+    def rows(self) -> "list[Row]":
+        """What else is worth telling."""
+
+
+class Source:
+    """The text of a tool's output with what its call says about it."""
+
+    def __init__(self, text: str, *, arguments: Mapping[str, Any] | None = None) -> None:
+        self.text = text
+        self._arguments = arguments or {}
+
+    @cached_property
+    def codes(self) -> "NDArray[np.uint8]":
+        """The code point of each character, 255 for all above: numpy counts in it faster than `str.count` does."""
+        import numpy as np
+
+        try:
+            return np.frombuffer(self.text.encode("latin-1"), dtype=np.uint8)
+        except UnicodeEncodeError:
+            codes = np.empty(len(self.text), dtype=np.uint8)
+            for start in range(0, len(self.text), _CHUNK):
+                # As an array of one string: an encoder takes long where surrogates stand alone.
+                wide = np.array([self.text[start : start + _CHUNK]]).view(np.uint32)
+                codes[start : start + _CHUNK] = np.minimum(wide, 255)
+            return codes
+
+    @cached_property
+    def lines(self) -> int:
+        """How many lines there are; what follows the last line end is one too."""
+        import numpy as np
+
+        ends = int(np.count_nonzero(self.codes == 10)) if self.text.isascii() else self.text.count("\n")
+        return ends + (not self.text.endswith("\n")) if self.text else 0
+
+    @cached_property
+    def filled_lines(self) -> int:
+        """How many lines there are that are not empty."""
+        import numpy as np
+
+        if not self.text:
+            return 0
+        ends = self.codes == 10
+        starts = (self.codes != 10) & (self.codes != 13)
+        return int(np.count_nonzero(ends[:-1] & starts[1:])) + bool(starts[0])
+
+    @cached_property
+    def sample(self) -> Sequence[str]:
+        return self._sampled.lines
+
+    @property
+    def whole(self) -> bool:
+        """Whether the sample is all there is."""
+        return self._sampled.whole
+
+    @cached_property
+    def _sampled(self) -> Sample:
+        return sample(self.text, whole=WHOLE, head=4_000, windows=8, window=1_000)
+
+    def about(self, found: int) -> str:
+        """How many there are in all, when so many were found in the sample; marked where it is an estimate."""
+        if self.whole or not found:
+            return counted(found) if self.whole else "~0"
+        return counted(round(found * self.lines / max(1, len(self.sample))), exact=False)
+
+    @cached_property
+    def size(self) -> str:
+        """In KB of UTF-8; marked where it is an estimate."""
+        if self.text.isascii():
+            return _in_kilobytes(len(self.text))
+        if self.whole:
+            return _in_kilobytes(len(self.text.encode("utf-8", "surrogatepass")))
+        seen = "\n".join(self.sample)
+        ratio = len(seen.encode("utf-8", "surrogatepass")) / max(1, len(seen))
+        return "~" + _in_kilobytes(round(len(self.text) * ratio))
+
+    @property
+    def path(self) -> str | None:
+        """Of the file or folder that was asked for."""
+        return self._argument(_PATHS)
+
+    @property
+    def pattern(self) -> str | None:
+        """What was searched for."""
+        return self._argument(_PATTERNS)
+
+    def _argument(self, names: Sequence[str]) -> str | None:
+        given = {_KEY_WORD.sub("", str(name).lower()): value for name, value in self._arguments.items()}
+        values = (given.get(_KEY_WORD.sub("", name)) for name in names)
+        return next((value for value in values if isinstance(value, str) and value.strip()), None)
+
+
+def counted(number: int, *, exact: bool = True) -> str:
+    """`12,345`, or `~12,000` where only the first two digits can be relied on."""
+    if exact:
+        return f"{number:,}"
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return f"~{round(number / unit) * unit:,}"
+
+
+def _in_kilobytes(size: int) -> str:
+    return f"{size:,} B" if size < 1_000 else f"{size / 1_000:,.1f} KB"
+
+
+# The rows of a digest, and which of them are kept where there is little room: what counts first, prose last.
+
+
+LONGEST_LOOK = 2_000
+MARK = "…"
+
+_LEAST = 12
+_LEAST_PROSE = 40
+_LONGEST_CHARACTER = 16
+_BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
+_LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
+_BLOB_START = 16
+_LONG_BLOB = 200
+# What Satchel's own lines begin with, after any blanks or invisible characters before it.
+_OWN_LINE = re.compile(
+    r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
+    r"(?:📏|⚡|➡|\[\s*Budget\s+Alert))",
+    re.MULTILINE | re.IGNORECASE,
+)
+_QUOTED = "| "
+
+
+class Rank(IntEnum):
+    """What a row is worth: of those that do not all fit, a lower rank is kept first."""
+
+    TITLE = 0
+    ERROR = 1
+    PATH = 2
+    """Paths, and the names and ids of things."""
+    NUMBER = 3
+    PROSE = 4
+
+
+class Row(NamedTuple):
+    """One line of a digest: a head, and parts of which the last ones go where there is little room."""
+
+    rank: Rank
+    parts: Sequence[str]
+    head: str = ""
+    share: float = 1.0
+    """The most of a digest that it takes, so that what comes after it has room as well."""
+    more: int = 0
+    """How many parts there are beyond those given."""
+    exact: bool = True
+    """Whether `more` is known, not estimated."""
+    shows: int = 0
+    """How many lines of the text it shows."""
+    of: int = 0
+    """How many lines there are; such a row says how many of them no row shows."""
+
+
+def fitted(rows: Sequence[Row], most: int) -> str:
+    """The rows that fit, taken by rank and shown in the order given, with what is left out of each marked."""
+    rows = _safe(rows)
+    kept: dict[int, str] = {}
+    room = most + 1
+    for place in sorted(range(len(rows)), key=lambda place: rows[place].rank):
+        row = rows[place]
+        if row.of:
+            row = row._replace(parts=[_gap(row, 0)])
+        if line := _line(row, min(room - 1, int(most * row.share))):
+            kept[place] = line
+            room -= len(line) + 1
+    shown = sum(rows[place].shows for place in kept)
+    return "\n".join(_gap(rows[place], shown) or kept[place] for place in sorted(kept))
+
+
+def excerpt(line: str, most: int) -> str:
+    """A line of the text, cut to `most` characters; masked before it is cut, for half a secret is not found."""
+    line = one_line(line[:LONGEST_LOOK])
+    return line if len(line) <= most else cut(redact(line).text, most)
+
+
+def one_line(text: str) -> str:
+    """On one line, without control characters, and of base64 and the like, which say nothing, the beginning."""
+    line = " ".join(clean(repair_surrogates(plain(text))).split())
+    # A long secret looks like a blob, and its beginning would not be found and masked.
+    return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
+
+
+def cut(text: str, most: int) -> str:
+    """A beginning of at most `most` characters that ends with a mark and not within a character."""
+    if len(text) <= most:
+        return text
+    if most <= 0:
+        return ""
+    end = most - len(MARK)
+    earliest = max(0, end - _LONGEST_CHARACTER)
+    while end > earliest and continues(text, end):
+        end -= 1
+    return text[:end].rstrip() + MARK
+
+
+def finished(text: str, most: int) -> str:
+    """A digest as it is shown: clean, without secrets, with no line that looks like one of Satchel's own."""
+    text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
+    return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
+
+
+def _shortened_blob(found: re.Match[str]) -> str:
+    # A long path may look like it, but seldom has capitals and digits as well.
+    is_blob = len(found[0]) >= _LONG_BLOB or _LETTERS_AND_DIGITS.match(found[0])
+    return found[0][:_BLOB_START] + MARK if is_blob else found[0]
+
+
+def _safe(rows: Sequence[Row]) -> Sequence[Row]:
+    """With secrets masked before the room is given away, for a mask may be longer than what it hides."""
+    if not redact("\n".join(part for row in rows for part in (row.head, *row.parts))).masked:
+        return rows
+    return [row._replace(parts=_masked(row.parts)) for row in rows]
+
+
+def _masked(parts: Iterable[str]) -> list[str]:
+    return [redact(part).text for part in parts]
+
+
+def _line(row: Row, room: int) -> str:
+    parts = list(row.parts)
+    left = row.more
+    while parts:
+        line = row.head + ", ".join(parts) + _more(left, row.exact)
+        if len(line) <= room:
+            return line
+        if len(parts) == 1:
+            break
+        parts.pop()
+        left += 1
+    least = _LEAST_PROSE if row.rank is Rank.PROSE else _LEAST
+    if room < least and row.rank is not Rank.TITLE:
+        return ""
+    return cut(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
+
+
+def _gap(row: Row, shown: int) -> str:
+    return f"{MARK} {row.of - shown:,} lines left out {MARK}" if row.of else ""
+
+
+def _more(number: int, exact: bool) -> str:
+    return f", +{'' if exact else '~'}{number:,} more" if number else ""

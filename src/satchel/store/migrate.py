@@ -1,0 +1,364 @@
+"""All that orgs have in one store, brought to another and compared there."""
+
+import contextlib
+import hashlib
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
+
+import msgspec
+
+from satchel.errors import InputError, StoreReadOnlyError
+from satchel.model.checks import as_path
+from satchel.model.memory import Scope, as_name
+from satchel.store.contract import Store
+from satchel.store.holdings import KINDS, Held, Holdings, Packet, Row
+from satchel.store.locations import open_store
+
+__all__ = ["Compared", "Migrated", "Move", "Tally", "Trouble", "compare", "migrate"]
+
+
+EXAMPLES = 5
+STEP = 200
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How many rows a store has of a kind, and a checksum over all of their bytes."""
+
+    count: int
+    checksum: str
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one kind that an org has in two stores."""
+
+    org: str
+    kind: Held
+    source: Tally
+    target: Tally
+    missing: int = 0
+    """Rows that only the source has."""
+    extra: int = 0
+    """Rows that only the target has."""
+    differing: int = 0
+    examples: tuple[str, ...] = ()
+    """The keys of some rows that are not the same in both."""
+
+    @property
+    def same(self) -> bool:
+        return self.source == self.target
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the target has all of the source's, whatever else it has."""
+        return not self.missing and not self.differing
+
+
+class _Summed:
+    """Goes through rows in the order of their keys, and sums them up on the way."""
+
+    def __init__(self, rows: Iterator[Row], advance: Callable[[int], None] | None = None) -> None:
+        self._rows = rows
+        self._advance = advance
+        self._sum = hashlib.blake2b(digest_size=16)
+        self.count = 0
+        self.row = next(rows, None)
+
+    def step(self) -> None:
+        self._sum.update(_encode(self.row))
+        self.count += 1
+        self.row = next(self._rows, None)
+        if self._advance is not None and self.count % STEP == 0:
+            self._advance(STEP)
+
+    def tally(self) -> Tally:
+        return Tally(self.count, self._sum.hexdigest())
+
+
+def compare(org: str, kind: Held, source: Holdings, target: Holdings, advance: Callable[[int], None]) -> Compared:
+    """Both are read a page at a time; neither is ever in memory."""
+    ours, theirs = _Summed(source.rows(kind), advance), _Summed(target.rows(kind))
+    found = {"missing": 0, "extra": 0, "differing": 0}
+    examples: list[str] = []
+
+    def note(what: str, row: Row) -> None:
+        found[what] += 1
+        if len(examples) < EXAMPLES:
+            examples.append(" ".join(part.hex() if isinstance(part, bytes) else str(part) for part in row.key))
+
+    while (our := ours.row) is not None or theirs.row is not None:
+        their = theirs.row
+        if our is not None and (their is None or our.key < their.key):
+            note("missing", our)
+            ours.step()
+        elif their is not None and (our is None or their.key < our.key):
+            note("extra", their)
+            theirs.step()
+        elif our is not None and their is not None:
+            if our.values != their.values:
+                note("differing", our)
+            ours.step()
+            theirs.step()
+    advance(ours.count % STEP)
+    return Compared(
+        org=org, kind=kind, source=ours.tally(), target=theirs.tally(), examples=tuple(examples), **found
+    )
+
+
+# One org's way from store to store, in batches that are each stored whole or not at all.
+#
+# Nothing is noted down on the way: what the target has already says where to go on, after a crash and beside
+# another process that does the same.
+
+
+BATCH = 200
+CONTENTS = 8
+TROUBLES = 100
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What was not brought over, and why."""
+
+    org: str
+    id: str
+    message: str
+
+
+class Move:
+    """What became of the memories and sessions of one org."""
+
+    KINDS: ClassVar[tuple[Held, ...]] = ("memories", "relations", "contents", "sessions")
+
+    def __init__(self, source: Store, target: Store, org: str, advance: Callable[[int], None]) -> None:
+        self.org = org
+        self.outcomes: Counter[str] = Counter()
+        self.troubles: list[Trouble] = []
+        self._source = source.holdings(org)
+        self._target = target.holdings(org)
+        self._store = target.within(org)
+        self._advance = advance
+
+    def run(self) -> None:
+        """Contents before the entries that name them, memories before their relations."""
+        self._embedding = self._source.embedding()
+        if self._embedding is not None:
+            self._store.adopt(self._embedding)
+        self._bring_memories()
+        for rows in _batches(self._source.purged(), BATCH):
+            self._target.take_purged(rows)
+        for rows in _batches(self._source.rows("relations"), BATCH):
+            self._target.take_relations(rows)
+            self._advance(len(rows))
+        for rows in _batches(self._source.rows("contents"), CONTENTS):
+            self._target.take_contents(rows)
+            self._advance(len(rows))
+        for session in self._source.rows("sessions"):
+            self._bring_session(session)
+            self._advance(1)
+
+    def _bring_memories(self) -> None:
+        """In the order of their numbers, which decide between equal hits."""
+        last = -1
+        while page := self._source.marks(after=last, limit=BATCH):
+            last = page[-1].number
+            held = self._target.marks_of([mark.id for mark in page])
+            wanted = [mark for mark in page if mark.id not in held or held[mark.id].state != mark.state]
+            self.outcomes["kept"] += len(page) - len(wanted)
+            if wanted:
+                self._take(self._source.packets(wanted))
+            self._advance(len(page))
+
+    def _take(self, packets: Sequence[Packet]) -> None:
+        """All at once; where one is refused, halves of it, until that one stands alone."""
+        try:
+            outcomes = self._target.take(packets, self._embedding)
+        except InputError as error:
+            if len(packets) == 1:
+                self._trouble("refused", packets[0].memory.id, str(error))
+                return
+            middle = len(packets) // 2
+            self._take(packets[:middle])
+            self._take(packets[middle:])
+            return
+        for packet, outcome in zip(packets, outcomes, strict=True):
+            if outcome == "newer":
+                self._trouble("newer", packet.memory.id, "is newer in the target, and stays as it is there")
+            else:
+                self.outcomes[outcome] += 1
+
+    def _bring_session(self, session: Row) -> None:
+        id = str(session.key[0])
+        if self._target.session(id) == session and self._same_rows(id):
+            self.outcomes["kept"] += 1
+            return
+        entries, turns = self._source.rows_of_session("entries", id), self._source.rows_of_session("turns", id)
+        try:
+            outcome = self._target.take_session(session, entries, turns)
+        except InputError as error:
+            self._trouble("refused", id, str(error))
+            return
+        if outcome == "newer":
+            self._trouble("newer", id, "has gone on in the target, and stays as it is there")
+        else:
+            self.outcomes[outcome] += 1
+
+    def _same_rows(self, session: str) -> bool:
+        return all(
+            ours == theirs
+            for kind in ("entries", "turns")
+            for ours, theirs in itertools.zip_longest(
+                self._source.rows_of_session(kind, session), self._target.rows_of_session(kind, session)
+            )
+        )
+
+    def _trouble(self, outcome: str, id: str, message: str) -> None:
+        self.outcomes[outcome] += 1
+        if len(self.troubles) < TROUBLES:
+            self.troubles.append(Trouble(self.org, id, message))
+
+
+def _batches(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+    while batch := list(itertools.islice(rows, size)):
+        yield batch
+
+
+# From one store to another, of whichever sort: begun again, it goes on where it was.
+
+
+Progress = Callable[[int, int], None]
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """What was brought from one store to another, and how both compare now."""
+
+    source: str
+    target: str
+    orgs: tuple[str, ...]
+    added: int = 0
+    updated: int = 0
+    kept: int = 0
+    """Memories and sessions that were there already."""
+    newer: int = 0
+    """Memories and sessions that are newer in the target, and stayed as they are."""
+    refused: int = 0
+    """Memories and sessions that the target cannot take beside what it has."""
+    troubles: tuple[Trouble, ...] = ()
+    """Some of those that are newer or were refused."""
+    compared: tuple[Compared, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether all that the orgs have is the same in both stores."""
+        return all(each.same for each in self.compared)
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the target has all that the source has; it may have had more before."""
+        return all(each.arrived for each in self.compared)
+
+
+def migrate(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    orgs: Sequence[str] = (),
+    verify_only: bool = False,
+    progress: Progress | None = None,
+) -> Migrated:
+    """Bring all that orgs have to another store, and compare both; all orgs, if none is named.
+
+    Memories with their history, relations, uses and vectors, and the books of sessions. The source stays as it is.
+    """
+    with contextlib.ExitStack() as opened:
+        here = opened.enter_context(_opened(as_path(source), create=False))
+        names = _chosen(here, orgs)
+        there = opened.enter_context(_opened(as_path(target), create=not verify_only))
+        _refuse_the_same_place(here, there)
+        if not verify_only:
+            _refuse_other_embedders(here, there, names)
+        return _migrated(here, there, names, verify_only=verify_only, progress=progress)
+
+
+@contextlib.contextmanager
+def _opened(location: str, *, create: bool) -> Iterator[Store]:
+    if location == ":memory:":
+        raise InputError("a store in memory is its process's own; name files or servers to migrate")
+    with contextlib.closing(open_store(location, create=create)) as store:
+        yield store
+
+
+def _chosen(store: Store, orgs: Sequence[str]) -> list[str]:
+    if not orgs:
+        try:
+            return store.orgs()
+        except StoreReadOnlyError:
+            raise InputError(
+                f"{store.location}: this login sees one org at a time; name each with --org, or use the login that "
+                "owns the store"
+            ) from None
+    names = list(dict.fromkeys(as_name("org", org) for org in orgs))
+    for name in names:
+        if not store.holdings(name).exists():
+            raise InputError(f"there is no org {name!r} in {store.location}")
+    return names
+
+
+def _refuse_the_same_place(here: Store, there: Store) -> None:
+    org = Scope().org
+    if here.holdings(org).whereabouts() == there.holdings(org).whereabouts():
+        raise InputError(f"source and target are the same store: {there.location}")
+
+
+def _refuse_other_embedders(here: Store, there: Store, orgs: Sequence[str]) -> None:
+    """Vectors of two embedders cannot be compared; in a file all orgs have the same."""
+    together = len({id(there.within(org)) for org in orgs}) < len(orgs)
+    held = None
+    for org in orgs:
+        wanted = here.holdings(org).embedding()
+        held = there.holdings(org).embedding() or (held if together else None)
+        if wanted is not None and held is not None and wanted != held:
+            raise InputError(
+                f"the vectors of org {org!r} are by {wanted.name} in {here.location}, and by {held.name} in "
+                f"{there.location}; run `satchel reembed` on one of them first"
+            )
+        held = held or wanted
+
+
+def _migrated(
+    here: Store, there: Store, orgs: Sequence[str], *, verify_only: bool, progress: Progress | None
+) -> Migrated:
+    amounts = [here.holdings(org).amounts() for org in orgs]
+    steps = sum(sum(each.values()) for each in amounts)
+    if not verify_only:
+        steps += sum(each[kind] for each in amounts for kind in Move.KINDS)
+    done = 0
+
+    def advance(amount: int) -> None:
+        nonlocal done
+        done += amount
+        if progress is not None and amount:
+            # Others may write meanwhile.
+            progress(done, max(steps, done))
+
+    outcomes: Counter[str] = Counter()
+    troubles: list[Trouble] = []
+    for org in () if verify_only else orgs:
+        move = Move(here, there, org, advance)
+        move.run()
+        outcomes += move.outcomes
+        troubles += move.troubles
+    compared = tuple(
+        compare(org, kind, here.holdings(org), there.holdings(org), advance) for org in orgs for kind in KINDS
+    )
+    return Migrated(
+        source=here.location,
+        target=there.location,
+        orgs=tuple(orgs),
+        troubles=tuple(troubles),
+        compared=compared,
+        **outcomes,
+    )

@@ -1,1 +1,0 @@
-"""All that orgs have in one store, brought to another and compared there."""
