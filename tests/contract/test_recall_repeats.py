@@ -13,7 +13,8 @@ import pytest
 
 import satchel
 from satchel import Draft
-from satchel.recall import ranking, recall
+from satchel.recall import ranking
+from satchel.recall.finder import recall
 from satchel.store.contract import Filter
 
 QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2021", "What did they sell?"]
@@ -21,9 +22,9 @@ QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2
 SCRIPT = """
 import json, sys
 import satchel
-from satchel.recall import candidates
+from satchel.recall import ranking
 path, small, *queries = sys.argv[1:]
-candidates.SMALL = int(small)
+ranking.SMALL = int(small)
 with satchel.open(path) as bag:
     for query in queries:
         hits = bag.search(query, limit=20, explain=True, format="json")

@@ -70,7 +70,7 @@ def filter_for(
 ) -> Filter:
     """Without a status only what is active; what has ended only if it is asked for by either.
 
-    As of an earlier moment the filter is meant for the state of then (see `recall.as_of`): words such as "last week"
+    As of an earlier moment the filter is meant for the state of then (`recall.as_of`): words such as "last week"
     count from there, and what is later is left out also where `until` reaches further.
     """
     statuses = _choices("status", status, STATUSES)
