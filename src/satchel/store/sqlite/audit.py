@@ -9,8 +9,6 @@ import apsw
 
 from satchel.store.sql.audit import differing_memories
 from satchel.store.sql.index import Index
-from satchel.store.sql.rows import memory_from_row
-from satchel.store.sql.text_key import text_key
 from satchel.store.sql.tracing import memories
 from satchel.store.sql.vectors import Generation
 from satchel.store.sqlite.connection import SqliteConnection
@@ -19,13 +17,9 @@ __all__ = [
     "Passages",
     "Vectors",
     "look_at_passages",
-    "look_at_text_keys",
     "look_at_vectors",
     "mend",
-    "mend_text_keys",
 ]
-
-PAGE = 1000
 
 
 class Passages(NamedTuple):
@@ -65,25 +59,6 @@ def look_at_vectors(db: SqliteConnection) -> Vectors:
     current = db.vectors.generation()
     overlooked = 0 if current in broken else len(_overlooked(db, current))
     return Vectors(broken, stray, overlooked, int(db.execute(db.statement("count_backlog")).get))
-
-
-def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
-    """The right hash and the number of each memory whose hash is not that of its text."""
-    differing: list[tuple[int | None, int]] = []
-    last: Any = -1
-    while page := db.execute(db.statement("texts_with_keys"), (last, PAGE)).fetchall():
-        for row in page:
-            right, (last, held) = text_key(memory_from_row(row)), row[-2:]
-            if right != held:
-                differing.append((right, last))
-    return differing
-
-
-def mend_text_keys(db: SqliteConnection) -> int:
-    """Make the hashes of texts right; how many were not."""
-    differing = look_at_text_keys(db)
-    db.executemany(db.statement("set_text_key"), differing)
-    return len(differing)
 
 
 def mend(db: SqliteConnection) -> list[str]:

@@ -3,12 +3,14 @@
 import contextlib
 import os
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from satchel.errors import StoreReadOnlyError
 from satchel.store.sql import index
-from satchel.store.sqlite import audit
+from satchel.store.sql.rows import memory_from_row
+from satchel.store.sql.text_key import text_key
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -20,11 +22,41 @@ from satchel.store.sqlite.connection import (
 from satchel.store.sqlite.copy import copy_to_new_file
 from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_newer
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognise_abandoned"]
+__all__ = [
+    "APPLICATION_ID",
+    "SCHEMA_VERSION",
+    "look_at_text_keys",
+    "mend_text_keys",
+    "prepare",
+    "recognise",
+    "recognise_abandoned",
+]
 
 MIGRATIONS = Path(__file__).with_name("sql")
+PAGE = 1000
+
+
+def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
+    """The right hash and the number of each memory whose hash is not that of its text."""
+    differing: list[tuple[int | None, int]] = []
+    last: Any = -1
+    while page := db.execute(db.statement("texts_with_keys"), (last, PAGE)).fetchall():
+        for row in page:
+            right, (last, held) = text_key(memory_from_row(row)), row[-2:]
+            if right != held:
+                differing.append((right, last))
+    return differing
+
+
+def mend_text_keys(db: SqliteConnection) -> int:
+    """Make the hashes of texts right; how many were not."""
+    differing = look_at_text_keys(db)
+    db.executemany(db.statement("set_text_key"), differing)
+    return len(differing)
+
+
 # What SQL alone cannot bring up to date.
-_BUILDERS = {"0002_recall.sql": index.build, "0005_confirming.sql": audit.mend_text_keys}
+_BUILDERS = {"0002_recall.sql": index.build, "0005_confirming.sql": mend_text_keys}
 
 
 def _files(folder: Path) -> list[Path]:

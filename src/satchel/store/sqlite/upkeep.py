@@ -8,9 +8,9 @@ import apsw
 
 from satchel.store.contract import Check
 from satchel.store.sql.audit import check, passages_check, vectors_check
-from satchel.store.sqlite.audit import look_at_passages, look_at_text_keys, look_at_vectors, mend, mend_text_keys
+from satchel.store.sqlite.audit import look_at_passages, look_at_vectors, mend
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, recognise
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, look_at_text_keys, mend_text_keys, recognise
 
 __all__ = ["checks", "repair"]
 
