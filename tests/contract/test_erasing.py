@@ -11,9 +11,8 @@ from psycopg import sql
 
 import satchel
 from satchel import InputError, Satchel, StoreError
-from satchel.store.contract import Embedding
-from satchel.store.holdings import KINDS
-from satchel.store.sqlite.vectors import load_vectors
+from satchel.store.contract import KINDS, Embedding
+from satchel.store.sqlite.connection import load_vectors
 
 SECRET = "quokkaphone"
 

@@ -16,7 +16,7 @@ from satchel import Draft, Satchel, Scope
 from satchel.recall.indexer import packed
 from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Store
 from satchel.store.locations import open_store
-from satchel.store.sql import reembedding
+from satchel.store.sql import index
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)
 
@@ -283,7 +283,7 @@ def test_dropped_vectors_come_back_with_what_was_rolled_back(bag: Satchel, store
         found = db.vectors.generation()
         assert found is not None
         db.vectors.drop(found)
-        assert reembedding.begin(db, LETTERS) == 5
+        assert index.begin_reembedding(db, LETTERS) == 5
         raise ZeroDivisionError
     assert differences(bag) == []
     assert vectors(store) == {256}

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from satchel.api.transfer import Imported
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
-    from satchel.store.holdings import Held
+    from satchel.store.contract import Held
 
 __all__ = ["Keeper", "Satchel", "open", "restore"]
 

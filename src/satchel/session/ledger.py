@@ -17,8 +17,7 @@ from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
 from satchel.session.results import new_handle, packed
-from satchel.store.contract import Store
-from satchel.store.ledger import Books, Category, Content, Level, Posted, TurnRow
+from satchel.store.contract import Books, Category, Content, Level, Posted, Store, TurnRow
 
 __all__ = [
     "KEEP_BYTES",

@@ -11,7 +11,7 @@ from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
 from satchel.session.results import Entry, History, Messages, digest_line, unpacked
-from satchel.store.ledger import Level, Posted
+from satchel.store.contract import Level, Posted
 
 __all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
 

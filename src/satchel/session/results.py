@@ -18,7 +18,7 @@ from satchel.fitting.listing import as_json
 from satchel.session.account import Account
 from satchel.session.digests.digest import digest, headline
 from satchel.session.digests.shapes import Shape, shape_of
-from satchel.store.ledger import Content, Posted, Role
+from satchel.store.contract import Content, Posted, Role
 from satchel.text.cutting import Bracket, Price, first_character, narrowed
 from satchel.text.passages import continues
 

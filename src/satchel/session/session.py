@@ -47,8 +47,7 @@ from satchel.session.results import (
     seal,
     unpacked,
 )
-from satchel.store.contract import Store
-from satchel.store.ledger import Books, Category, Content, Posted, Role, TurnRow
+from satchel.store.contract import Books, Category, Content, Posted, Role, Store, TurnRow
 from satchel.text.tokens import Counter
 
 __all__ = [

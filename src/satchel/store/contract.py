@@ -1,35 +1,50 @@
-"""What every store does. Values in, values out; each write is one transaction, whole or not at all."""
+"""What a store holds and what callers may ask of it: memories, search, sessions, transfer.
+
+Values in, values out; each write is one transaction, whole or not at all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.ledger import Ledgers
 from satchel.text.passages import Part
 
-if TYPE_CHECKING:
-    from satchel.store.holdings import Held, Holdings
-
 __all__ = [
+    "CATEGORIES",
+    "KINDS",
+    "Books",
     "Candidate",
+    "Category",
     "Changed",
     "Check",
+    "Content",
     "Embedded",
     "Embedding",
     "Filter",
+    "Held",
+    "Holdings",
+    "Ledgers",
+    "Level",
     "Link",
+    "Mark",
     "Match",
+    "Outcome",
+    "Packet",
+    "Passage",
+    "Posted",
     "Record",
+    "Role",
+    "Row",
     "SearchStore",
     "Stats",
     "Store",
     "Trace",
     "TracedPassage",
+    "TurnRow",
 ]
 
 
@@ -221,7 +236,7 @@ class Store(SearchStore, Protocol):
         """This store where a call names no scope: for one org."""
 
     @property
-    def ledgers(self) -> Ledgers:
+    def ledgers(self) -> "Ledgers":
         """The books of agents' sessions."""
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -342,3 +357,278 @@ class Store(SearchStore, Protocol):
 
     def close(self) -> None:
         """Write what is pending and let go of the file."""
+
+
+# The books of agents' sessions: what every store keeps of them.
+
+
+Category = Literal["system", "history", "tool_results", "user"]
+CATEGORIES: tuple[Category, ...] = ("system", "history", "tool_results", "user")
+
+Role = Literal["system", "user", "assistant", "note", "call", "result", "page"]
+
+Level = Literal["whole", "digest", "stub", "gone"]
+"""How much of an entry the context holds; what is gone is named by another entry, or was replaced."""
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """One session: its budget, and the sums over its entries, which are kept up with each of them."""
+
+    id: str
+    scope: Scope
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    turn: int = 0
+    clock: int = 0
+    system: int = 0
+    history: int = 0
+    tool_results: int = 0
+    user_message: int = 0
+    turn_results: int = 0
+    """Tokens of results in this turn."""
+    results: int = 0
+    delivered: int = 0
+    """Tokens of all results that were ever given out."""
+    evicted: int = 0
+    warned: int = 0
+    """The level of the last warning that was given: 1 low, 2 critical."""
+    holds: Literal["digests", "whole"] = "digests"
+    """Whether earlier results shrink to digests, or the caller keeps every page that it was given."""
+    secret: bytes
+    budget: str
+    calibration: str
+
+
+class Posted(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a session: where it stands, how much of it is held, what it costs at each level."""
+
+    seq: int
+    handle: str
+    turn: int
+    at: datetime
+    used: int
+    category: Category
+    role: Role
+    level: Level = "whole"
+    pinned: bool = False
+    error: bool = False
+    media: Literal["text", "bytes"] = "text"
+    size: int = 0
+    """Bytes of the whole."""
+    start: int = 0
+    stop: int = 0
+    """Which characters of it were shown."""
+    tokens: int = 0
+    total_tokens: int = 0
+    digest_tokens: int = 0
+    stub_tokens: int = 0
+    shape: str = ""
+    name: str = ""
+    tool: str = ""
+    call_id: str = ""
+    pair: int = 0
+    """The place of the call that this belongs to, with which it stays together; its own, where there is none."""
+    origin: str = ""
+    """The handle of the result that a page was taken from."""
+    content: bytes = b""
+    digest: str = ""
+    stub: str = ""
+    note: str = ""
+
+
+class Content(NamedTuple):
+    """What was said, whole and packed, under the hash of its bytes."""
+
+    hash: bytes
+    codec: str
+    data: bytes
+
+
+class TurnRow(NamedTuple):
+    number: int
+    at: datetime
+    system: int
+    history: int
+    tool_results: int
+    user_message: int
+    evicted: int
+
+
+class Ledgers(Protocol):
+    """Where the books are. Each call is one transaction, or part of the one its thread is in."""
+
+    def open(self, fresh: Books) -> Books:
+        """The session of this scope and name, which is begun with these books where there is none."""
+
+    def named(self, scope: Scope, name: str) -> list[Books]:
+        """The sessions of a name inside a scope, those changed last first."""
+
+    def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
+        """The sessions inside a scope, those changed last first."""
+
+    def books(self, org: str, session: str) -> Books | None:
+        """A session as it is now; inside a transaction nobody else changes it before that ends."""
+
+    def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
+        """Set fields of a session's books."""
+
+    def post(self, org: str, session: str, entry: Posted) -> None:
+        """Enter what is new."""
+
+    def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
+        """Set the same fields of several entries."""
+
+    def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+        """The entries that the context still names, oldest first; without words if only their sizes matter."""
+
+    def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+        """The newest entry of a call's id."""
+
+    def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
+        """The newest results, newest first, whether they are held or not."""
+
+    def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
+        """The entry of a handle, and the session it belongs to."""
+
+    def keep(self, org: str, content: Content, moment: datetime) -> None:
+        """Keep a content, unless it is there; either way it is used now."""
+
+    def content(self, org: str, hash: bytes) -> Content | None:
+        """A content by its hash; None where it has expired."""
+
+    def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
+        """Drop contents that were not used since, then the least recently used above a size; how many.
+
+        What is pinned stays, and what a context holds whole beside results, such as its system prompt.
+        """
+
+    def content_bytes(self, org: str) -> int:
+        """How many bytes the contents take."""
+
+    def end_turn(self, org: str, session: str, row: TurnRow) -> None:
+        """Enter what a turn left; the same turn again replaces it."""
+
+    def turns(self, org: str, session: str) -> list[TurnRow]:
+        """The turns that have ended, oldest first."""
+
+    def remove(self, org: str, session: str) -> None:
+        """Remove a session with its entries, and the contents that no other entry has."""
+
+
+# All that a store holds for one org, row by row: what moves to another store, and what is compared there.
+
+
+Held = Literal[
+    "memories",
+    "uses",
+    "history",
+    "relations",
+    "passages",
+    "vectors",
+    "sessions",
+    "entries",
+    "turns",
+    "contents",
+]
+KINDS: tuple[Held, ...] = get_args(Held)
+
+Outcome = Literal["added", "updated", "kept", "newer"]
+"""What became of something that was brought: it was there already, or is there in a newer version."""
+
+
+class Row(NamedTuple):
+    """One row of a kind, the same in every store that holds it."""
+
+    key: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+
+class Mark(NamedTuple):
+    """What tells whether a memory is the same in two stores, without its text."""
+
+    number: int
+    id: str
+    updated_at: int
+    changes: int
+    uses: int | None
+    used_at: int | None
+    waiting: int | None
+    """1 if it waits for its vectors."""
+
+    @property
+    def state(self) -> tuple[int | None, ...]:
+        return self[2:]
+
+
+class Passage(NamedTuple):
+    """One passage as a store keeps it, with the vector and code of the store's embedder, if it has them."""
+
+    start: int
+    end: int
+    flags: int
+    codes: bytes
+    vector: tuple[bytes, bytes] | None
+
+
+class Packet(NamedTuple):
+    """A memory with all that is kept of it."""
+
+    record: Record
+    passages: tuple[Passage, ...]
+
+    @property
+    def memory(self) -> Memory:
+        return self.record.memory
+
+
+class Holdings(Protocol):
+    """What one org has in one store. Each page that is read, and each call that writes, is a transaction."""
+
+    def exists(self) -> bool:
+        """Whether the org has anything here."""
+
+    def whereabouts(self) -> str:
+        """What tells the place of this store from all others, however it was named; '' in memory."""
+
+    def amounts(self) -> dict[Held, int]:
+        """How many rows there are of each kind."""
+
+    def embedding(self) -> Embedding | None:
+        """The embedder whose vectors these are."""
+
+    def rows(self, kind: Held) -> Iterator[Row]:
+        """All rows of a kind, in the order of their keys."""
+
+    def rows_of_session(self, kind: Literal["entries", "turns"], session: str) -> Iterator[Row]:
+        """The rows of one session, in the order of their keys."""
+
+    def purged(self) -> Iterator[Row]:
+        """The history of memories that are gone."""
+
+    def marks(self, *, after: int, limit: int) -> list[Mark]:
+        """The memories with numbers above one, in the order of their numbers."""
+
+    def marks_of(self, ids: Sequence[str]) -> dict[str, Mark]:
+        """Those of these memories that are here."""
+
+    def packets(self, marks: Sequence[Mark]) -> list[Packet]:
+        """All that is kept of these memories, in the same order; without those that are gone."""
+
+    def take(self, packets: Sequence[Packet], embedding: Embedding | None) -> list[Outcome]:
+        """Store memories of another store as they are, all or none, in this order; what is newer here stays."""
+
+    def take_purged(self, rows: Sequence[Row]) -> None:
+        """Store the history of memories that are gone; what is left of them here goes, unless it is newer."""
+
+    def take_relations(self, rows: Sequence[Row]) -> None:
+        """Store relations between memories that are here; what is newer here stays."""
+
+    def take_contents(self, rows: Sequence[Row]) -> None:
+        """Store contents that are not here; those that are were last used at the later time."""
+
+    def take_session(self, session: Row, entries: Iterator[Row], turns: Iterator[Row]) -> Outcome:
+        """Store the books of a session with all of its entries and turns; one that has gone on here stays."""
+
+    def session(self, id: str) -> Row | None:
+        """The books of one session."""

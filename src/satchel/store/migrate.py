@@ -13,8 +13,7 @@ import msgspec
 from satchel.errors import InputError, StoreReadOnlyError
 from satchel.model.checks import as_path
 from satchel.model.memory import Scope, as_name
-from satchel.store.contract import Store
-from satchel.store.holdings import KINDS, Held, Holdings, Packet, Row
+from satchel.store.contract import KINDS, Held, Holdings, Packet, Row, Store
 from satchel.store.locations import open_store
 
 __all__ = ["Compared", "Migrated", "Move", "Tally", "Trouble", "compare", "migrate"]

@@ -10,7 +10,7 @@ import pytest
 
 from satchel.errors import StoreError
 from satchel.store.sql.pool import Pool
-from satchel.store.sql.uses import Uses
+from satchel.store.sql.store import Uses
 
 LONG = 15
 

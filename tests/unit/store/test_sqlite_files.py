@@ -195,7 +195,7 @@ def test_vectors_that_were_replaced_do_not_stay_in_the_file(path: Path):
 def test_a_store_that_can_only_be_read_is_searched_by_meaning_too(path: Path, monkeypatch):
     with satchel.open(path) as bag:
         bag.add_many(Draft(f"apple {number}") for number in range(1200))
-    monkeypatch.setattr("satchel.store.sqlite.place.os.access", lambda *_: False)
+    monkeypatch.setattr("satchel.store.sqlite.migrations.os.access", lambda *_: False)
     with satchel.open(path) as bag:
         assert bag._store._readonly
         assert len(bag.search("apple")) == 10

@@ -8,12 +8,12 @@ import pytest
 
 from satchel.model.memory import Scope
 from satchel.store.contract import Embedding, Filter
-from satchel.store.sql.ledgers import _NEEDED as NEEDED
-from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
-from satchel.store.sql.where import filter_sql, scope_sql
+from satchel.store.sql.rows import filter_sql, scope_sql
+from satchel.store.sql.sessions import _NEEDED as NEEDED
+from satchel.store.sql.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
-from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
+from satchel.store.sqlite.search import match_expression
 
 DIALECT = SqliteConnection.dialect
 TIME = datetime(2026, 1, 1, tzinfo=UTC)

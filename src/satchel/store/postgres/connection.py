@@ -1,4 +1,4 @@
-"""One connection to a server: a transaction for one tenant at a time, its driver's errors in our words."""
+"""One connection to a server: its address, one tenant's transaction at a time, its driver's errors in our words."""
 
 import contextlib
 import logging
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import errors, sql
@@ -25,16 +26,127 @@ from satchel.errors import (
     StoreUnreachableError,
 )
 from satchel.model.memory import Memory
-from satchel.store.postgres.address import Address
-from satchel.store.postgres.tally import Tally
-from satchel.store.postgres.terms import SIGN, Entry, index_entry, tag_keys
-from satchel.store.postgres.vectors import PostgresVectors
-from satchel.store.sql.database import Dialect
-from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row
-from satchel.store.sql.statements import Statements
-from satchel.store.sql.text_key import spell_nul
+from satchel.store.postgres.terms import SIGN, Entry, Tally, index_entry, tag_keys
+from satchel.store.sql.database import Dialect, Generation, Statements, Vectors
+from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
-__all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_errors"]
+__all__ = [
+    "STATEMENTS",
+    "Access",
+    "Address",
+    "PostgresConnection",
+    "PostgresVectors",
+    "bits",
+    "connect",
+    "parse_address",
+    "reading_errors",
+]
+
+
+SCHEMES = ("postgresql", "postgres")
+_FORM = "postgresql://USER@HOST:PORT/DATABASE"
+_SCHEME = re.compile(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
+# A password that went astray into another field.
+_ASTRAY = re.compile(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
+# What is repeated beside user, host and database; none of it is secret, and no other address is the same without.
+_REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
+_SECRET = ("password", "sslpassword")
+
+
+class Address(NamedTuple):
+    """How to reach one database of one server."""
+
+    conninfo: str
+    shown: str
+    """As it may be printed and logged, and used again: without a password."""
+    secrets: tuple[str, ...] = ()
+    """What must never be printed."""
+
+    def __repr__(self) -> str:
+        return f"<Address {self.shown}>"
+
+
+def parse_address(url: str) -> Address:
+    """Read a URL; nothing of one that cannot be read is repeated, since any part of it may be a password."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES:
+        what = f"stores at {scheme}:// are not known; " if _SCHEME.fullmatch(scheme) and rest else ""
+        raise InputError(f"{what}a store is a file, ':memory:' or {_FORM}")
+    wrong = InputError(
+        f"that is no address of a PostgreSQL database: write it as {_FORM}, "
+        "with signs such as @ : / ? # % in the password percent-encoded"
+    )
+    place = rest.partition("/")[0].partition("?")[0]
+    # What libpq would take for a host or a port, and name when it does not find it, is the rest of a password.
+    if place.count("@") > 1 or ("@" in rest and "@" not in place):
+        raise wrong
+    try:
+        told = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except (psycopg.ProgrammingError, UnicodeError):
+        raise wrong from None
+    ports = [port for port in told.get("port", "").split(",") if port]
+    open_fields = [value for name, value in told.items() if name not in _SECRET]
+    if not all(map(_is_port, ports)) or any(map(_ASTRAY.search, open_fields)):
+        raise wrong
+    secrets = {value for name in _SECRET if (value := told.get(name))}
+    return Address(url, _shown(told), tuple(sorted(secrets | {quote(value, safe="") for value in secrets})))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16
+
+
+def _shown(told: dict[str, Any]) -> str:
+    user, host, port = (told.get(name, "") for name in ("user", "host", "port"))
+    at = f"{quote(user, safe='')}@" if user else ""
+    hosts, ports = host.split(","), port.split(",")
+    options = {name: told[name] for name in _REPEATED if told.get(name)}
+    if any(each.startswith(("/", "@")) for each in hosts) or (not host and port):
+        where = ""
+        options = {"host": host, "port": port} | options
+    elif len(ports) == len(hosts):
+        where = ",".join(
+            f"{_host(one)}:{other}" if other else _host(one) for one, other in zip(hosts, ports, strict=True)
+        )
+    else:
+        where = ",".join(f"{_host(one)}:{port}" for one in hosts)
+    asked = urlencode({name: value for name, value in options.items() if value}, safe="/,")
+    return f"postgresql://{at}{where}/{quote(told.get('dbname', ''), safe='')}{'?' if asked else ''}{asked}"
+
+
+def _host(name: str) -> str:
+    return f"[{name}]" if ":" in name else quote(name, safe="")
+
+
+# Vectors of all generations in one table.
+
+
+def bits(code: bytes) -> str:
+    """A code as PostgreSQL writes it."""
+    return f"{int.from_bytes(code, 'big'):0{8 * len(code)}b}" if code else ""
+
+
+class PostgresVectors(Vectors):
+    """Vectors and codes go with their passages."""
+
+    def drop(self, found: Generation) -> None:
+        self._db.execute(self._db.statement("delete_vectors", **found.parts))
+        self._db.execute(self._db.statement("delete_generation"), (found.number,))
+
+    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
+        sql = self._db.statement("write_vector", **to.parts)
+        for number, vector, code in passages:
+            self._db.execute(sql, (number, vector, bits(code)))
+
+    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
+        self._db.executemany(self._db.statement("delete_vector", **found.parts), passages)
+
+    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
+        """Foreign keys take them along."""
+
+
+# One connection to a server: a transaction for one tenant at a time, its driver's errors in our words.
+
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60

@@ -1,15 +1,44 @@
-"""A connection as the shared code sees it: rows of named statements, whatever the driver."""
+"""A connection as the code that all databases share sees it: named statements, rows, vectors."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from satchel.model.memory import Memory
+from satchel.store.contract import Embedding
 
-if TYPE_CHECKING:
-    from satchel.store.sql.vectors import Vectors
+__all__ = ["Database", "Dialect", "Generation", "Rows", "Statements", "Vectors"]
 
-__all__ = ["Database", "Dialect", "Rows"]
+
+SHARED = Path(__file__).with_name("statements.sql")
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+
+
+class Statements:
+    """Statements by name, with what is the same in all of them filled in."""
+
+    def __init__(self, folder: Path, fixed: Mapping[str, str]) -> None:
+        self._folder = folder
+        self.fixed = dict(fixed)
+        self.statement = lru_cache(maxsize=512)(self._statement)
+
+    def _statement(self, name: str, **parts: str) -> str:
+        return self.named[name].format(**self.fixed, **parts)
+
+    @cached_property
+    def named(self) -> dict[str, str]:
+        files = (SHARED, self._folder / "queries.sql", self._folder / "ledger.sql")
+        blocks = _NAME.split("\n".join(file.read_text(encoding="utf-8") for file in files))[1:]
+        return {name: _COMMENT.sub("", body).strip() for name, body in zip(blocks[::2], blocks[1::2], strict=True)}
+
+
+# A connection as the shared code sees it: rows of named statements, whatever the driver.
 
 
 class Dialect(NamedTuple):
@@ -66,3 +95,61 @@ class Database(Protocol):
 
     def words_go(self, seqs: Sequence[int]) -> None:
         """These are about to be removed, or to have other words or tags."""
+
+
+# Vectors by generation, which is what one embedder made.
+
+
+class Generation(NamedTuple):
+    """The vectors of one embedder, as a store records them."""
+
+    number: int
+    name: str
+    dimensions: int
+
+    @property
+    def embedding(self) -> Embedding:
+        return Embedding(self.name, self.dimensions)
+
+    @property
+    def code_bytes(self) -> int:
+        return -(-self.dimensions // 8)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What statements about its vectors name."""
+        return {"generation": str(self.number), "vectors": f"vector_{self.number}", "codes": f"code_{self.number}"}
+
+
+class Vectors(ABC):
+    """The vectors that one connection sees."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def generation(self, state: str = "current") -> Generation | None:
+        row = self._db.execute(self._db.statement("generation"), (state,)).fetchone()
+        return None if row is None else Generation(*row)
+
+    def generations(self) -> list[Generation]:
+        """Those that have vectors."""
+        found = [self.generation(state) for state in ("current", "building")]
+        return [each for each in found if each is not None and each.dimensions]
+
+    def create(self, embedding: Embedding, *, state: str) -> Generation:
+        number = self._db.execute(self._db.statement("insert_generation"), (*embedding, state)).get
+        return Generation(number, *embedding)
+
+    @abstractmethod
+    def drop(self, found: Generation) -> None: ...
+
+    @abstractmethod
+    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
+        """Write the vector and the code of each passage; none of them has one."""
+
+    @abstractmethod
+    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None: ...
+
+    @abstractmethod
+    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
+        """Take out what does not go along with its passage by itself."""

@@ -1,27 +1,37 @@
-"""The index beside the full-text one: the passages of each memory, and their vectors."""
+"""The index beside the full-text one: the passages of each memory, their vectors, and checks of both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
+from satchel.errors import StoreError
 from satchel.model.memory import Memory
-from satchel.store.contract import Embedded, Embedding
-from satchel.store.sql.database import Database
+from satchel.store.contract import Check, Embedded, Embedding
+from satchel.store.sql.database import Database, Generation
 from satchel.store.sql.rows import memory_from_row
-from satchel.store.sql.vectors import Generation
 from satchel.text.passages import Part, parts_of
 
 __all__ = [
     "PLACE_BITS",
     "Index",
+    "State",
     "adopt",
     "backlog",
     "backlog_size",
-    "build",
+    "begin_reembedding",
+    "build_passages",
+    "check",
+    "differing_memories",
     "embed_backlog",
     "embedding",
+    "fill",
+    "finish_reembedding",
     "passage_number",
+    "passages_check",
+    "unembedded",
+    "vectors_check",
 ]
+
 
 PLACE_BITS = 12
 PAGE = 1000
@@ -130,7 +140,7 @@ def adopt(db: Database, wanted: Embedding) -> None:
             db.execute(db.statement("clear_backlog"))
 
 
-def build(db: Database) -> None:
+def build_passages(db: Database) -> None:
     """The passages of every memory of a store that had none; their vectors wait in the backlog."""
     last = -1
     while page := _rows(db, db.statement("memories_after"), last, PAGE):
@@ -155,3 +165,156 @@ def embed_backlog(db: Database, embedded: Embedded, seqs: Iterable[int]) -> int:
 
 def _rows(db: Database, sql: str, *values: int) -> list[Any]:
     return db.execute(sql, values).fetchall()
+
+
+# Vectors of another embedder, made beside the current ones until they can take their place.
+#
+# Several processes may do it at once, and others write meanwhile: what is embedded is compared, under the
+# write lock, with what stands there now.
+
+
+def begin_reembedding(db: Database, wanted: Embedding) -> int:
+    """Start, or go on with what was begun; how many passages there are to embed."""
+    building = db.vectors.generation("building")
+    if building is not None and building.embedding != wanted:
+        db.vectors.drop(building)
+        building = None
+    if building is None:
+        building = db.vectors.create(wanted, state="building")
+    if not building.dimensions:
+        return 0
+    return int(db.execute(db.statement("count_missing", **building.parts)).get)
+
+
+def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
+    """Passages that the generation being built does not have, and what is to be embedded of them."""
+    building = _building(db, wanted)
+    if building is None or not building.dimensions:
+        return []
+    sql = db.statement("missing_passages", **building.parts)
+    rows: list[Any] = db.execute(sql, (after, limit)).fetchall()
+    return list(_texts(db, [row[0] for row in rows]))
+
+
+def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
+    """Write new vectors; how many. What was changed, removed or embedded by others meanwhile is left out."""
+    building = _building(db, Embedding(embedded.name, embedded.dimensions))
+    if building is None or not building.dimensions:
+        return 0
+    sql = db.statement("vectors_of", **building.parts)
+    new = [
+        (number, *vector)
+        for number, text in _texts(db, numbers)
+        if (vector := embedded.vectors.get(text)) and db.execute(sql, (number, number + 1)).fetchone() is None
+    ]
+    db.vectors.write(building, new)
+    return len(new)
+
+
+def finish_reembedding(db: Database, wanted: Embedding) -> bool:
+    """Let the new vectors take the old ones' place; False if some are still missing."""
+    building = _building(db, wanted)
+    if building is None:
+        return True
+    if unembedded(db, wanted, after=-1, limit=1):
+        return False
+    old = db.vectors.generation()
+    if old is not None:
+        db.vectors.drop(old)
+    db.execute(db.statement("make_current"), (building.number,))
+    db.execute(db.statement("clear_backlog"))
+    return True
+
+
+def _building(db: Database, wanted: Embedding) -> Generation | None:
+    """What is being built; None if another process has finished it."""
+    building = db.vectors.generation("building")
+    if building is not None and building.embedding == wanted:
+        return building
+    current = db.vectors.generation()
+    if building is None and current is not None and current.embedding == wanted:
+        return None
+    other = building or current
+    raise StoreError(
+        f"another process has begun to reembed this store with {other.name if other else 'another embedder'}, "
+        f"which ended that with {wanted.name}; run only one of them"
+    )
+
+
+def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """What is to be embedded of those passages that are still there."""
+    parts: list[Part] = []
+    known = None
+    for number in numbers:
+        seq, place = number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1)
+        if seq != known:
+            row = db.execute(db.statement("memory_by_seq"), (seq,)).fetchone()
+            parts, known = (parts_of(memory_from_row(row)) if row else []), seq
+        if place < len(parts):
+            yield number, parts[place].text
+
+
+# How it is told whether passages and vectors are in step with the memories, in whichever database they are.
+
+
+State = Literal["ok", "warning", "failed"]
+
+
+def check(name: str, problem: str | None, good: str, *, bad: State = "failed") -> Check:
+    return Check(name=name, state=bad if problem else "ok", detail=problem or good)
+
+
+def differing_memories(db: Database, passage_ends: str) -> list[int]:
+    """Those whose passages do not reach from one end of their text to the other.
+
+    By count and ends: to cut every text again would take as long as to store it.
+    """
+    return [row[0] for row in db.execute(passage_ends) if not _covers(*row[1:])]
+
+
+def _covers(text: str, places: int, last: int | None, start: int | None, stop: int | None) -> bool:
+    end = len(text.rstrip())
+    if not end or last is None:
+        return not end and not places
+    return (places, start, stop) == (last + 1, len(text) - len(text.lstrip()), end)
+
+
+def passages_check(total: int, *, differing: int, stray: int = 0) -> Check:
+    wrong = []
+    if differing:
+        wrong.append(f"those of {differing:,} memories differ from the texts")
+    if stray:
+        wrong.append(f"{stray:,} belong to no memory")
+    problem = f"{'; '.join(wrong)}; `satchel doctor --fix` makes them anew" if wrong else None
+    return check("passages", problem, f"{total:,} in step")
+
+
+def vectors_check(
+    current: Generation | None,
+    building: Generation | None,
+    *,
+    broken: list[Generation],
+    overlooked: int,
+    stray: int,
+    waiting: int,
+) -> Check:
+    wrong = []
+    if broken:
+        wrong.append(f"those by {' and '.join(each.name for each in broken)} cannot be read")
+    if overlooked:
+        wrong.append(f"{overlooked:,} memories lack theirs")
+    if stray:
+        wrong.append(f"{stray:,} belong to nothing")
+    if wrong:
+        problem = f"{'; '.join(wrong)}; `satchel doctor --fix` takes out what is wrong"
+        return check("vectors", problem, "")
+    open_ends = []
+    if waiting:
+        command = "satchel reembed"
+        if current is not None and current.name.startswith("openai:"):
+            command += f" --embedder {current.name}"
+        open_ends.append(f"{waiting:,} memories wait for theirs; `{command}` makes them")
+    if building is not None:
+        open_ends.append(f"`satchel reembed --embedder {building.name}` was begun and is not finished")
+    good = "none yet" if current is None else f"by {current.name}"
+    return check("vectors", "; ".join(open_ends) or None, good, bad="warning")

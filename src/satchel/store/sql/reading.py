@@ -10,8 +10,15 @@ from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Changed, Filter, Record, Stats
 from satchel.store.sql.database import Database, Dialect
-from satchel.store.sql.rows import from_micros, memory_from_row, micros, read_change, read_relation
-from satchel.store.sql.where import filter_sql, scope_sql
+from satchel.store.sql.rows import (
+    filter_sql,
+    from_micros,
+    memory_from_row,
+    micros,
+    read_change,
+    read_relation,
+    scope_sql,
+)
 
 __all__ = [
     "around",

@@ -1,26 +1,35 @@
-"""Memories, relations and history entries as rows, and back."""
+"""Memories, relations and history entries as rows and back, and filters as conditions on these rows."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.store.contract import Filter
+from satchel.store.sql.database import Dialect
 
 __all__ = [
     "COLUMNS",
     "READ_COLUMNS",
+    "filter_sql",
     "from_micros",
     "json_names",
     "memory_from_row",
     "memory_row",
     "micros",
+    "narrows",
     "read_change",
     "read_relation",
     "scope_columns",
+    "scope_sql",
+    "spell_nul",
+    "text_key",
     "write_changes",
 ]
+
 
 COLUMNS = (
     "id",
@@ -184,3 +193,122 @@ def _maybe_micros(moment: datetime | None) -> int | None:
 
 def _maybe_moment(value: int | None) -> datetime | None:
     return None if value is None else from_micros(value)
+
+
+# The hash by which a store looks for a text that it holds already.
+
+
+# PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
+_SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
+
+
+def spell_nul(text: str) -> str:
+    """A text as PostgreSQL can keep it; the hash is of this form in every store."""
+    return text.translate(_SPELLED) if "\0" in text or "\ufdd0" in text else text
+
+
+def text_key(memory: Memory) -> int | None:
+    """64 bits of MD5 over the scope without its org, and the text. None for a turn, which is never merged.
+
+    PostgreSQL computes the same in a generated column. Two texts may share a key: compare them too.
+    """
+    if memory.tier == "conversation":
+        return None
+    digest = _begun(*scope_columns(memory.scope)[1:]).copy()
+    digest.update(spell_nul(memory.text).encode())
+    return int.from_bytes(digest.digest()[:8], signed=True)
+
+
+@lru_cache(maxsize=1024)
+def _begun(*names: str) -> "hashlib._Hash":
+    """The hash of a scope, to go on with; its parts are of one length, so that none runs into the next."""
+    return _md5("".join(_md5(spell_nul(name).encode()).hexdigest() for name in names).encode())
+
+
+_md5 = partial(hashlib.md5, usedforsecurity=False)
+
+
+# A filter as SQL: conditions on an alias of `memory`, and their values in order.
+
+
+def scope_sql(
+    dialect: Dialect, scope: Scope, alias: str = "m", *, indexed: bool = True, narrowing: bool = True
+) -> tuple[str, list[Any]]:
+    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`.
+
+    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id.
+    """
+    plain, tested = dialect.unindexed + alias, alias if narrowing else dialect.unindexed + alias
+    alias, tested = (alias, tested) if indexed else (plain, plain)
+    conditions, values = [f"{alias}.org = ?"], [scope.org]
+    for name in ("project", "user", "agent", "session"):
+        if value := getattr(scope, name):
+            conditions.append(f"{tested}.{name} = ?")
+            values.append(value)
+    if scope.session and narrowing:
+        # Said again for the planner: the index on sessions leaves out memories without one.
+        conditions.append(f"{alias}.session <> ''")
+    return " AND ".join(conditions), values
+
+
+def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True) -> tuple[str, list[Any]]:
+    # The few that are pinned or important have an index of their own, which a project's does not beat.
+    narrowing = not (where.pinned or where.important)
+    condition, values = scope_sql(dialect, where.scope, alias, indexed=indexed, narrowing=narrowing)
+    alias = alias if indexed else dialect.unindexed + alias
+    conditions = [condition]
+    for column, choices in (
+        ("status", where.statuses),
+        ("kind", where.kinds),
+        ("tier", where.tiers),
+    ):
+        if choices:
+            conditions.append(f"{alias}.{column} IN ({', '.join('?' * len(choices))})")
+            values.extend(choices)
+    if where.ids:
+        # One value however many there are: the number of variables is limited.
+        conditions.append(dialect.listed.format(alias=alias))
+        values.append(msgspec.json.encode(where.ids).decode())
+    # As the partial indexes say it.
+    if where.pinned:
+        conditions.append(f"{alias}.pinned = 1")
+    if where.important:
+        conditions.append(f"{alias}.importance > 0.7")
+    if where.valid_at is not None:
+        moment = micros(where.valid_at)
+        conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
+        conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
+        values.extend((moment, moment))
+    if where.since is not None:
+        conditions.append(f"{alias}.at >= ?")
+        values.append(micros(where.since))
+    if where.until is not None:
+        # Between two bounds SQLite would rather read the times of the whole org than those of one project.
+        by_project = indexed and narrowing and where.since is not None and where.scope.project
+        conditions.append(f"{dialect.unindexed if by_project else ''}{alias}.at <= ?")
+        values.append(micros(where.until))
+    if where.unchanged_since is not None:
+        conditions.append(f"({alias}.updated_at <= ? OR {alias}.revision = 1)")
+        values.append(micros(where.unchanged_since))
+    for tag in where.tags:
+        conditions.append(dialect.tagged.format(alias=alias))
+        values.append(tag)
+    return " AND ".join(conditions), values
+
+
+def narrows(where: Filter) -> bool:
+    """Whether it is likely to leave little: then testing each match costs less than ranking them all."""
+    scope = where.scope
+    return bool(
+        scope.project
+        or scope.user
+        or scope.agent
+        or scope.session
+        or where.kinds
+        or where.tiers
+        or where.tags
+        or where.since
+        or where.ids
+        or where.pinned
+        or where.important
+    )

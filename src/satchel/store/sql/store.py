@@ -1,6 +1,8 @@
-"""What the stores in SQL databases do alike: each call is one read or one write, on a connection for its org."""
+"""What the stores in SQL databases do alike: transactions for one org, and uses that wait for a write."""
 
 import contextlib
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,16 +10,74 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar
 
+import msgspec
+
 from satchel.errors import StoreError
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Link, Record, Stats, Trace
-from satchel.store.holdings import Held
-from satchel.store.sql import erasing, index, reading, reembedding, tracing, writing
+from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Held, Link, Record, Stats, Trace
+from satchel.store.sql import index, reading, search, transfer, writing
+from satchel.store.sql import index as reembedding
 from satchel.store.sql.database import Database, Dialect
-from satchel.store.sql.holdings import SqlHoldings
-from satchel.store.sql.uses import Uses
+from satchel.store.sql.transfer import SqlHoldings
 
-__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "SqlStore"]
+__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "SqlStore", "Uses"]
+
+
+class Uses:
+    """Counted here until a write takes them along, so that no read has to write."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, datetime]] = {}
+        self._since: datetime | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __bool__(self) -> bool:
+        self._leave_to_parent()
+        return bool(self._waiting)
+
+    def count(self, ids: Sequence[str], moment: datetime) -> float:
+        """Count a use of each; for how many seconds the oldest one has been waiting."""
+        self._leave_to_parent()
+        with self._lock:
+            if self._since is None:
+                self._since = moment
+            for identifier in ids:
+                count, _ = self._waiting.get(identifier, (0, moment))
+                self._waiting[identifier] = (count + 1, moment)
+            return (moment - self._since).total_seconds()
+
+    def take(self) -> dict[str, tuple[int, datetime]]:
+        """Hand all of them over to a write."""
+        self._leave_to_parent()
+        with self._lock:
+            taken, self._waiting, self._since = self._waiting, {}, None
+        return taken
+
+    def give_back(self, taken: Mapping[str, tuple[int, datetime]]) -> None:
+        """The write failed: they wait again."""
+        with self._lock:
+            for identifier, (count, last) in taken.items():
+                later, newest = self._waiting.get(identifier, (0, last))
+                self._waiting[identifier] = (count + later, newest)
+                self._since = min(self._since or last, last)
+
+    def added_to(self, memory: Memory) -> Memory:
+        """The memory with the uses that wait for it."""
+        if (waiting := self._waiting.get(memory.id)) is None:
+            return memory
+        count, last = waiting
+        return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: what the parent counted is the parent's to write."""
+        if self._pid != os.getpid():
+            self._waiting, self._since, self._lock = {}, None, threading.Lock()
+            self._pid = os.getpid()
+
+
+# What the stores in SQL databases do alike: each call is one read or one write, on a connection for its org.
+
 
 # Uses are written with the next write; a reader that never writes does it after this many seconds.
 USES_WAIT_SECONDS = 5.0
@@ -93,27 +153,27 @@ class SqlStore(ABC, Generic[D]):
 
     def count(self, where: Filter, *, most: int) -> int:
         with self._read(where.scope.org) as db:
-            return tracing.count(db, where, most)
+            return search.count(db, where, most)
 
     def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
         with self._read(where.scope.org) as db:
-            return tracing.between(db, where, start, end, limit=limit)
+            return search.between(db, where, start, end, limit=limit)
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
         with self._read(where.scope.org) as db:
-            return tracing.beside(db, traces, where, reach=reach)
+            return search.beside(db, traces, where, reach=reach)
 
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
         with self._read(where.scope.org) as db:
-            return tracing.links(db, keys, where, limit=limit)
+            return search.links(db, keys, where, limit=limit)
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
         with self._snapshot(where.scope.org) as db:
-            return tracing.traces(db, where, keys)
+            return search.traces(db, where, keys)
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
         with self._read(self.org) as db:
-            return tracing.memories(db, keys)
+            return search.memories(db, keys)
 
     def embedding(self) -> Embedding | None:
         with self._read(self.org) as db:
@@ -138,7 +198,7 @@ class SqlStore(ABC, Generic[D]):
     def begin_reembedding(self, embedding: Embedding) -> int:
         self._refuse_inside_transaction("reembed")
         with self._write(self.org) as db:
-            return reembedding.begin(db, embedding)
+            return reembedding.begin_reembedding(db, embedding)
 
     def unembedded(self, embedding: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
         with self._snapshot(self.org) as db:
@@ -150,7 +210,7 @@ class SqlStore(ABC, Generic[D]):
 
     def finish_reembedding(self, embedding: Embedding) -> bool:
         with self._write(self.org) as db:
-            return reembedding.finish(db, embedding)
+            return reembedding.finish_reembedding(db, embedding)
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         with self._read(where.scope.org) as db:
@@ -221,7 +281,7 @@ class SqlStore(ABC, Generic[D]):
     def erase(self, org: str) -> dict[Held, int]:
         self._refuse_inside_transaction("erase an org")
         with self._write(org) as db:
-            return erasing.erase(db, org)
+            return transfer.erase(db, org)
 
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:

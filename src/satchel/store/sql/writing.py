@@ -1,23 +1,198 @@
 """Changing memories: each function runs inside a write transaction that its caller holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
-from satchel.model.memory import Memory, Relation, Scope, utc_now
+from satchel.model.memory import Memory, Relation, Scope, checked, utc_now
 from satchel.store.contract import Candidate, Embedded, Filter, Record
-from satchel.store.sql.batch import Batch, history_row
-from satchel.store.sql.confirming import KnownTexts, confirmed, find_same_text
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import Index
 from satchel.store.sql.reading import history, memory_in_scope, relations, select_ids
-from satchel.store.sql.rows import memory_from_row, micros, scope_columns
+from satchel.store.sql.rows import memory_from_row, micros, scope_columns, text_key, write_changes
 from satchel.text.redact import masked_labels
 
-__all__ = ["add", "change", "forget", "purge", "put", "put_relations", "relate", "use"]
+__all__ = [
+    "Batch",
+    "KnownTexts",
+    "add",
+    "change",
+    "confirmed",
+    "find_same_text",
+    "forget",
+    "history_row",
+    "purge",
+    "put",
+    "put_relations",
+    "relate",
+    "use",
+]
+
+
+# How many rows a statement takes, largest first; few sizes, so that each is prepared once.
+SIZES = (256, 32, 4, 1)
+
+
+def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> tuple[Any, ...]:
+    return memory.scope.org, memory.id, micros(at), action, write_changes(changes)
+
+
+class Batch:
+    """Memories that are known to be new, held back until `write`."""
+
+    def __init__(self, db: Database, index: Index) -> None:
+        self.index = index
+        self._db = db
+        self._memories: list[Memory] = []
+        self._history: list[tuple[Any, ...]] = []
+        self._uses: list[tuple[Any, ...]] = []
+        self._names: set[object] = set()
+
+    def make_room(self, memory: Memory) -> None:
+        """Write what is held back if one of it is the same as this memory: the store is asked for that next."""
+        if not self._names.isdisjoint(_names(memory)):
+            self.write()
+
+    def take(self, memory: Memory, history: Sequence[tuple[Any, ...]]) -> None:
+        self._memories.append(memory)
+        self._names.update(_names(memory))
+        self._history += history
+        if memory.accessed_at is not None:
+            self._uses.append((memory.id, memory.access_count, micros(memory.accessed_at)))
+
+    def write(self) -> None:
+        if not self._memories:
+            return
+        first = int(self._db.execute(self._db.statement("newest_seq")).get) + 1
+        numbered = list(enumerate(self._memories, start=first))
+        with self._db.together():
+            for rows in _slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
+                values = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
+                sql = self._db.statement("insert_memories", values=values)
+                self._db.execute(sql, [value for row in rows for value in row])
+            self._db.words_come(self._memories)
+            for seq, memory in numbered:
+                self.index.enter(seq, memory)
+            self._db.executemany(self._db.statement("insert_history"), self._history)
+            self._db.executemany(self._db.statement("set_usage"), self._uses)
+        self._memories, self._history, self._uses = [], [], []
+        self._names.clear()
+
+
+def _names(memory: Memory) -> Iterator[object]:
+    """All by which another memory could be the same as this one."""
+    scope = scope_columns(memory.scope)
+    yield memory.id
+    if memory.ref is not None:
+        yield ("ref", *scope, memory.ref)
+    if memory.topic_key is not None:
+        yield ("topic", *scope[:4], memory.topic_key)
+
+
+def _slices(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    start = 0
+    for size in SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+
+
+# A text that is added again: which memory it confirms, and what that memory becomes.
+
+
+DEFAULT_KIND = "observation"
+# Two memories that differ in one of these are two memories, unless one of them does not say.
+_NAMES = ("title", "speaker", "source", "ref", "topic_key")
+
+
+class KnownTexts:
+    """The hashes of texts that may be in the store: one question for a whole batch, of which most is new."""
+
+    def __init__(self, db: Database, memories: Sequence[Memory]) -> None:
+        """For memories of one org."""
+        self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
+        rows: Iterable[Any] = ()
+        if self._keys:
+            listed = msgspec.json.encode(list(self._keys.values())).decode()
+            rows = db.execute(db.statement("text_keys_held"), (memories[0].scope.org, listed))
+        self._held: set[int | None] = {row[0] for row in rows}
+
+    def add(self, memory: Memory) -> None:
+        """One that is new, or may have another text now."""
+        self._held.add(self._keys.get(memory.id) if memory.revision == 1 else text_key(memory))
+
+    def __contains__(self, memory: Memory) -> bool:
+        return self._keys.get(memory.id) in self._held
+
+
+def find_same_text(db: Database, memory: Memory) -> Memory | None:
+    """The memory of the same scope that has this text and that nothing tells apart from this one.
+
+    Of several the oldest that still holds. No memory has the ref or topic of this one.
+    """
+    conditions = [f"{db.dialect.unindexed}m.org = ?", "m.text_key = ?"]
+    values: list[Any] = [memory.scope.org, text_key(memory)]
+    # One with the same ref or topic would have been found by it.
+    conditions += [f"m.{name} IS NULL" for name in ("ref", "topic_key") if getattr(memory, name) is not None]
+    for name in ("title", "speaker", "source"):
+        if (value := getattr(memory, name)) is not None:
+            conditions.append(f"(m.{name} IS NULL OR m.{name} = ?)")
+            values.append(value)
+    if memory.kind != DEFAULT_KIND:
+        conditions.append("m.kind IN (?, ?)")
+        values += [DEFAULT_KIND, memory.kind]
+    sql = db.statement("memory_by_text", where=" AND ".join(conditions))
+    row = db.execute(sql, (*values, micros(memory.created_at))).fetchone()
+    found = None if row is None else memory_from_row(row)
+    # Different texts may have the same hash.
+    same = found is not None and (found.scope, found.text) == (memory.scope, memory.text)
+    return found if same else None
+
+
+def confirmed(existing: Memory, candidate: Candidate) -> Memory:
+    """What a memory becomes when its text is added again; nothing that either of the two says is lost.
+
+    The earliest `at` that was given stays, and the latest is `confirmed_at`. Where one holds without a limit
+    (`valid_from` or `invalid_at` unset), so does the outcome. What was archived or superseded is active again,
+    unless the candidate gives a status.
+    """
+    said, given = candidate.memory, candidate.given
+    times = [said.at, *([existing.at] if "at" in given else []), existing.confirmed_at]
+    fields: dict[str, Any] = {
+        "kind": said.kind if existing.kind == DEFAULT_KIND else existing.kind,
+        "tags": checked("tags", (*existing.tags, *said.tags)),
+        "pinned": existing.pinned or said.pinned,
+        "valid_from": _unset_or(min, existing.valid_from, said.valid_from),
+        "invalid_at": _unset_or(max, existing.invalid_at, said.invalid_at),
+        "confirmations": existing.confirmations + 1,
+        "confirmed_at": max(time for time in times if time is not None),
+    }
+    fields |= {name: getattr(said, name) for name in _NAMES if getattr(existing, name) is None}
+    for name in ("importance", "confidence"):
+        if name in given:
+            fields[name] = max(getattr(existing, name), getattr(said, name))
+    if "at" in given:
+        fields["at"] = min(existing.at, said.at)
+    if "tier" in given and said.tier == "knowledge":
+        # What lasts is more than what is being worked on.
+        fields["tier"] = said.tier
+    status = said.status if "status" in given else existing.status
+    if "status" not in given and status in ("archived", "superseded"):
+        status = "active"
+    if status != existing.status:
+        fields |= {"status": status, "superseded_by": None}
+    return msgspec.structs.replace(existing, **fields)
+
+
+def _unset_or(choose: Any, one: Any, other: Any) -> Any:
+    return None if one is None or other is None else choose(one, other)
+
+
+# Changing memories: each function runs inside a write transaction that its caller holds.
+
 
 # Fields that follow from others or from use: a difference in them alone is no change.
 _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})

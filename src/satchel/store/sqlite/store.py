@@ -10,14 +10,12 @@ from typing import Self
 import apsw
 
 from satchel.errors import InputError, StoreError
-from satchel.store.contract import Check, Filter, Match
-from satchel.store.holdings import Held
-from satchel.store.sql import erasing, writing
-from satchel.store.sql.ledgers import SqlLedgers
+from satchel.store.contract import Check, Filter, Held, Match
+from satchel.store.sql import transfer, writing
 from satchel.store.sql.pool import Pool
-from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore
-from satchel.store.sql.uses import Uses
-from satchel.store.sqlite import lexical, upkeep
+from satchel.store.sql.sessions import SqlLedgers
+from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore, Uses
+from satchel.store.sqlite import health, search
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -26,11 +24,9 @@ from satchel.store.sqlite.connection import (
     waiting_at_most,
     write_transaction,
 )
-from satchel.store.sqlite.copy import copy_to_new_file
-from satchel.store.sqlite.header import refuse_newer
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
-from satchel.store.sqlite.nearest import nearest
-from satchel.store.sqlite.place import make_ready
+from satchel.store.sqlite.files import copy_to_new_file, refuse_newer
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, make_ready, prepare
+from satchel.store.sqlite.search import nearest
 
 __all__ = ["SqliteStore"]
 
@@ -93,7 +89,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
 
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         with self._read() as db:
-            return lexical.matches(db, where, terms, limit=limit)
+            return search.matches(db, where, terms, limit=limit)
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
         with self._snapshot() as db:
@@ -101,11 +97,11 @@ class SqliteStore(SqlStore[SqliteConnection]):
 
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
         with self._read() as db:
-            return lexical.frequencies(db, terms)
+            return search.frequencies(db, terms)
 
     def words_like(self, word: str, *, start: str) -> list[str]:
         with self._read() as db:
-            return lexical.words_like(db, word, start=start)
+            return search.words_like(db, word, start=start)
 
     def purge(self, where: Filter) -> int:
         with self._write() as db:
@@ -117,7 +113,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
         with self._write() as db:
             self._current.purged = True
             db.vectors.before_org_goes(org)
-            return erasing.erase(db, org)
+            return transfer.erase(db, org)
 
     @property
     def in_transaction(self) -> bool:
@@ -131,11 +127,11 @@ class SqliteStore(SqlStore[SqliteConnection]):
 
     def checks(self) -> list[Check]:
         with self._read() as db:
-            return upkeep.checks(db, self.location)
+            return health.checks(db, self.location)
 
     def repair(self) -> list[str]:
         with self._read() as db:
-            return upkeep.repair(db, self.location)
+            return health.repair(db, self.location)
 
     def close(self) -> None:
         self._refuse_inside_transaction("close the store")

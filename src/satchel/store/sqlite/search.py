@@ -1,18 +1,19 @@
-"""Full-text search: the best BM25 matches that pass a filter, and the words of the index."""
+"""Full-text and vector search in SQLite: FTS5 and sqlite-vec."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from satchel.store.contract import Filter, Match
-from satchel.store.sql.where import filter_sql, narrows
+from satchel.store.sql.rows import filter_sql, narrows
 from satchel.store.sqlite.connection import SqliteConnection
 
-__all__ = ["frequencies", "match_expression", "matches", "words_like"]
+__all__ = ["frequencies", "match_expression", "matches", "nearest", "words_like"]
+
 
 # How many matches are ranked before the filter is tried on them: enough for most filters, and the
 # sort stays small.
 HEADROOM = 4
-SPARE = 50
+SPARE_MATCHES = 50
 # A term is a stem, and may be some letters shorter than the word it was.
 LONGER_BY = 4
 
@@ -29,7 +30,7 @@ def matches(db: SqliteConnection, where: Filter, terms: Sequence[str], *, limit:
     condition, values = filter_sql(db.dialect, where)
     rows: list[Any] = []
     if not narrows(where):
-        depth = limit + max(SPARE, min(limit, 100) * (HEADROOM - 1))
+        depth = limit + max(SPARE_MATCHES, min(limit, 100) * (HEADROOM - 1))
         rows = db.execute(db.statement("search_best", where=condition), (match, depth, *values)).fetchall()
     if not _is_complete(rows, limit=limit):
         found = db.execute(db.statement("search_filtered", where=condition), (match, *values, limit))
@@ -57,3 +58,39 @@ def words_like(db: SqliteConnection, word: str, *, start: str) -> list[str]:
 def _is_complete(rows: list[Any], *, limit: int) -> bool:
     # What was not ranked may tie with the last row, so that row must not be needed.
     return len(rows) > limit and rows[limit - 1][1] < rows[-1][1]
+
+
+# The memories whose vectors are near a question's.
+
+
+# sqlite-vec takes time for each of the k it looks for, and no more than 4,096 of them.
+MOST_NEAREST = 1000
+# How many more passages are looked for than memories are needed, since several may belong to one.
+SPARE_PASSAGES = 16
+WIDER = 8
+
+
+def nearest(db: SqliteConnection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+    current = db.vectors.generation()
+    # Another process may have changed the embedder since the question was embedded.
+    if current is None or not current.dimensions or len(code) != current.code_bytes:
+        return []
+    db.vectors.load()
+    condition, values = filter_sql(db.dialect, where)
+    wide = min(limit + SPARE_PASSAGES, MOST_NEAREST)
+    rows: list[Any] = []
+    if not narrows(where):
+        sql = db.statement("nearest", where=condition, **current.parts)
+        rows = _all(db, sql, code, wide, *values)
+    sql = db.statement("nearest_filtered", where=condition, **current.parts)
+    while len(rows) < limit:
+        rows = _all(db, sql, code, wide, *values)
+        if wide == MOST_NEAREST or sum(row[2] for row in rows) < wide:
+            break
+        # A few long memories have taken all the places.
+        wide = min(wide * WIDER, MOST_NEAREST)
+    return [Match(key, -float(distance)) for key, distance, _ in rows[:limit]]
+
+
+def _all(db: SqliteConnection, sql: str, *values: Any) -> list[Any]:
+    return db.execute(sql, values).fetchall()

@@ -1,0 +1,427 @@
+"""Full-text and vector search in PostgreSQL: tsvector ranked by BM25, pgvector, indexes of large tenants."""
+
+import itertools
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from hashlib import blake2s
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from satchel.errors import StoreError
+from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.store.postgres.connection import Address, PostgresConnection, bits, reading_errors
+from satchel.store.postgres.schema import SCHEMA, look, open_raw
+from satchel.store.postgres.terms import LONGEST_TERM, query_text
+from satchel.store.sql.database import Generation
+from satchel.store.sql.rows import filter_sql, narrows
+from satchel.text.terms import term_codes
+from satchel.text.terms import terms as index_terms
+
+__all__ = [
+    "LARGE_TENANT",
+    "beside",
+    "frequencies",
+    "index_is_left",
+    "index_is_ready",
+    "index_large_tenants",
+    "index_name",
+    "links",
+    "matches",
+    "nearest",
+    "traces",
+    "words_like",
+]
+
+
+# Passages of a tenant from which on an index pays.
+LARGE_TENANT = 50_000
+
+
+# Those that were made here, by their names.
+_MADE = (
+    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+    "WHERE i.indrelid = to_regclass(%s) AND c.relname ~ '^near_[0-9a-f]{24}_[0-9]+$' ORDER BY 1"
+)
+_READY = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid AND indisready"
+
+
+class Wanted(NamedTuple):
+    """An index that a tenant is large enough for."""
+
+    org: str
+    generation: int
+    dimensions: int
+    passages: int
+
+
+def index_name(org: str, generation: int) -> str:
+    return f"{_stem(org)}{generation}"
+
+
+def _stem(org: str) -> str:
+    return f"near_{blake2s(org.encode(), digest_size=12).hexdigest()}_"
+
+
+def index_is_ready(db: PostgresConnection, org: str, current: Generation) -> bool:
+    """Whether this tenant has its index, and it is whole."""
+    return bool(db.execute(db.statement("index_ready"), (index_name(org, current.number),)).get)
+
+
+def index_is_left(address: Address, org: str) -> bool:
+    """Whether there is an index for this tenant; any login may ask, and only the owner can drop it."""
+    with reading_errors(address.shown), open_raw(address) as raw:
+        return any(name.startswith(_stem(org)) for name in _made(raw))
+
+
+def index_large_tenants(address: Address, *, least: int = LARGE_TENANT, dry_run: bool = False) -> list[str]:
+    """Make the indexes that tenants have grown to need, and drop those of tenants and vectors that are gone.
+
+    As a login that sees all tenants; what was done.
+    """
+    with reading_errors(address.shown), open_raw(address) as raw:
+        found = look(raw, address)
+        if found.tenants is None:
+            raise StoreError(
+                f"{address.shown}: the login {found.login} sees only the tenant it names; use "
+                "that of the tables' owner"
+            )
+        done = []
+        for each in list(_wanted(raw, least)):
+            name = index_name(each.org, each.generation)
+            if not raw.execute(_READY, (f"{SCHEMA}.{name}",)).fetchone():
+                if not dry_run:
+                    _build(raw, each)
+                done.append(f"indexed the {each.passages:,} vectors of {each.org!r}")
+        for name in _unneeded(raw):
+            if not dry_run:
+                _drop(raw, name)
+            done.append(f"dropped an index that no tenant needs: {name}")
+        return done
+
+
+def _made(raw: "psycopg.Connection[Any]") -> list[str]:
+    return [name for (name,) in raw.execute(_MADE, (f"{SCHEMA}.passage_vector",)).fetchall()]
+
+
+def _unneeded(raw: "psycopg.Connection[Any]") -> list[str]:
+    """Indexes of tenants that were erased, and of vectors that others have taken the place of."""
+    # In this order: what is made current meanwhile has no index yet.
+    made = _made(raw)
+    current = raw.execute(
+        sql.SQL("SELECT org, generation FROM {}.embedding WHERE state = 'current'").format(sql.Identifier(SCHEMA))
+    )
+    needed = {index_name(*row) for row in current.fetchall()}
+    return [name for name in made if name not in needed]
+
+
+def _wanted(raw: "psycopg.Connection[Any]", least: int) -> Iterator[Wanted]:
+    """Which tenants are large, for a login that sees them all."""
+    rows = raw.execute(
+        sql.SQL(
+            "SELECT e.org, e.generation, e.dimensions, count(*) FROM {s}.embedding e JOIN {s}.passage_vector v "
+            "ON v.org = e.org AND v.generation = e.generation WHERE e.state = 'current' AND e.dimensions > 0 "
+            "GROUP BY 1, 2, 3 HAVING count(*) >= %s ORDER BY 1"
+        ).format(s=sql.Identifier(SCHEMA)),
+        (least,),
+    )
+    yield from map(Wanted._make, rows.fetchall())
+
+
+def _build(raw: "psycopg.Connection[Any]", each: Wanted) -> None:
+    """Make an index while others go on writing; one that was left unfinished is made anew."""
+    name = index_name(each.org, each.generation)
+    _drop(raw, name)
+    raw.execute(
+        sql.SQL(
+            "CREATE INDEX CONCURRENTLY {name} ON {schema}.passage_vector "
+            "USING hnsw ((code::bit({bits})) bit_hamming_ops) WHERE org = {org} AND generation = {generation}"
+        ).format(
+            name=sql.Identifier(name),
+            schema=sql.Identifier(SCHEMA),
+            bits=sql.Literal(8 * -(-each.dimensions // 8)),
+            org=sql.Literal(each.org),
+            generation=sql.Literal(each.generation),
+        )
+    )
+
+
+def _drop(raw: "psycopg.Connection[Any]", name: str) -> None:
+    raw.execute(
+        sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}.{}").format(sql.Identifier(SCHEMA), sql.Identifier(name))
+    )
+
+
+# Full-text search: tsvector finds, and BM25 ranks as SQLite's FTS5 does, over the tenant's own counts.
+
+
+# Those of FTS5.
+K1, B = 1.2, 0.75
+LEAST_RARITY = 1e-6
+# How many times the memories that are wanted the rarest terms should stand in.
+AMPLE = 5
+# A term is a stem, and may be some letters shorter than the word it was.
+LONGER_BY = 4
+
+_LAST = "\U0010ffff"
+# ts_rank of one term that has n positions is the sum of 1/i² for i up to n, as a share of the sum of all.
+_WEIGHT = "round(0.6079271 / (1 - ts_rank('{1,1,1,1}', m.words, ?::tsquery)) - 0.5)"
+
+
+class _Sought(NamedTuple):
+    """One term of a question; several words are a phrase."""
+
+    words: tuple[str, ...]
+    codes: bytes
+    holding: int
+    """In how many memories it stands; for a phrase, its rarest word, which stands in no fewer."""
+    rarity: float
+
+    @property
+    def most(self) -> float:
+        """What it can add to a score."""
+        return self.rarity * (K1 + 1)
+
+
+def matches(db: PostgresConnection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+    db.settle()
+    memories, length = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+    sought = _sought(db, terms, memories) if memories else []
+    average = max(length / max(memories, 1), 1e-9)
+    # Common terms are in most memories: those that have no other term are looked at only where they could still
+    # be among the best.
+    telling = _telling(sought, enough=AMPLE * limit)
+    found = _search(db, where, sought, telling, average, limit=limit) if telling else []
+    others = sum(each.most for each in sought if each not in telling)
+    if len(telling) < len(sought) and (len(found) < limit or found[-1].score <= others):
+        found = _search(db, where, sought, sought, average, limit=limit)
+    return found
+
+
+def _sought(db: PostgresConnection, terms: Sequence[str], memories: int) -> list[_Sought]:
+    """The terms that stand somewhere, each once, in their order."""
+    read = {tuple(words): term_codes(term) for term in terms if (words := index_terms(term))}
+    asked = list({word for words in read for word in words if len(word.encode()) <= LONGEST_TERM})
+    counts = dict(db.execute(db.statement("word_counts"), (asked,)).fetchall())
+    rarest = {words: min(counts.get(word, 0) for word in words) for words in read}
+    return [
+        _Sought(words, codes, rarest[words], _rarity(memories, rarest[words]))
+        for words, codes in read.items()
+        if rarest[words]
+    ]
+
+
+def _telling(sought: Sequence[_Sought], *, enough: int) -> list[_Sought]:
+    """The rarest terms, until they stand in enough memories."""
+    telling: list[_Sought] = []
+    held = 0
+    for each in sorted(sought, key=lambda each: each.holding):
+        if held >= enough or (telling and each.rarity == LEAST_RARITY):
+            break
+        telling.append(each)
+        held += each.holding
+    return telling
+
+
+def _search(
+    db: PostgresConnection,
+    where: Filter,
+    sought: Sequence[_Sought],
+    needed: Sequence[_Sought],
+    average: float,
+    *,
+    limit: int,
+) -> list[Match]:
+    """The best of the memories that have one of the needed terms, by all terms."""
+    org = where.scope.org
+    scores: list[str] = []
+    scored: list[str | bytes] = []
+    for each in sought:
+        frequency = f"least({', '.join([_WEIGHT] * len(each.words))})"
+        if len(each.words) > 1:
+            frequency = f"CASE WHEN {_FOLLOWING} THEN {frequency} ELSE 0 END"
+            scored.append(each.codes)
+        scored += [query_text(org, [word]) for word in each.words]
+        scores.append(
+            f"(SELECT {each.rarity!r} * f * {K1 + 1} / (f + {K1} * ({1 - B} + {B} * m.length / {average!r})) "
+            f"FROM (SELECT {frequency} AS f) one)"
+        )
+    condition, values = filter_sql(db.dialect, where)
+    query = " | ".join(f"({query_text(org, each.words)})" for each in needed)
+    # A node of a cluster looks up nothing of its own while it answers for another.
+    matching = "m.words @@ ?::tsquery" if db.distributed else "m.seq = ANY (ARRAY(SELECT matching(?::tsquery)))"
+    sql = db.statement("search", score=" + ".join(scores), matching=matching, where=condition)
+    rows = db.execute(sql, (*scored, query, *values, limit))
+    return [Match(key, score) for key, score in rows if score > 0]
+
+
+# The words of a phrase stand one after the other in a passage, as its codes say.
+_FOLLOWING = (
+    "EXISTS (SELECT 1 FROM passage p WHERE p.org = m.org AND p.memory = m.seq "
+    "AND position(?::bytea IN p.codes) > 0)"
+)
+
+
+def _rarity(memories: int, holding: int) -> float:
+    return max(math.log((memories - holding + 0.5) / (holding + 0.5)), LEAST_RARITY) if memories else LEAST_RARITY
+
+
+def frequencies(db: PostgresConnection, terms: Sequence[str]) -> tuple[int, list[int]]:
+    """Ended memories are counted too: what is common does not change with them."""
+    db.settle()
+    memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+    counts = dict(db.execute(db.statement("word_counts"), (list(terms),)).fetchall())
+    return memories, [counts.get(term, 0) for term in terms]
+
+
+def words_like(db: PostgresConnection, word: str, *, start: str) -> list[str]:
+    db.settle()
+    lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
+    rows = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
+    return [row[0] for row in rows]
+
+
+# What ranking reads, a table at a time: what belongs together is put together here.
+
+
+# How many more memories are looked for than are needed, since a filter may leave some out.
+SPARE = 40
+WIDER = 8
+# About how many passages a memory has at most, where they are many.
+PASSAGES = 10
+
+
+def traces(db: PostgresConnection, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
+    condition, values = filter_sql(db.dialect, where)
+    if keys is not None:
+        condition, values = f"m.seq = ANY (?::bigint[]) AND {condition}", [list(keys), *values]
+    rows = db.execute(db.statement("traced_memories", where=condition), values).fetchall()
+    seqs = [row[0] for row in rows]
+    uses = dict(db.execute(db.statement("traced_uses"), (seqs,)).fetchall())
+    passages = _passages(db, seqs)
+    # A memory has passages, unless it is being written.
+    return [
+        Trace(*row, uses.get(row[0], 0), tuple(found))  # type: ignore[call-arg]
+        for row in rows
+        if (found := passages.get(row[0]))
+    ]
+
+
+def _passages(db: PostgresConnection, seqs: list[int]) -> dict[int, list[TracedPassage]]:
+    current = db.vectors.generation()
+    vectors: dict[tuple[int, int], bytes] = {}
+    if current is not None and current.dimensions:
+        for memory, place, vector in db.execute(db.statement("traced_vectors", **current.parts), (seqs,)):
+            vectors[memory, place] = vector
+    found: dict[int, list[TracedPassage]] = defaultdict(list)
+    for memory, start, end, flags, codes in db.execute(db.statement("traced_passages"), (seqs,)):
+        before = found[memory]
+        before.append(TracedPassage(start, end, flags, codes, vectors.get((memory, len(before)))))
+    return found
+
+
+def links(db: PostgresConnection, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+    condition, values = filter_sql(db.dialect, where)
+    origins = {id: seq for seq, id in db.execute(db.statement("ids_of_seqs"), (list(keys),))}
+
+    def seen(near: str, far: str, *, outgoing: bool) -> Iterator[Link]:
+        rows: list[Any] = db.execute(db.statement("relations_at", near=near, far=far), (list(origins),)).fetchall()
+        sql = db.statement("seqs_of_ids", where=condition)
+        others = dict(db.execute(sql, (list({row[1] for row in rows}), *values)).fetchall()) if rows else {}
+        for origin, other, kind, strength in rows:
+            if other in others:
+                yield Link(origins[origin], others[other], kind, strength, outgoing)
+
+    def in_order(found: Iterator[Link]) -> list[Link]:
+        return sorted(found, key=lambda link: (link.key, link.origin, link.kind))[:limit]
+
+    outgoing = in_order(seen("source", "target", outgoing=True))
+    return outgoing + in_order(seen("target", "source", outgoing=False))
+
+
+def nearest(db: PostgresConnection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+    """Exact, by the signs of all passages that a filter leaves, but for a large tenant that has an index."""
+    current = db.vectors.generation()
+    # Another process may have changed the embedder since the question was embedded.
+    if current is None or not current.dimensions or len(code) != current.code_bytes:
+        return []
+    condition, values = filter_sql(db.dialect, where)
+    if not narrows(where):
+        # Some of what is near may no longer hold.
+        wide = limit + SPARE
+        found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
+        sql = db.statement("seqs_among", where=condition)
+        passing = {row[0] for row in db.execute(sql, ([match.key for match in found], *values))}
+        left = [match for match in found if match.key in passing]
+        if len(left) >= limit or len(found) < wide:
+            return left[:limit]
+    seqs = [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
+    sql = db.statement("nearest_among", **current.parts)
+    return _by_memory(lambda most: db.execute(sql, (bits(code), seqs, most)).fetchall(), limit)
+
+
+def _by_memory(ask: Callable[[int], list[Any]], limit: int) -> list[Match]:
+    """The nearest passage of each memory; several may belong to one, and then more are asked for."""
+    wide = limit + SPARE
+    while True:
+        rows = ask(wide)
+        nearest: dict[int, float] = {}
+        for key, distance in rows:
+            nearest.setdefault(key, float(distance))
+        if len(nearest) >= limit or len(rows) < wide:
+            found = sorted(nearest.items(), key=lambda item: (item[1], item[0]))
+            return [Match(key, -distance) for key, distance in found[:limit]]
+        wide *= WIDER
+
+
+def _of_all(db: PostgresConnection, org: str, current: Generation, code: str, limit: int) -> list[Any]:
+    memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+    if memories < LARGE_TENANT // PASSAGES or not index_is_ready(db, org, current):
+        return db.execute(db.statement("nearest", **current.parts), (code, limit)).fetchall()
+    db.execute(db.statement("search_wider"))
+    size = str(8 * current.code_bytes)
+    sql = db.statement("nearest_by_index", bits=size, tenant=db.literal(org), **current.parts)
+    return db.execute(sql, (code, limit)).fetchall()
+
+
+# What stands around memories in their sessions and documents.
+
+
+_SAME = {
+    "session": "m.session = t.thread AND m.session <> ''",
+    "source": "m.source = t.thread AND m.source IS NOT NULL AND m.session = ''",
+}
+
+
+def beside(db: PostgresConnection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+    """All in two questions, however many there are: each would take a way to the server and back."""
+    threads = {trace.key: msgspec.json.decode(trace.thread) for trace in near if trace.thread is not None}
+    earlier: dict[int, list[int]] = {trace.key: [] for trace in near}
+    later: dict[int, list[int]] = {trace.key: [] for trace in near}
+    for kind, same in _SAME.items():
+        asked = [(trace, threads[trace.key][1:]) for trace in near if threads.get(trace.key, [None])[0] == kind]
+        for origin, seq, comes_later in _asked(db, asked, where, same, reach) if asked else ():
+            (later if comes_later else earlier)[origin].append(seq)
+    return [[*earlier[trace.key], trace.key, *later[trace.key]] for trace in near]
+
+
+def _asked(
+    db: PostgresConnection,
+    asked: Sequence[tuple[Trace, Sequence[str]]],
+    where: Filter,
+    same: str,
+    reach: int,
+) -> list[tuple[int, int, bool]]:
+    # Numbered, since the condition stands there twice.
+    condition, values = filter_sql(db.dialect, where)
+    numbers = itertools.count(8)
+    condition = re.sub(r"\?", lambda _: f"?{next(numbers)}", condition)
+    sql = db.statement("beside", same=same, where=condition, reach=str(reach))
+    places = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
+    keys, ats, ids = ([getattr(trace, name) for trace, _ in asked] for name in ("key", "at", "id"))
+    return db.execute(sql, (keys, *places, ats, ids, *values)).fetchall()
