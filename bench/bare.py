@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 import numpy as np
 
-from satchel.store.sql.database import Generation
-from satchel.store.sql.index import PLACE_BITS
+from satchel.store.database import Generation
+from satchel.store.index import PLACE_BITS
 from satchel.store.sqlite.connection import connect, load_vectors
 from satchel.store.sqlite.search import match_expression
 

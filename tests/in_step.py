@@ -10,8 +10,8 @@ from satchel.embed.registry import resolve_embedder
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
 from satchel.store.contract import Filter
-from satchel.store.sql.index import PLACE_BITS, passage_number
-from satchel.store.sql.rows import memory_from_row
+from satchel.store.index import PLACE_BITS, passage_number
+from satchel.store.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore
 from satchel.text.passages import parts_of
 

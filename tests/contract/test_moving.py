@@ -19,7 +19,7 @@ from satchel.recall import ranking
 from satchel.store import migrate as org
 from satchel.store.contract import Filter
 from satchel.store.migrate import Migrated, migrate
-from satchel.store.sql.transfer import SqlHoldings
+from satchel.store.transfer import SqlHoldings
 from varied import fill_varied
 
 JAPANESE = "記憶の予算"

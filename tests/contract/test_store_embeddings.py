@@ -14,9 +14,9 @@ import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
 from satchel.recall.indexer import packed
+from satchel.store import index
 from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Store
 from satchel.store.locations import open_store
-from satchel.store.sql import index
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from satchel.errors import StoreError
-from satchel.store.sql.pool import Pool
-from satchel.store.sql.store import Uses
+from satchel.store.pool import Pool
+from satchel.store.store import Uses
 
 LONG = 15
 

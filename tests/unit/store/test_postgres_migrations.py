@@ -20,7 +20,7 @@ from satchel import Draft, InputError, StoreError, StoreFormatError, StoreReadOn
 from satchel.store.locations import prepare_server, server_status
 from satchel.store.postgres import schema
 from satchel.store.postgres.connection import parse_address
-from satchel.store.sql.rows import text_key
+from satchel.store.rows import text_key
 
 NEWEST = schema.SCHEMA_VERSION
 PASSWORD = "only for this test"

@@ -127,7 +127,7 @@ def test_many_writers_of_one_tenant_hold_up_no_other(bag: Satchel):
 
 
 def test_counting_a_use_never_waits_for_a_writer(bag: Satchel, monkeypatch):
-    monkeypatch.setattr("satchel.store.sql.store.USES_WAIT_SECONDS", -1.0)
+    monkeypatch.setattr("satchel.store.store.USES_WAIT_SECONDS", -1.0)
     memory = bag.add("an apple")
     held, done = threading.Event(), threading.Event()
 

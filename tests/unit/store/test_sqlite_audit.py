@@ -10,7 +10,7 @@ from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.api.saving import new_candidate
 from satchel.store.contract import Check, Embedding
-from satchel.store.sql.rows import text_key
+from satchel.store.rows import text_key
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.
 FAULTS = {

@@ -8,9 +8,9 @@ import pytest
 
 from satchel.model.memory import Scope
 from satchel.store.contract import Embedding, Filter
-from satchel.store.sql.rows import filter_sql, scope_sql
-from satchel.store.sql.sessions import _NEEDED as NEEDED
-from satchel.store.sql.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
+from satchel.store.rows import filter_sql, scope_sql
+from satchel.store.sessions import _NEEDED as NEEDED
+from satchel.store.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.search import match_expression

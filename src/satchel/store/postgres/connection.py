@@ -26,9 +26,9 @@ from satchel.errors import (
     StoreUnreachableError,
 )
 from satchel.model.memory import Memory
+from satchel.store.database import Dialect, Generation, Statements, Vectors
 from satchel.store.postgres.terms import SIGN, Entry, Tally, index_entry, tag_keys
-from satchel.store.sql.database import Dialect, Generation, Statements, Vectors
-from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
+from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
 __all__ = [
     "STATEMENTS",

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from satchel.model.memory import Memory
 from satchel.store.contract import Check
+from satchel.store.index import Index, check, differing_memories, passages_check, vectors_check
 from satchel.store.postgres.connection import Address, PostgresConnection
 from satchel.store.postgres.schema import INSTALLING, OLDEST_SERVER, OLDEST_VECTOR, SCHEMA, SCHEMA_VERSION
 from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
-from satchel.store.sql.index import Index, check, differing_memories, passages_check, vectors_check
-from satchel.store.sql.rows import memory_from_row
-from satchel.store.sql.search import memories
+from satchel.store.rows import memory_from_row
+from satchel.store.search import memories
 
 __all__ = ["Terms", "Vectors", "checks", "look_at_passages", "look_at_terms", "look_at_vectors", "mend", "repair"]
 

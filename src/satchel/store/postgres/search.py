@@ -15,11 +15,11 @@ from psycopg import sql
 
 from satchel.errors import StoreError
 from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.store.database import Generation
 from satchel.store.postgres.connection import Address, PostgresConnection, bits, reading_errors
 from satchel.store.postgres.schema import SCHEMA, look, open_raw
 from satchel.store.postgres.terms import LONGEST_TERM, query_text
-from satchel.store.sql.database import Generation
-from satchel.store.sql.rows import filter_sql, narrows
+from satchel.store.rows import filter_sql, narrows
 from satchel.text.terms import term_codes
 from satchel.text.terms import terms as index_terms
 

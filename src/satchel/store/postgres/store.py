@@ -15,7 +15,9 @@ import psycopg
 
 from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.model.memory import Scope
+from satchel.store import memories
 from satchel.store.contract import Check, Filter, Link, Match, Trace
+from satchel.store.pool import Pool
 from satchel.store.postgres import health, search
 from satchel.store.postgres.connection import (
     LOCK_SECONDS,
@@ -27,10 +29,8 @@ from satchel.store.postgres.connection import (
 )
 from satchel.store.postgres.schema import first_connection
 from satchel.store.postgres.search import beside
-from satchel.store.sql import writing
-from satchel.store.sql.pool import Pool
-from satchel.store.sql.sessions import SqlLedgers
-from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore, Uses
+from satchel.store.sessions import SqlLedgers
+from satchel.store.store import CLOSING_SECONDS, WHILE_READING, BaseStore, Uses
 
 __all__ = ["Connections", "PostgresStore"]
 
@@ -249,7 +249,7 @@ class _Tenants:
         self.waiting: dict[str, PostgresStore] = {}
 
 
-class PostgresStore(SqlStore[PostgresConnection]):
+class PostgresStore(BaseStore[PostgresConnection]):
     """Fulfils the `Store` contract for one tenant; `within` gives the others, on the same connections."""
 
     dialect = PostgresConnection.dialect
@@ -328,7 +328,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
 
     def purge(self, where: Filter) -> int:
         with self._write(where.scope.org) as db:
-            return writing.purge(db, where)
+            return memories.purge(db, where)
 
     def backup(self, target: Path) -> int:
         raise StoreError(
@@ -369,7 +369,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
             yield db
             if uses:
                 db.bind(org)
-                writing.use(db, uses)
+                memories.count_uses(db, uses)
         if uses and not tenant._uses:
             with self._tenants.lock:
                 self._tenants.waiting.pop(org, None)

@@ -8,7 +8,7 @@ from hashlib import blake2s
 from typing import NamedTuple
 
 from satchel.model.memory import Memory
-from satchel.store.sql.rows import json_names
+from satchel.store.rows import json_names
 from satchel.text.terms import terms
 
 __all__ = ["SIGN", "Tally", "index_entry", "query_text", "sign", "tag_keys"]

@@ -15,8 +15,8 @@ import apsw
 from satchel.errors import StoreBusyError, StoreError, StoreFormatError, StoreFullError, StoreReadOnlyError
 from satchel.model.memory import Memory
 from satchel.store.contract import Embedding
-from satchel.store.sql.database import Dialect, Generation, Statements, Vectors
-from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
+from satchel.store.database import Dialect, Generation, Statements, Vectors
+from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.text.terms import segment
 
 __all__ = [

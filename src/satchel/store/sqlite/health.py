@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import apsw
 
 from satchel.store.contract import Check
-from satchel.store.sql.database import Generation
-from satchel.store.sql.index import Index, check, differing_memories, passages_check, vectors_check
-from satchel.store.sql.search import memories
+from satchel.store.database import Generation
+from satchel.store.index import Index, check, differing_memories, passages_check, vectors_check
+from satchel.store.search import memories
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, look_at_text_keys, mend_text_keys, recognise
 

@@ -8,8 +8,8 @@ from typing import Any
 import apsw
 
 from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError
-from satchel.store.sql import index
-from satchel.store.sql.rows import memory_from_row, text_key
+from satchel.store import index
+from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,

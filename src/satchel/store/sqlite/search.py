@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from satchel.store.contract import Filter, Match
-from satchel.store.sql.rows import filter_sql, narrows
+from satchel.store.rows import filter_sql, narrows
 from satchel.store.sqlite.connection import SqliteConnection
 
 __all__ = ["frequencies", "match_expression", "matches", "nearest", "words_like"]

@@ -10,11 +10,10 @@ from typing import Self
 import apsw
 
 from satchel.errors import InputError, StoreError
+from satchel.store import memories, transfer
 from satchel.store.contract import Check, Filter, Held, Match
-from satchel.store.sql import transfer, writing
-from satchel.store.sql.pool import Pool
-from satchel.store.sql.sessions import SqlLedgers
-from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore, Uses
+from satchel.store.pool import Pool
+from satchel.store.sessions import SqlLedgers
 from satchel.store.sqlite import health, search
 from satchel.store.sqlite.connection import (
     SqliteConnection,
@@ -27,6 +26,7 @@ from satchel.store.sqlite.connection import (
 from satchel.store.sqlite.files import copy_to_new_file, refuse_newer
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, make_ready, prepare
 from satchel.store.sqlite.search import nearest
+from satchel.store.store import CLOSING_SECONDS, WHILE_READING, BaseStore, Uses
 
 __all__ = ["SqliteStore"]
 
@@ -44,7 +44,7 @@ class SqliteLedgers(SqlLedgers):
         return dropped
 
 
-class SqliteStore(SqlStore[SqliteConnection]):
+class SqliteStore(BaseStore[SqliteConnection]):
     """Fulfils the `Store` contract on a file, or in memory with the location ":memory:"."""
 
     dialect = SqliteConnection.dialect
@@ -106,7 +106,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
     def purge(self, where: Filter) -> int:
         with self._write() as db:
             self._current.purged = True
-            return writing.purge(db, where)
+            return memories.purge(db, where)
 
     def erase(self, org: str) -> dict[Held, int]:
         self._refuse_inside_transaction("erase an org")
@@ -182,7 +182,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
                     yield db
                 finally:
                     self._current.connection = outer
-                writing.use(db, uses)
+                memories.count_uses(db, uses)
             if outer is None and getattr(self._current, "purged", False):
                 self._current.purged = False
                 _empty_log(db)
@@ -209,7 +209,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
             self._uses_taken() as uses,
             write_transaction(db),
         ):
-            writing.use(db, uses)
+            memories.count_uses(db, uses)
 
 
 def _absolute(location: str) -> Path:

@@ -14,13 +14,13 @@ import msgspec
 
 from satchel.errors import StoreError
 from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.store import index, memories, search, transfer
+from satchel.store import index as reembedding
 from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Held, Link, Record, Stats, Trace
-from satchel.store.sql import index, reading, search, transfer, writing
-from satchel.store.sql import index as reembedding
-from satchel.store.sql.database import Database, Dialect
-from satchel.store.sql.transfer import SqlHoldings
+from satchel.store.database import Database, Dialect
+from satchel.store.transfer import SqlHoldings
 
-__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "SqlStore", "Uses"]
+__all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "BaseStore", "Uses"]
 
 
 class Uses:
@@ -88,7 +88,7 @@ WHILE_READING = "nothing is written while one state of the store is read; do it 
 D = TypeVar("D", bound=Database)
 
 
-class SqlStore(ABC, Generic[D]):
+class BaseStore(ABC, Generic[D]):
     """Fulfils most of the `Store` contract on connections that its children give out."""
 
     location: str
@@ -126,29 +126,29 @@ class SqlStore(ABC, Generic[D]):
         self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
     ) -> list[Memory]:
         with self._write(_org(candidates)) as db:
-            return writing.add(db, candidates, embedded, deduplicate=deduplicate)
+            return memories.add(db, candidates, embedded, deduplicate=deduplicate)
 
     def put(
         self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
     ) -> list[Literal["added", "updated", "kept"]]:
         with self._write(scope.org) as db:
-            return writing.put(db, scope, records, embedded)
+            return memories.put(db, scope, records, embedded)
 
     def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
         with self._write(scope.org) as db:
-            writing.put_relations(db, scope, relations)
+            memories.put_relations(db, scope, relations)
 
     def resolve(self, scope: Scope, prefix: str) -> str:
         with self._read(scope.org) as db:
-            return reading.resolve(db, scope, prefix)
+            return memories.resolve(db, scope, prefix)
 
     def short_ids(self, ids: Sequence[str]) -> list[str]:
         with self._read(self.org) as db:
-            return reading.short_ids(db, ids)
+            return memories.short_ids(db, ids)
 
     def select(self, where: Filter, *, limit: int) -> list[Memory]:
         with self._read(where.scope.org) as db:
-            found = reading.select(db, where, limit=limit)
+            found = memories.select(db, where, limit=limit)
         return [self._uses.added_to(memory) for memory in found]
 
     def count(self, where: Filter, *, most: int) -> int:
@@ -214,7 +214,7 @@ class SqlStore(ABC, Generic[D]):
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         with self._read(where.scope.org) as db:
-            found = reading.around(db, memory, where, before=before, after=after)
+            found = memories.around(db, memory, where, before=before, after=after)
         return [self._uses.added_to(each) for each in found]
 
     def change(
@@ -227,31 +227,31 @@ class SqlStore(ABC, Generic[D]):
         embedded: Embedded | None = None,
     ) -> Memory:
         with self._write(scope.org) as db:
-            return writing.change(db, scope, identifier, changes, action=action, embedded=embedded)
+            return memories.change(db, scope, identifier, changes, action=action, embedded=embedded)
 
     def forget(self, where: Filter, moment: datetime) -> int:
         with self._write(where.scope.org) as db:
-            return writing.forget(db, where, moment)
+            return memories.forget(db, where, moment)
 
     def relate(self, scope: Scope, relation: Relation) -> Relation:
         with self._write(scope.org) as db:
-            return writing.relate(db, scope, relation)
+            return memories.relate(db, scope, relation)
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
         with self._read(scope.org) as db:
-            return reading.relations(db, scope, ids)
+            return memories.relations(db, scope, ids)
 
     def changed(self, where: Filter, since: datetime) -> list[Changed]:
         with self._snapshot(where.scope.org) as db:
-            return reading.changed(db, where, since)
+            return memories.changed(db, where, since)
 
     def related_since(self, org: str, since: datetime) -> bool:
         with self._read(org) as db:
-            return reading.related_since(db, org, since)
+            return memories.related_since(db, org, since)
 
     def history(self, scope: Scope, identifier: str) -> list[Change]:
         with self._read(scope.org) as db:
-            return reading.history(db, scope.org, identifier)
+            return memories.history(db, scope.org, identifier)
 
     def touch(self, ids: Sequence[str], moment: datetime) -> None:
         if not self._readonly and self._uses.count(ids, moment) > USES_WAIT_SECONDS:
@@ -259,14 +259,14 @@ class SqlStore(ABC, Generic[D]):
 
     def stats(self, where: Filter, moment: datetime) -> Stats:
         with self._snapshot(where.scope.org) as db:
-            return reading.stats(db, where, moment)
+            return memories.stats(db, where, moment)
 
     def records(self, where: Filter) -> Iterator[Record]:
-        for record in reading.records(self.dialect, partial(self._snapshot, where.scope.org), where):
+        for record in memories.records(self.dialect, partial(self._snapshot, where.scope.org), where):
             yield Record(memory=self._uses.added_to(record.memory), history=record.history)
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
-        return reading.relation_pages(self.dialect, partial(self._read, where.scope.org), where)
+        return memories.relation_pages(self.dialect, partial(self._read, where.scope.org), where)
 
     def orgs(self) -> list[str]:
         # The transaction would go on with the rights of the login.

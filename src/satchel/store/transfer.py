@@ -23,11 +23,11 @@ from satchel.store.contract import (
     Record,
     Row,
 )
-from satchel.store.sql.database import Database, Dialect
-from satchel.store.sql.index import Index, embedding
-from satchel.store.sql.rows import COLUMNS, memory_from_row, micros, read_change
-from satchel.store.sql.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
-from satchel.store.sql.writing import purge, put
+from satchel.store.database import Database, Dialect
+from satchel.store.index import Index, embedding
+from satchel.store.memories import purge, put
+from satchel.store.rows import COLUMNS, memory_from_row, micros, read_change
+from satchel.store.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.text.passages import Part
 
 __all__ = [

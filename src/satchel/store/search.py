@@ -8,8 +8,8 @@ import msgspec
 
 from satchel.model.memory import Memory
 from satchel.store.contract import Filter, Link, Trace, TracedPassage
-from satchel.store.sql.database import Database
-from satchel.store.sql.rows import filter_sql, memory_from_row, micros
+from satchel.store.database import Database
+from satchel.store.rows import filter_sql, memory_from_row, micros
 
 __all__ = ["beside", "between", "count", "links", "memories", "traces"]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Filter
-from satchel.store.sql.database import Dialect
+from satchel.store.database import Dialect
 
 __all__ = [
     "COLUMNS",

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from satchel.errors import StoreError
 from satchel.model.memory import Memory
 from satchel.store.contract import Check, Embedded, Embedding
-from satchel.store.sql.database import Database, Generation
-from satchel.store.sql.rows import memory_from_row
+from satchel.store.database import Database, Generation
+from satchel.store.rows import memory_from_row
 from satchel.text.passages import Part, parts_of
 
 __all__ = [

@@ -9,8 +9,8 @@ import msgspec
 
 from satchel.model.memory import Scope
 from satchel.store.contract import Books, Category, Content, Posted, TurnRow
-from satchel.store.sql.database import Database
-from satchel.store.sql.rows import from_micros, micros, scope_columns, scope_sql
+from satchel.store.database import Database
+from satchel.store.rows import from_micros, micros, scope_columns, scope_sql
 
 __all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "SqlLedgers"]
 
