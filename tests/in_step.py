@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import satchel
+from call_by_call import CallByCall
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
 from satchel.model.memory import Scope
@@ -38,7 +39,7 @@ def differences(bag: satchel.Satchel) -> list[str]:
 
 def _visible_differences(bag: satchel.Satchel) -> Iterator[str]:
     """The same by what every store tells, without a look at its tables."""
-    store = bag._store.within(bag.scope.org)
+    store = CallByCall(bag._store.within(bag.scope.org))
     everything = Filter(scope=Scope(org=bag.scope.org), statuses=())
     traces = store.traces(everything)
     memories = store.memories([trace.key for trace in traces])

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Store, Trace, TracedPassage
+from satchel.store import memories
+from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Trace, TracedPassage
+from satchel.store.store import Store
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 from satchel.text.terms import term_codes
@@ -135,7 +137,8 @@ class PastStore:
         self._passages: dict[_Words, tuple[TracedPassage, ...]] = {}
         self._terms: dict[_Words, frozenset[str]] = {}
         self._load()
-        self.differs = bool(self._past) or store.related_since(self._org, moment)
+        with store.reading(self._org) as tx:
+            self.differs = bool(self._past) or memories.related_since(tx, self._org, moment)
         """Whether anything has changed since the moment."""
         if embed is not None and (reworded := self._reworded()):
             # Before anything is read under one state of the store: a model may take its time.
@@ -152,7 +155,8 @@ class PastStore:
         # A memory may have moved to another session since, but to no other project, user or agent.
         scope = msgspec.structs.replace(self._where.scope, session=None)
         meant = Filter(scope=scope, ids=self._where.ids, statuses=())
-        changed = self._store.changed(meant, self._moment)
+        with self._store.reading(self._org) as tx:
+            changed = memories.changed(tx, meant, self._moment)
         self._past = {each.key: self._replayed(each) for each in changed}
         self._passed: dict[Filter, list[_Past]] = {}
         self._indexed: dict[int, Trace] = {}
@@ -354,7 +358,8 @@ class PastStore:
     def _relations_made(self, source: str) -> list[_Made]:
         """All that the history of a memory tells of relations that start there, oldest first."""
         if source not in self._made:
-            told = self._store.history(Scope(org=self._org), source)
+            with self._store.reading(self._org) as tx:
+                told = memories.history(tx, self._org, source)
             made = (each for entry in told for each in _told_relations(entry))
             self._made[source] = [each for each in made if each.relation.source == source]
         return self._made[source]

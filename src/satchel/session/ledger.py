@@ -17,7 +17,8 @@ from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
 from satchel.session.results import new_handle, packed
-from satchel.store.contract import Books, Category, Content, Level, Posted, Store, TurnRow
+from satchel.store.contract import Books, Category, Content, Level, Posted, TurnRow
+from satchel.store.store import Store
 
 __all__ = [
     "KEEP_BYTES",

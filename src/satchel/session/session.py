@@ -47,7 +47,8 @@ from satchel.session.results import (
     seal,
     unpacked,
 )
-from satchel.store.contract import Books, Category, Content, Posted, Role, Store, TurnRow
+from satchel.store.contract import Books, Category, Content, Posted, Role, TurnRow
+from satchel.store.store import Store
 from satchel.text.tokens import Counter
 
 __all__ = [

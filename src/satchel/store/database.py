@@ -96,6 +96,9 @@ class Database(Protocol):
     def words_go(self, seqs: Sequence[int]) -> None:
         """These are about to be removed, or to have other words or tags."""
 
+    def scrub(self) -> None:
+        """Keep no copy of what this transaction removes once it is committed."""
+
 
 # Vectors by generation, which is what one embedder made.
 
@@ -153,3 +156,7 @@ class Vectors(ABC):
     @abstractmethod
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
         """Take out what does not go along with its passage by itself."""
+
+    @abstractmethod
+    def before_org_goes(self, org: str) -> None:
+        """The same for all passages of an org."""

@@ -128,6 +128,7 @@ def write_passages(db: Database, seq: int, parts: Sequence[Part]) -> None:
 
 
 def embedding(db: Database) -> Embedding | None:
+    """The embedder whose vectors are held; None before there are any."""
     found = db.vectors.generation()
     return None if found is None else found.embedding
 
@@ -149,15 +150,17 @@ def build_passages(db: Database) -> None:
             write_passages(db, last, parts_of(memory_from_row(row)))
 
 
-def backlog(db: Database, limit: int) -> list[tuple[int, Memory]]:
+def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
+    """Memories that wait to be embedded, with the store's own numbers."""
     return [(row[-1], memory_from_row(row)) for row in _rows(db, db.statement("backlog"), limit)]
 
 
 def backlog_size(db: Database) -> int:
+    """How many memories wait to be embedded."""
     return int(db.execute(db.statement("count_backlog")).get)
 
 
-def embed_backlog(db: Database, embedded: Embedded, seqs: Iterable[int]) -> int:
+def embed_backlog(db: Database, seqs: Iterable[int], embedded: Embedded) -> int:
     """Write the vectors of memories that waited for them; how many are whole now."""
     index = Index(db, embedded)
     return sum(index.make_good(seq) for seq in seqs) if index.holds(embedded) else 0

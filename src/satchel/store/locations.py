@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
-from satchel.store.contract import Store
+from satchel.store.store import Store
 
 if TYPE_CHECKING:
     from satchel.store.postgres.connection import Address

@@ -16,6 +16,7 @@ from satchel.store.index import Index
 from satchel.store.rows import (
     filter_sql,
     from_micros,
+    json_array,
     memory_from_row,
     micros,
     read_change,
@@ -31,7 +32,7 @@ __all__ = [
     "Batch",
     "KnownTexts",
     "add",
-    "around",
+    "by_number",
     "change",
     "changed",
     "confirmed",
@@ -50,7 +51,6 @@ __all__ = [
     "relation_pages",
     "relations",
     "resolve",
-    "select",
     "select_ids",
     "short_ids",
     "stats",
@@ -63,6 +63,7 @@ Reader = Callable[[], AbstractContextManager[Database]]
 
 
 def resolve(db: Database, scope: Scope, prefix: str) -> str:
+    """The one id inside the scope that starts with a prefix."""
     start = normalise_prefix(prefix)
     condition, values = scope_sql(db.dialect, scope, indexed=False)
     rows = db.execute(db.statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)).fetchall()
@@ -75,6 +76,7 @@ def resolve(db: Database, scope: Scope, prefix: str) -> str:
 
 
 def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
+    """The shortest prefix that names each of these ids."""
     sql = db.statement("id_neighbours")
     return [unique_prefix(each, *db.execute(sql, (each,)).get) for each in ids]
 
@@ -87,26 +89,16 @@ def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
     return memory_from_row(row)
 
 
-def select(db: Database, where: Filter, *, limit: int) -> list[Memory]:
-    condition, values = filter_sql(db.dialect, where)
-    rows = db.execute(db.statement("newest", where=condition), (*values, limit))
-    return [memory_from_row(row) for row in rows]
+def by_number(db: Database, numbers: Sequence[int]) -> dict[int, Memory]:
+    """The memories with these numbers that are still there."""
+    rows = db.execute(db.statement("memories_by_seq"), (json_array(numbers),))
+    found = {row[-1]: memory_from_row(row) for row in rows}
+    return {number: found[number] for number in numbers if number in found}
 
 
 def select_ids(db: Database, where: Filter) -> list[str]:
     condition, values = filter_sql(db.dialect, where)
     return [row[0] for row in db.execute(db.statement("matching_ids", where=condition), values)]
-
-
-def around(db: Database, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-    condition, values = filter_sql(db.dialect, where)
-    place = (micros(memory.at), memory.id)
-    earlier = db.execute(db.statement("before", where=condition), (*values, *place, before))
-    found = [memory_from_row(row) for row in earlier]
-    found.reverse()
-    later = db.execute(db.statement("after", where=condition), (*values, *place, after))
-    found.extend(memory_from_row(row) for row in later)
-    return found
 
 
 def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
@@ -118,10 +110,12 @@ def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
 
 
 def history(db: Database, org: str, identifier: str) -> list[Change]:
+    """What happened to one memory, oldest first; after a purge only that it was purged."""
     return [read_change(row) for row in db.execute(db.statement("history_of"), (org, identifier))]
 
 
 def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
+    """The memories that match now and had a field changed after a moment, each with its history."""
     # Only tested: the way in is the index on changes, not the one on projects.
     condition, values = filter_sql(db.dialect, where, indexed=False)
     values = [where.scope.org, micros(since), *values]
@@ -135,10 +129,12 @@ def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
 
 
 def related_since(db: Database, org: str, since: datetime) -> bool:
+    """Whether any relation of an org was made after a moment."""
     return bool(db.execute(db.statement("related_since"), (org, micros(since))).get)
 
 
 def stats(db: Database, where: Filter, moment: datetime) -> Stats:
+    """Counts by kind, tier, status and project."""
     condition, values = filter_sql(db.dialect, where)
     now = micros(moment)
     count, tokens, oldest, newest, current = db.execute(
@@ -288,7 +284,7 @@ class KnownTexts:
         self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
         rows: Iterable[Any] = ()
         if self._keys:
-            listed = msgspec.json.encode(list(self._keys.values())).decode()
+            listed = json_array(self._keys.values())
             rows = db.execute(db.statement("text_keys_held"), (memories[0].scope.org, listed))
         self._held: set[int | None] = {row[0] for row in rows}
 
@@ -371,8 +367,13 @@ _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "
 
 
 def add(
-    db: Database, candidates: Sequence[Candidate], embedded: Embedded | None, *, deduplicate: bool = True
+    db: Database, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
 ) -> list[Memory]:
+    """Store all or none; the same ref or topic in the same scope updates what is there.
+
+    With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
+    differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
+    """
     batch = Batch(db, Index(db, embedded))
     known = KnownTexts(db, [candidate.memory for candidate in candidates] if deduplicate else [])
     stored = [_add_one(db, candidate, batch, known if deduplicate else None) for candidate in candidates]
@@ -381,8 +382,9 @@ def add(
 
 
 def put(
-    db: Database, scope: Scope, records: Sequence[Record], embedded: Embedded | None
+    db: Database, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
 ) -> list[Literal["added", "updated", "kept"]]:
+    """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
     batch = Batch(db, Index(db, embedded))
     outcomes = [_put_one(db, scope, record, batch) for record in records]
     batch.write()
@@ -396,8 +398,9 @@ def change(
     changes: Mapping[str, Any],
     *,
     action: str,
-    embedded: Embedded | None,
+    embedded: Embedded | None = None,
 ) -> Memory:
+    """Set fields of one memory and enter the change into its history."""
     memory = memory_in_scope(db, scope, identifier)
     changed = msgspec.structs.replace(memory, **changes)
     return _revise(db, memory, changed, Index(db, embedded), action=action)
@@ -418,6 +421,7 @@ def purge(db: Database, where: Filter) -> int:
     ids = select_ids(db, where)
     org, now = where.scope.org, micros(utc_now())
     index = Index(db)
+    db.scrub()
     seqs = [_seq(db, identifier) for identifier in ids]
     db.words_go(seqs)
     for identifier, seq in zip(ids, seqs, strict=True):
@@ -429,6 +433,7 @@ def purge(db: Database, where: Filter) -> int:
 
 
 def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
+    """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
     source = memory_in_scope(db, scope, relation.source)
     target = memory_in_scope(db, scope, relation.target)
     if source.id == target.id:

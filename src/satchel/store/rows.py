@@ -1,6 +1,9 @@
 """Memories, relations and history entries as rows and back, and filters as conditions on these rows."""
 
 import hashlib
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any
@@ -14,8 +17,10 @@ from satchel.store.database import Dialect
 __all__ = [
     "COLUMNS",
     "READ_COLUMNS",
+    "Uses",
     "filter_sql",
     "from_micros",
+    "json_array",
     "json_names",
     "memory_from_row",
     "memory_row",
@@ -268,7 +273,7 @@ def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bo
     if where.ids:
         # One value however many there are: the number of variables is limited.
         conditions.append(dialect.listed.format(alias=alias))
-        values.append(msgspec.json.encode(where.ids).decode())
+        values.append(json_array(where.ids))
     # As the partial indexes say it.
     if where.pinned:
         conditions.append(f"{alias}.pinned = 1")
@@ -312,3 +317,64 @@ def narrows(where: Filter) -> bool:
         or where.pinned
         or where.important
     )
+
+
+def json_array(values: Iterable[Any]) -> str:
+    """Many values as one: the number of variables of a statement is limited."""
+    return _encode(list(values)).decode()
+
+
+# Uses of memories that are not written yet.
+
+
+class Uses:
+    """Counted here until a write takes them along, so that no read has to write."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, datetime]] = {}
+        self._since: datetime | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __bool__(self) -> bool:
+        self._leave_to_parent()
+        return bool(self._waiting)
+
+    def count(self, ids: Sequence[str], moment: datetime) -> float:
+        """Count a use of each; for how many seconds the oldest one has been waiting."""
+        self._leave_to_parent()
+        with self._lock:
+            if self._since is None:
+                self._since = moment
+            for identifier in ids:
+                count, _ = self._waiting.get(identifier, (0, moment))
+                self._waiting[identifier] = (count + 1, moment)
+            return (moment - self._since).total_seconds()
+
+    def take(self) -> dict[str, tuple[int, datetime]]:
+        """Hand all of them over to a write."""
+        self._leave_to_parent()
+        with self._lock:
+            taken, self._waiting, self._since = self._waiting, {}, None
+        return taken
+
+    def give_back(self, taken: Mapping[str, tuple[int, datetime]]) -> None:
+        """The write failed: they wait again."""
+        with self._lock:
+            for identifier, (count, last) in taken.items():
+                later, newest = self._waiting.get(identifier, (0, last))
+                self._waiting[identifier] = (count + later, newest)
+                self._since = min(self._since or last, last)
+
+    def added_to(self, memory: Memory) -> Memory:
+        """The memory with the uses that wait for it."""
+        if (waiting := self._waiting.get(memory.id)) is None:
+            return memory
+        count, last = waiting
+        return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: what the parent counted is the parent's to write."""
+        if self._pid != os.getpid():
+            self._waiting, self._since, self._lock = {}, None, threading.Lock()
+            self._pid = os.getpid()

@@ -1,4 +1,4 @@
-"""The books of sessions in SQL."""
+"""Sessions of agents: the books of each, its entries, contents and turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,7 +12,7 @@ from satchel.store.contract import Books, Category, Content, Posted, TurnRow
 from satchel.store.database import Database
 from satchel.store.rows import from_micros, micros, scope_columns, scope_sql
 
-__all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "SqlLedgers"]
+__all__ = ["ENTRY_COLUMNS", "SESSION_COLUMNS", "Ledgers"]
 
 _SCOPE = ("org", "project", "user", "agent")
 _OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
@@ -34,8 +34,8 @@ Connected = Callable[[str], AbstractContextManager[Database]]
 """A connection for one org."""
 
 
-class SqlLedgers:
-    """Fulfils the `Ledgers` contract with the connections of a store."""
+class Ledgers:
+    """Where the books are. Each call is one transaction, or part of the one its thread is in."""
 
     def __init__(self, read: Connected, write: Connected, hold: Connected) -> None:
         self._read = read
@@ -44,6 +44,7 @@ class SqlLedgers:
         """To read what nobody else may change before the transaction of this thread ends, if it is in one."""
 
     def open(self, fresh: Books) -> Books:
+        """The session of this scope and name, which is begun with these books where there is none."""
         scope = scope_columns(fresh.scope)[:4]
         if (found := self._exact(scope, fresh.name)) is not None:
             return found
@@ -57,12 +58,14 @@ class SqlLedgers:
         return held or fresh
 
     def named(self, scope: Scope, name: str) -> list[Books]:
+        """The sessions of a name inside a scope, those changed last first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             sql = db.statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
             return [_books(row) for row in db.execute(sql, (*values, name))]
 
     def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
+        """The sessions inside a scope, those changed last first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             rows = db.execute(
@@ -71,45 +74,54 @@ class SqlLedgers:
             return [_books(row) for row in rows]
 
     def books(self, org: str, session: str) -> Books | None:
+        """A session as it is now; inside a transaction nobody else changes it before that ends."""
         with self._hold(org) as db:
             row = db.execute(db.statement("session_by_id", columns_of=SESSION_COLUMNS), (org, session)).fetchone()
         return None if row is None else _books(row)
 
     def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
+        """Set fields of a session's books."""
         with self._write(org) as db:
             values = (*(_stored(name, value) for name, value in changes.items()), org, session)
             db.execute(db.statement("session_update", assignments=_assignments(changes)), values)
 
     def post(self, org: str, session: str, entry: Posted) -> None:
+        """Enter what is new."""
         values = (org, session, *(_stored(name, getattr(entry, name)) for name in _OF_ENTRY))
         with self._write(org) as db:
             db.execute(db.statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=_marks(len(values))), values)
 
     def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
+        """Set the same fields of several entries."""
         chosen = msgspec.json.encode(seqs).decode()
         values = (*(_stored(name, value) for name, value in changes.items()), org, session, chosen)
         with self._write(org) as db:
             db.execute(db.statement("entry_update", assignments=_assignments(changes)), values)
 
     def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+        """The entries that the context still names, oldest first; without words if only their sizes matter."""
         columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
         if category is None:
             return self._entries("entries_held", (org, session), columns)
         return self._entries("entries_held_in", (org, session, category), columns)
 
     def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+        """The newest entry of a call's id."""
         found = self._entries("entry_last_of_call", (org, session, call_id))
         return found[0] if found else None
 
     def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
+        """The newest results, newest first, whether they are held or not."""
         return self._entries("entries_results", (org, session, limit))
 
     def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
+        """The entry of a handle, and the session it belongs to."""
         with self._read(org) as db:
             row = db.execute(db.statement("entry_by_handle", columns_of=ENTRY_COLUMNS), (org, handle)).fetchone()
         return None if row is None else (row[0], _entry(row[1:]))
 
     def keep(self, org: str, content: Content, moment: datetime) -> None:
+        """Keep a content, unless it is there; either way it is used now."""
         with self._write(org) as db:
             db.execute(db.statement("content_touch"), (micros(moment), org, content.hash))
             if not db.changes():
@@ -118,11 +130,16 @@ class SqlLedgers:
                 db.execute(db.statement("content_insert"), values)
 
     def content(self, org: str, hash: bytes) -> Content | None:
+        """A content by its hash; None where it has expired."""
         with self._read(org) as db:
             row = db.execute(db.statement("content_get"), (org, hash)).fetchone()
         return None if row is None else Content(*row)
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
+        """Drop contents that were not used since, then the least recently used above a size; how many.
+
+        What is pinned stays, and what a context holds whole beside results, such as its system prompt.
+        """
         with self._write(org) as db:
             db.execute(db.statement("content_expire", needed=_NEEDED), (org, micros(before)))
             dropped = db.changes()
@@ -139,14 +156,17 @@ class SqlLedgers:
             return dropped + len(going)
 
     def content_bytes(self, org: str) -> int:
+        """How many bytes the contents take."""
         with self._read(org) as db:
             return int(db.execute(db.statement("content_total"), (org,)).get)
 
     def end_turn(self, org: str, session: str, row: TurnRow) -> None:
+        """Enter what a turn left; the same turn again replaces it."""
         with self._write(org) as db:
             db.execute(db.statement("turn_end"), (org, session, row.number, micros(row.at), *row[2:]))
 
     def turns(self, org: str, session: str) -> list[TurnRow]:
+        """The turns that have ended, oldest first."""
         with self._read(org) as db:
             return [
                 TurnRow(number, from_micros(at), *counts)
@@ -154,6 +174,7 @@ class SqlLedgers:
             ]
 
     def remove(self, org: str, session: str) -> None:
+        """Remove a session with its entries, and the contents that no other entry has."""
         with self._write(org) as db:
             db.execute(db.statement("content_unshared"), (org, session))
             db.execute(db.statement("session_delete"), (org, session))

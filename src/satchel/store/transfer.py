@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
-import msgspec
-
 from satchel.errors import InputError
 from satchel.model.memory import Change, Scope
 from satchel.store.contract import (
@@ -26,12 +24,12 @@ from satchel.store.contract import (
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index, embedding
 from satchel.store.memories import purge, put
-from satchel.store.rows import COLUMNS, memory_from_row, micros, read_change
+from satchel.store.rows import COLUMNS, json_array, memory_from_row, micros, read_change
 from satchel.store.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.text.passages import Part
 
 __all__ = [
-    "SqlHoldings",
+    "Holdings",
     "amounts",
     "erase",
     "take",
@@ -151,8 +149,8 @@ Connected = Callable[[], AbstractContextManager[Database]]
 _ID_OF_SESSION = SESSION_COLUMNS.split(", ").index("id")
 
 
-class SqlHoldings:
-    """Fulfils the `Holdings` contract with the connections of a store for one org."""
+class Holdings:
+    """What one org has in one store. Each page that is read, and each call that writes, is a transaction."""
 
     def __init__(self, org: str, dialect: Dialect, read: Connected, write: Connected) -> None:
         self.org = org
@@ -162,22 +160,27 @@ class SqlHoldings:
         self._of_org = f"{dialect.unindexed}m.org = ?"
 
     def exists(self) -> bool:
+        """Whether the org has anything here."""
         with self._read() as db:
             return bool(db.execute(db.statement("org_exists"), (self.org,)).get)
 
     def whereabouts(self) -> str:
+        """What tells the place of this store from all others, however it was named; '' in memory."""
         with self._read() as db:
             return str(db.execute(db.statement("whereabouts")).get or "")
 
     def amounts(self) -> dict[Held, int]:
+        """How many rows there are of each kind."""
         with self._read() as db:
             return amounts(db, self.org)
 
     def embedding(self) -> Embedding | None:
+        """The embedder whose vectors these are."""
         with self._read() as db:
             return embedding(db)
 
     def rows(self, kind: Held) -> Iterator[Row]:
+        """All rows of a kind, in the order of their keys."""
         match kind:
             case "memories":
                 for row in self._pages("page_by_id", ("",), where=self._of_org):
@@ -201,6 +204,7 @@ class SqlHoldings:
                     yield Row(row[:1], row[1:])
 
     def rows_of_session(self, kind: Literal["entries", "turns"], session: str) -> Iterator[Row]:
+        """The rows of one session, in the order of their keys."""
         if kind == "entries":
             for row in self._pages("entry_page", (-1,), session, columns_of=ENTRY_COLUMNS):
                 yield Row((session, row[0]), row)
@@ -210,23 +214,29 @@ class SqlHoldings:
         yield from (Row((session, row[0]), tuple(row)) for row in found)
 
     def purged(self) -> Iterator[Row]:
+        """The history of memories that are gone."""
         return self._changes("purged_page")
 
     def marks(self, *, after: int, limit: int) -> list[Mark]:
+        """The memories with numbers above one, in the order of their numbers."""
         with self._read() as db:
             return _marks(db, f"{self._of_org} AND m.seq > ?", (self.org, after, limit))
 
     def marks_of(self, ids: Sequence[str]) -> dict[str, Mark]:
+        """Those of these memories that are here."""
         with self._read() as db:
             return marks_of(db, self.org, ids)
 
     def packets(self, marks: Sequence[Mark]) -> list[Packet]:
+        """All that is kept of these memories, in the same order; without those that are gone."""
         with self._read() as db:
-            numbers = _json([mark.number for mark in marks])
+            numbers = json_array([mark.number for mark in marks])
             rows = db.execute(db.statement("memories_by_seq"), (numbers,)).fetchall()
             memories = {row[-1]: memory_from_row(row) for row in rows}
             changes: dict[str, list[Change]] = defaultdict(list)
-            for row in db.execute(db.statement("histories_of"), (self.org, _json([mark.id for mark in marks]))):
+            for row in db.execute(
+                db.statement("histories_of"), (self.org, json_array([mark.id for mark in marks]))
+            ):
                 changes[row[0]].append(read_change(row))
             passages = _passages(db, numbers)
         return [
@@ -239,28 +249,34 @@ class SqlHoldings:
         ]
 
     def take(self, packets: Sequence[Packet], embedding: Embedding | None) -> list[Outcome]:
+        """Store memories of another store as they are, all or none, in this order; what is newer here stays."""
         with self._write() as db:
             before = marks_of(db, self.org, [packet.memory.id for packet in packets])
             return take(db, self.org, packets, embedding, before)
 
     def take_purged(self, rows: Sequence[Row]) -> None:
+        """Store the history of memories that are gone; what is left of them here goes, unless it is newer."""
         with self._write() as db:
             take_purged(db, self.org, rows, marks_of(db, self.org, [row.key[0] for row in rows]))
 
     def take_relations(self, rows: Sequence[Row]) -> None:
+        """Store relations between memories that are here; what is newer here stays."""
         with self._write() as db:
             ids = {identifier for row in rows for identifier in row.key[:2]}
             take_relations(db, self.org, rows, marks_of(db, self.org, sorted(ids)))
 
     def take_contents(self, rows: Sequence[Row]) -> None:
+        """Store contents that are not here; those that are were last used at the later time."""
         with self._write() as db:
             take_contents(db, self.org, rows)
 
     def take_session(self, session: Row, entries: Iterator[Row], turns: Iterator[Row]) -> Outcome:
+        """Store the books of a session with all of its entries and turns; one that has gone on here stays."""
         with self._write() as db:
             return take_session(db, self.org, session, entries, turns)
 
     def session(self, id: str) -> Row | None:
+        """The books of one session."""
         with self._read() as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, (self.org, id)).fetchone()
@@ -272,7 +288,7 @@ class SqlHoldings:
             with self._read() as db:
                 sql = db.statement("id_page", where=self._of_org)
                 page = db.execute(sql, (self.org, last, PAGE)).fetchall()
-                numbers = _json([number for number, _ in page])
+                numbers = json_array([number for number, _ in page])
                 found: dict[int, list[Row]] = defaultdict(list)
                 for number, *values in _of_memories(db, kind, numbers):
                     key, rest = ((), values) if kind == "uses" else ((values[0],), values[1:])
@@ -319,7 +335,7 @@ def amounts(db: Database, org: str, *, every_vector: bool = False) -> dict[Held,
 
 def marks_of(db: Database, org: str, ids: Sequence[str]) -> dict[str, Mark]:
     where = f"{db.dialect.unindexed}m.org = ? AND {db.dialect.listed.format(alias='m')}"
-    return {mark.id: mark for mark in _marks(db, where, (org, _json(ids), len(ids)))}
+    return {mark.id: mark for mark in _marks(db, where, (org, json_array(ids), len(ids)))}
 
 
 def _marks(db: Database, where: str, values: tuple[Any, ...]) -> list[Mark]:
@@ -350,10 +366,6 @@ def _passages(db: Database, numbers: str) -> dict[int, list[Passage]]:
     return found
 
 
-def _json(values: Sequence[Any]) -> str:
-    return msgspec.json.encode(values).decode()
-
-
 # Removing an org with all that it has: rows, index, vectors, history, sessions and what they kept.
 
 
@@ -362,7 +374,9 @@ _STATEMENTS = ("erase_memories", "erase_sessions", "erase_contents", "erase_rest
 
 def erase(db: Database, org: str) -> dict[Held, int]:
     """How many rows of each kind there were; foreign keys and triggers take the rest along."""
+    db.scrub()
     counts = amounts(db, org, every_vector=True)
+    db.vectors.before_org_goes(org)
     for name in _STATEMENTS:
         db.execute(db.statement(name), (org,))
     return counts

@@ -144,6 +144,9 @@ class PostgresVectors(Vectors):
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
         """Foreign keys take them along."""
 
+    def before_org_goes(self, org: str) -> None:
+        """Foreign keys take them along."""
+
 
 # One connection to a server: a transaction for one tenant at a time, its driver's errors in our words.
 
@@ -388,6 +391,9 @@ class PostgresConnection:
     def words_go(self, seqs: Sequence[int]) -> None:
         for length, terms in self.execute(self.statement("words_of"), (list(seqs),)):
             self._tally.count(terms, length, sign=-1)
+
+    def scrub(self) -> None:
+        """What was removed is gone for every transaction that begins later."""
 
     def settle(self) -> None:
         """Write what was counted: before the transaction ends, and before its counts are read."""

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from satchel.model.memory import Memory
 from satchel.store.contract import Check
 from satchel.store.index import Index, check, differing_memories, passages_check, vectors_check
+from satchel.store.memories import by_number
 from satchel.store.postgres.connection import Address, PostgresConnection
 from satchel.store.postgres.schema import INSTALLING, OLDEST_SERVER, OLDEST_VECTOR, SCHEMA, SCHEMA_VERSION
 from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
 from satchel.store.rows import memory_from_row
-from satchel.store.search import memories
 
 __all__ = ["Terms", "Vectors", "checks", "look_at_passages", "look_at_terms", "look_at_vectors", "mend", "repair"]
 
@@ -108,7 +108,7 @@ def mend(db: PostgresConnection) -> list[str]:
     differing = look_at_passages(db)
     if differing:
         index = Index(db)
-        for seq, memory in memories(db, differing).items():
+        for seq, memory in by_number(db, differing).items():
             index.remake(seq, memory)
         done.append(f"made the passages of {len(differing):,} memories anew")
     vectors = look_at_vectors(db)

@@ -20,22 +20,17 @@ from satchel.store.postgres.connection import Address, PostgresConnection, bits,
 from satchel.store.postgres.schema import SCHEMA, look, open_raw
 from satchel.store.postgres.terms import LONGEST_TERM, query_text
 from satchel.store.rows import filter_sql, narrows
+from satchel.store.search import Search
 from satchel.text.terms import term_codes
 from satchel.text.terms import terms as index_terms
 
 __all__ = [
     "LARGE_TENANT",
-    "beside",
-    "frequencies",
+    "PostgresSearch",
     "index_is_left",
     "index_is_ready",
     "index_large_tenants",
     "index_name",
-    "links",
-    "matches",
-    "nearest",
-    "traces",
-    "words_like",
 ]
 
 
@@ -188,21 +183,6 @@ class _Sought(NamedTuple):
         return self.rarity * (K1 + 1)
 
 
-def matches(db: PostgresConnection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-    db.settle()
-    memories, length = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
-    sought = _sought(db, terms, memories) if memories else []
-    average = max(length / max(memories, 1), 1e-9)
-    # Common terms are in most memories: those that have no other term are looked at only where they could still
-    # be among the best.
-    telling = _telling(sought, enough=AMPLE * limit)
-    found = _search(db, where, sought, telling, average, limit=limit) if telling else []
-    others = sum(each.most for each in sought if each not in telling)
-    if len(telling) < len(sought) and (len(found) < limit or found[-1].score <= others):
-        found = _search(db, where, sought, sought, average, limit=limit)
-    return found
-
-
 def _sought(db: PostgresConnection, terms: Sequence[str], memories: int) -> list[_Sought]:
     """The terms that stand somewhere, each once, in their order."""
     read = {tuple(words): term_codes(term) for term in terms if (words := index_terms(term))}
@@ -271,45 +251,11 @@ def _rarity(memories: int, holding: int) -> float:
     return max(math.log((memories - holding + 0.5) / (holding + 0.5)), LEAST_RARITY) if memories else LEAST_RARITY
 
 
-def frequencies(db: PostgresConnection, terms: Sequence[str]) -> tuple[int, list[int]]:
-    """Ended memories are counted too: what is common does not change with them."""
-    db.settle()
-    memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
-    counts = dict(db.execute(db.statement("word_counts"), (list(terms),)).fetchall())
-    return memories, [counts.get(term, 0) for term in terms]
-
-
-def words_like(db: PostgresConnection, word: str, *, start: str) -> list[str]:
-    db.settle()
-    lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
-    rows = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
-    return [row[0] for row in rows]
-
-
-# What ranking reads, a table at a time: what belongs together is put together here.
-
-
 # How many more memories are looked for than are needed, since a filter may leave some out.
 SPARE = 40
 WIDER = 8
 # About how many passages a memory has at most, where they are many.
 PASSAGES = 10
-
-
-def traces(db: PostgresConnection, where: Filter, keys: Sequence[int] | None) -> list[Trace]:
-    condition, values = filter_sql(db.dialect, where)
-    if keys is not None:
-        condition, values = f"m.seq = ANY (?::bigint[]) AND {condition}", [list(keys), *values]
-    rows = db.execute(db.statement("traced_memories", where=condition), values).fetchall()
-    seqs = [row[0] for row in rows]
-    uses = dict(db.execute(db.statement("traced_uses"), (seqs,)).fetchall())
-    passages = _passages(db, seqs)
-    # A memory has passages, unless it is being written.
-    return [
-        Trace(*row, uses.get(row[0], 0), tuple(found))  # type: ignore[call-arg]
-        for row in rows
-        if (found := passages.get(row[0]))
-    ]
 
 
 def _passages(db: PostgresConnection, seqs: list[int]) -> dict[int, list[TracedPassage]]:
@@ -323,46 +269,6 @@ def _passages(db: PostgresConnection, seqs: list[int]) -> dict[int, list[TracedP
         before = found[memory]
         before.append(TracedPassage(start, end, flags, codes, vectors.get((memory, len(before)))))
     return found
-
-
-def links(db: PostgresConnection, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-    condition, values = filter_sql(db.dialect, where)
-    origins = {id: seq for seq, id in db.execute(db.statement("ids_of_seqs"), (list(keys),))}
-
-    def seen(near: str, far: str, *, outgoing: bool) -> Iterator[Link]:
-        rows: list[Any] = db.execute(db.statement("relations_at", near=near, far=far), (list(origins),)).fetchall()
-        sql = db.statement("seqs_of_ids", where=condition)
-        others = dict(db.execute(sql, (list({row[1] for row in rows}), *values)).fetchall()) if rows else {}
-        for origin, other, kind, strength in rows:
-            if other in others:
-                yield Link(origins[origin], others[other], kind, strength, outgoing)
-
-    def in_order(found: Iterator[Link]) -> list[Link]:
-        return sorted(found, key=lambda link: (link.key, link.origin, link.kind))[:limit]
-
-    outgoing = in_order(seen("source", "target", outgoing=True))
-    return outgoing + in_order(seen("target", "source", outgoing=False))
-
-
-def nearest(db: PostgresConnection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-    """Exact, by the signs of all passages that a filter leaves, but for a large tenant that has an index."""
-    current = db.vectors.generation()
-    # Another process may have changed the embedder since the question was embedded.
-    if current is None or not current.dimensions or len(code) != current.code_bytes:
-        return []
-    condition, values = filter_sql(db.dialect, where)
-    if not narrows(where):
-        # Some of what is near may no longer hold.
-        wide = limit + SPARE
-        found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
-        sql = db.statement("seqs_among", where=condition)
-        passing = {row[0] for row in db.execute(sql, ([match.key for match in found], *values))}
-        left = [match for match in found if match.key in passing]
-        if len(left) >= limit or len(found) < wide:
-            return left[:limit]
-    seqs = [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
-    sql = db.statement("nearest_among", **current.parts)
-    return _by_memory(lambda most: db.execute(sql, (bits(code), seqs, most)).fetchall(), limit)
 
 
 def _by_memory(ask: Callable[[int], list[Any]], limit: int) -> list[Match]:
@@ -389,25 +295,10 @@ def _of_all(db: PostgresConnection, org: str, current: Generation, code: str, li
     return db.execute(sql, (code, limit)).fetchall()
 
 
-# What stands around memories in their sessions and documents.
-
-
 _SAME = {
     "session": "m.session = t.thread AND m.session <> ''",
     "source": "m.source = t.thread AND m.source IS NOT NULL AND m.session = ''",
 }
-
-
-def beside(db: PostgresConnection, near: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-    """All in two questions, however many there are: each would take a way to the server and back."""
-    threads = {trace.key: msgspec.json.decode(trace.thread) for trace in near if trace.thread is not None}
-    earlier: dict[int, list[int]] = {trace.key: [] for trace in near}
-    later: dict[int, list[int]] = {trace.key: [] for trace in near}
-    for kind, same in _SAME.items():
-        asked = [(trace, threads[trace.key][1:]) for trace in near if threads.get(trace.key, [None])[0] == kind]
-        for origin, seq, comes_later in _asked(db, asked, where, same, reach) if asked else ():
-            (later if comes_later else earlier)[origin].append(seq)
-    return [[*earlier[trace.key], trace.key, *later[trace.key]] for trace in near]
 
 
 def _asked(
@@ -425,3 +316,109 @@ def _asked(
     places = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
     keys, ats, ids = ([getattr(trace, name) for trace, _ in asked] for name in ("key", "at", "id"))
     return db.execute(sql, (keys, *places, ats, ids, *values)).fetchall()
+
+
+class PostgresSearch(Search[PostgresConnection]):
+    """Search with tsvector and pgvector; what belongs together is read a table at a time, and put together here."""
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+        with self._read(where.scope.org) as db:
+            db.settle()
+            memories, length = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+            sought = _sought(db, terms, memories) if memories else []
+            average = max(length / max(memories, 1), 1e-9)
+            # Common terms are in most memories: those that have no other term are looked at only where they could
+            # still be among the best.
+            telling = _telling(sought, enough=AMPLE * limit)
+            found = _search(db, where, sought, telling, average, limit=limit) if telling else []
+            others = sum(each.most for each in sought if each not in telling)
+            if len(telling) < len(sought) and (len(found) < limit or found[-1].score <= others):
+                found = _search(db, where, sought, sought, average, limit=limit)
+            return found
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        """Ended memories are counted too: what is common does not change with them."""
+        with self._read(self.org) as db:
+            db.settle()
+            memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
+            counts = dict(db.execute(db.statement("word_counts"), (list(terms),)).fetchall())
+            return memories, [counts.get(term, 0) for term in terms]
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        with self._read(self.org) as db:
+            db.settle()
+            lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
+            rows = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
+            return [row[0] for row in rows]
+
+    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
+        with self._snapshot(where.scope.org) as db:
+            condition, values = filter_sql(db.dialect, where)
+            if keys is not None:
+                condition, values = f"m.seq = ANY (?::bigint[]) AND {condition}", [list(keys), *values]
+            rows = db.execute(db.statement("traced_memories", where=condition), values).fetchall()
+            seqs = [row[0] for row in rows]
+            uses = dict(db.execute(db.statement("traced_uses"), (seqs,)).fetchall())
+            passages = _passages(db, seqs)
+            # A memory has passages, unless it is being written.
+            return [
+                Trace(*row, uses.get(row[0], 0), tuple(found))  # type: ignore[call-arg]
+                for row in rows
+                if (found := passages.get(row[0]))
+            ]
+
+    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
+        with self._snapshot(where.scope.org) as db:
+            condition, values = filter_sql(db.dialect, where)
+            origins = {id: seq for seq, id in db.execute(db.statement("ids_of_seqs"), (list(keys),))}
+
+            def seen(near: str, far: str, *, outgoing: bool) -> Iterator[Link]:
+                rows: list[Any] = db.execute(
+                    db.statement("relations_at", near=near, far=far), (list(origins),)
+                ).fetchall()
+                sql = db.statement("seqs_of_ids", where=condition)
+                others = dict(db.execute(sql, (list({row[1] for row in rows}), *values)).fetchall()) if rows else {}
+                for origin, other, kind, strength in rows:
+                    if other in others:
+                        yield Link(origins[origin], others[other], kind, strength, outgoing)
+
+            def in_order(found: Iterator[Link]) -> list[Link]:
+                return sorted(found, key=lambda link: (link.key, link.origin, link.kind))[:limit]
+
+            outgoing = in_order(seen("source", "target", outgoing=True))
+            return outgoing + in_order(seen("target", "source", outgoing=False))
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        """Exact, by the signs of all passages that a filter leaves, but for a large tenant that has an index."""
+        with self._snapshot(where.scope.org) as db:
+            current = db.vectors.generation()
+            # Another process may have changed the embedder since the question was embedded.
+            if current is None or not current.dimensions or len(code) != current.code_bytes:
+                return []
+            condition, values = filter_sql(db.dialect, where)
+            if not narrows(where):
+                # Some of what is near may no longer hold.
+                wide = limit + SPARE
+                found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
+                sql = db.statement("seqs_among", where=condition)
+                passing = {row[0] for row in db.execute(sql, ([match.key for match in found], *values))}
+                left = [match for match in found if match.key in passing]
+                if len(left) >= limit or len(found) < wide:
+                    return left[:limit]
+            seqs = [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
+            sql = db.statement("nearest_among", **current.parts)
+            return _by_memory(lambda most: db.execute(sql, (bits(code), seqs, most)).fetchall(), limit)
+
+    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
+        """All in two questions, however many there are: each would take a way to the server and back."""
+        with self._read(where.scope.org) as db:
+            threads = {trace.key: msgspec.json.decode(trace.thread) for trace in traces if trace.thread is not None}
+            earlier: dict[int, list[int]] = {trace.key: [] for trace in traces}
+            later: dict[int, list[int]] = {trace.key: [] for trace in traces}
+            for kind, same in _SAME.items():
+                asked = [
+                    (trace, threads[trace.key][1:]) for trace in traces if threads.get(trace.key, [None])[0] == kind
+                ]
+                for origin, seq, comes_later in _asked(db, asked, where, same, reach) if asked else ():
+                    (later if comes_later else earlier)[origin].append(seq)
+            return [[*earlier[trace.key], trace.key, *later[trace.key]] for trace in traces]

@@ -16,9 +16,9 @@ import psycopg
 from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.model.memory import Scope
 from satchel.store import memories
-from satchel.store.contract import Check, Filter, Link, Match, Trace
+from satchel.store.contract import Check
 from satchel.store.pool import Pool
-from satchel.store.postgres import health, search
+from satchel.store.postgres import health
 from satchel.store.postgres.connection import (
     LOCK_SECONDS,
     Address,
@@ -28,9 +28,10 @@ from satchel.store.postgres.connection import (
     reading_errors,
 )
 from satchel.store.postgres.schema import first_connection
-from satchel.store.postgres.search import beside
-from satchel.store.sessions import SqlLedgers
-from satchel.store.store import CLOSING_SECONDS, WHILE_READING, BaseStore, Uses
+from satchel.store.postgres.search import PostgresSearch
+from satchel.store.rows import Uses
+from satchel.store.sessions import Ledgers
+from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
 
 __all__ = ["Connections", "PostgresStore"]
 
@@ -100,15 +101,16 @@ class Connections:
             yield db
 
     @contextlib.contextmanager
-    def kept_for_reading(self, org: str) -> Iterator[None]:
+    def kept_for_reading(self, org: str) -> Iterator[PostgresConnection]:
         """One transaction for all that this thread reads inside."""
         if self.current is not None or getattr(self._current, "reader", None) is not None:
-            yield
+            with self.reading(org, snapshot=True) as db:
+                yield db
             return
         with self._begun(org, snapshot=True) as db:
             self._current.reader = db
             try:
-                yield
+                yield db
             finally:
                 self._current.reader = None
 
@@ -237,7 +239,7 @@ class Connections:
                 raise
 
 
-# The shared store: one PostgreSQL database for many tenants, each apart from the others.
+# Tenants, on the same connections.
 
 
 class _Tenants:
@@ -249,8 +251,8 @@ class _Tenants:
         self.waiting: dict[str, PostgresStore] = {}
 
 
-class PostgresStore(BaseStore[PostgresConnection]):
-    """Fulfils the `Store` contract for one tenant; `within` gives the others, on the same connections."""
+class PostgresStore(PostgresSearch, Store):
+    """The store of one tenant; `within` gives the others, on the same connections."""
 
     dialect = PostgresConnection.dialect
 
@@ -266,7 +268,7 @@ class PostgresStore(BaseStore[PostgresConnection]):
         self._connections = connections
         self._tenants = tenants
         self._uses = Uses()
-        self.ledgers = SqlLedgers(self._read, self._written, self._hold)
+        self.ledgers = Ledgers(self._read, self._written, self._hold)
         tenants.known[org] = self
 
     def within(self, org: str) -> Self:
@@ -289,46 +291,15 @@ class PostgresStore(BaseStore[PostgresConnection]):
         with self._connections.transaction(self.org):
             yield
 
-    @contextlib.contextmanager
-    def reading(self, org: str) -> Iterator[None]:
-        with self._connections.kept_for_reading(org):
-            yield
+    def reading(self, org: str | None = None) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._connections.kept_for_reading(self.org if org is None else org)
+
+    def writing(self, org: str | None = None) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._write(self.org if org is None else org)
 
     @property
     def in_transaction(self) -> bool:
         return self._connections.current is not None
-
-    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-        with self._read(where.scope.org) as db:
-            return search.matches(db, where, terms, limit=limit)
-
-    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        with self._snapshot(where.scope.org) as db:
-            return search.nearest(db, where, code, limit=limit)
-
-    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        with self._snapshot(where.scope.org) as db:
-            return search.traces(db, where, keys)
-
-    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-        with self._snapshot(where.scope.org) as db:
-            return search.links(db, keys, where, limit=limit)
-
-    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        with self._read(where.scope.org) as db:
-            return beside(db, traces, where, reach=reach)
-
-    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        with self._read(self.org) as db:
-            return search.frequencies(db, terms)
-
-    def words_like(self, word: str, *, start: str) -> list[str]:
-        with self._read(self.org) as db:
-            return search.words_like(db, word, start=start)
-
-    def purge(self, where: Filter) -> int:
-        with self._write(where.scope.org) as db:
-            return memories.purge(db, where)
 
     def backup(self, target: Path) -> int:
         raise StoreError(
@@ -345,7 +316,7 @@ class PostgresStore(BaseStore[PostgresConnection]):
             return health.repair(db)
 
     def close(self) -> None:
-        self._refuse_inside_transaction("close the store")
+        self.refuse_inside_transaction("close the store")
         deadline = time.monotonic() + CLOSING_SECONDS
         try:
             for tenant in list(self._tenants.waiting.values()):

@@ -145,6 +145,8 @@ class SqliteConnection(apsw.Connection):
         listed="{alias}.id IN (SELECT value FROM json_each(?))",
         tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)",
     )
+    scrubbing = False
+    """Whether the transaction has removed what no file may keep."""
 
     @cached_property
     def vectors(self) -> SqliteVectors:
@@ -168,6 +170,10 @@ class SqliteConnection(apsw.Connection):
     def words_come(self, memories: Sequence[Memory]) -> None: ...
 
     def words_go(self, seqs: Sequence[int]) -> None: ...
+
+    def scrub(self) -> None:
+        """The log would keep what was removed until it is next written back; see `SqliteStore.writing`."""
+        self.scrubbing = True
 
 
 def create_file(path: Path) -> None:

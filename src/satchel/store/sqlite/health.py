@@ -10,7 +10,7 @@ import apsw
 from satchel.store.contract import Check
 from satchel.store.database import Generation
 from satchel.store.index import Index, check, differing_memories, passages_check, vectors_check
-from satchel.store.search import memories
+from satchel.store.memories import by_number
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, look_at_text_keys, mend_text_keys, recognise
 
@@ -87,7 +87,7 @@ def _mend_passages(db: SqliteConnection, found: Passages) -> None:
     db.vectors.before_passages_go(db.vectors.generations(), found.stray)
     db.executemany(db.statement("delete_passage"), found.stray)
     index = Index(db)
-    for seq, memory in memories(db, found.differing).items():
+    for seq, memory in by_number(db, found.differing).items():
         index.remake(seq, memory)
 
 

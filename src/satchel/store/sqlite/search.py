@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from satchel.store.contract import Filter, Match
+from satchel.store.database import Generation
 from satchel.store.rows import filter_sql, narrows
+from satchel.store.search import Search
 from satchel.store.sqlite.connection import SqliteConnection
 
-__all__ = ["frequencies", "match_expression", "matches", "nearest", "words_like"]
+__all__ = [
+    "SqliteSearch",
+    "match_expression",
+]
 
 
 # How many matches are ranked before the filter is tried on them: enough for most filters, and the
@@ -22,37 +27,49 @@ _NOT_QUOTABLE = {ord('"'): " ", 0: " "}
 _LAST = "\U0010ffff"
 
 
-def matches(db: SqliteConnection, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-    """Filtered before the limit, ties by time and id."""
-    if not terms:
-        return []
-    match = match_expression(terms)
-    condition, values = filter_sql(db.dialect, where)
-    rows: list[Any] = []
-    if not narrows(where):
-        depth = limit + max(SPARE_MATCHES, min(limit, 100) * (HEADROOM - 1))
-        rows = db.execute(db.statement("search_best", where=condition), (match, depth, *values)).fetchall()
-    if not _is_complete(rows, limit=limit):
-        found = db.execute(db.statement("search_filtered", where=condition), (match, *values, limit))
-        rows = found.fetchall()
-    return [Match(row[0], -row[1]) for row in rows[:limit]]
+class SqliteSearch(Search[SqliteConnection]):
+    """Search with FTS5 and sqlite-vec."""
+
+    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
+        if not terms:
+            return []
+        match = match_expression(terms)
+        rows: list[Any] = []
+        with self._read(where.scope.org) as db:
+            condition, values = filter_sql(db.dialect, where)
+            if not narrows(where):
+                depth = limit + max(SPARE_MATCHES, min(limit, 100) * (HEADROOM - 1))
+                rows = db.execute(db.statement("search_best", where=condition), (match, depth, *values)).fetchall()
+            if not _is_complete(rows, limit=limit):
+                sql = db.statement("search_filtered", where=condition)
+                rows = db.execute(sql, (match, *values, limit)).fetchall()
+        return [Match(row[0], -row[1]) for row in rows[:limit]]
+
+    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
+        with self._read(self.org) as db:
+            found = [db.execute(db.statement("word_frequency"), (term,)).fetchone() for term in terms]
+            return db.execute(db.statement("newest_seq")).get, [row[0] if row else 0 for row in found]
+
+    def words_like(self, word: str, *, start: str) -> list[str]:
+        lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
+        with self._read(self.org) as db:
+            sql = db.statement("words_between")
+            rows: list[Any] = db.execute(sql, (start, start + _LAST, *lengths)).fetchall()
+        return [row[0] for row in rows]
+
+    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
+        with self._snapshot(where.scope.org) as db:
+            current = db.vectors.generation()
+            # Another process may have changed the embedder since the question was embedded.
+            if current is None or not current.dimensions or len(code) != current.code_bytes:
+                return []
+            db.vectors.load()
+            return _nearest(db, current, where, code, limit)
 
 
 def match_expression(terms: Sequence[str]) -> str:
     """Any of the terms; quoted, so that nothing in them is query syntax."""
     return " OR ".join('"' + term.translate(_NOT_QUOTABLE) + '"' for term in terms)
-
-
-def frequencies(db: SqliteConnection, terms: Sequence[str]) -> tuple[int, list[int]]:
-    """Ended memories are counted too: what is common does not change with them."""
-    found = [db.execute(db.statement("word_frequency"), (term,)).fetchone() for term in terms]
-    return db.execute(db.statement("newest_seq")).get, [row[0] if row else 0 for row in found]
-
-
-def words_like(db: SqliteConnection, word: str, *, start: str) -> list[str]:
-    lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
-    rows: list[Any] = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
-    return [row[0] for row in rows]
 
 
 def _is_complete(rows: list[Any], *, limit: int) -> bool:
@@ -70,12 +87,7 @@ SPARE_PASSAGES = 16
 WIDER = 8
 
 
-def nearest(db: SqliteConnection, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-    current = db.vectors.generation()
-    # Another process may have changed the embedder since the question was embedded.
-    if current is None or not current.dimensions or len(code) != current.code_bytes:
-        return []
-    db.vectors.load()
+def _nearest(db: SqliteConnection, current: Generation, where: Filter, code: bytes, limit: int) -> list[Match]:
     condition, values = filter_sql(db.dialect, where)
     wide = min(limit + SPARE_PASSAGES, MOST_NEAREST)
     rows: list[Any] = []
