@@ -1,6 +1,7 @@
 """Memories, relations and history entries as rows and back, and filters as conditions on these rows."""
 
 import hashlib
+import operator
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
 from satchel.store.contract import Filter
 from satchel.store.database import Dialect
 
@@ -36,39 +37,12 @@ __all__ = [
 ]
 
 
-COLUMNS = (
-    "id",
-    "org",
-    "project",
-    "user",
-    "agent",
-    "session",
-    "status",
-    "valid_from",
-    "invalid_at",
-    "kind",
-    "tier",
-    "pinned",
-    "importance",
-    "confidence",
-    "at",
-    "created_at",
-    "updated_at",
-    "revision",
-    "tokens",
-    "superseded_by",
-    "speaker",
-    "source",
-    "ref",
-    "topic_key",
-    "tags",
-    "masked",
-    "confirmations",
-    "confirmed_at",
-    "title",
-    "text",
-)
-# The order in which `memory_from_row` takes them, and then the usage.
+# Counted in a table of their own, and read after all others.
+_USES = ("access_count", "accessed_at")
+_PLAIN = tuple(name for name in Memory.__struct_fields__ if name not in ("id", "scope", *_USES))
+# A field of a memory is a column of the same name; only its scope is several.
+COLUMNS = ("id", *SCOPE_FIELDS, *_PLAIN)
+# The order in which `memory_from_row` takes them; the uses come last.
 READ_COLUMNS = ", ".join(f"m.{name}" for name in COLUMNS)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,70 +70,49 @@ def scope_columns(scope: Scope) -> tuple[str, str, str, str, str]:
     )
 
 
+def _of_type(*types: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(Memory) if field.type in types)
+
+
+# What is kept in another form than the field has: times in microseconds, names as JSON, truths as numbers.
+_TIMES = _of_type(datetime, datetime | None)
+_NAMES = _of_type(tuple[str, ...])
+_TRUTHS = _of_type(bool)
+_READ = (*_PLAIN, *_USES)
+_BEGIN = len(COLUMNS) - len(_PLAIN)
+_END = _BEGIN + len(_READ)
+_TIMES_AT, _NAMES_AT, _TRUTHS_AT = (
+    tuple(place for place, name in enumerate(_READ) if name in names) for names in (_TIMES, _NAMES, _TRUTHS)
+)
+_COUNT_AT = _READ.index("access_count")
+_plain_values = operator.attrgetter(*_READ)
+
+
 def memory_row(memory: Memory) -> tuple[Any, ...]:
     """The values of COLUMNS."""
-    return (
-        memory.id,
-        *scope_columns(memory.scope),
-        memory.status,
-        _maybe_micros(memory.valid_from),
-        _maybe_micros(memory.invalid_at),
-        memory.kind,
-        memory.tier,
-        int(memory.pinned),
-        memory.importance,
-        memory.confidence,
-        micros(memory.at),
-        micros(memory.created_at),
-        micros(memory.updated_at),
-        memory.revision,
-        memory.tokens,
-        memory.superseded_by,
-        memory.speaker,
-        memory.source,
-        memory.ref,
-        memory.topic_key,
-        json_names(memory.tags),
-        json_names(memory.masked),
-        memory.confirmations,
-        _maybe_micros(memory.confirmed_at),
-        memory.title,
-        memory.text,
-    )
+    values = list(_plain_values(memory))
+    for place in _TIMES_AT:
+        if (moment := values[place]) is not None:
+            values[place] = micros(moment)
+    for place in _NAMES_AT:
+        values[place] = json_names(values[place])
+    for place in _TRUTHS_AT:
+        values[place] = int(values[place])
+    return (memory.id, *scope_columns(memory.scope), *values[: len(_PLAIN)])
 
 
 def memory_from_row(row: tuple[Any, ...]) -> Memory:
-    """A memory from READ_COLUMNS; further columns are ignored."""
-    return Memory(
-        id=row[0],
-        scope=_scope(*row[1:6]),
-        status=row[6],
-        valid_from=_maybe_moment(row[7]),
-        invalid_at=_maybe_moment(row[8]),
-        kind=row[9],
-        tier=row[10],
-        pinned=bool(row[11]),
-        importance=row[12],
-        confidence=row[13],
-        at=from_micros(row[14]),
-        created_at=from_micros(row[15]),
-        updated_at=from_micros(row[16]),
-        revision=row[17],
-        tokens=row[18],
-        superseded_by=row[19],
-        speaker=row[20],
-        source=row[21],
-        ref=row[22],
-        topic_key=row[23],
-        tags=_decode_names(row[24]) if row[24] != "[]" else (),
-        masked=_decode_names(row[25]) if row[25] != "[]" else (),
-        confirmations=row[26],
-        confirmed_at=_maybe_moment(row[27]),
-        title=row[28],
-        text=row[29],
-        access_count=row[30] or 0,
-        accessed_at=_maybe_moment(row[31]),
-    )
+    """A memory from READ_COLUMNS and its uses; further columns are ignored."""
+    values = list(row[_BEGIN:_END])
+    for place in _TIMES_AT:
+        if (value := values[place]) is not None:
+            values[place] = _EPOCH + timedelta(microseconds=value)
+    for place in _NAMES_AT:
+        values[place] = _decode_names(value) if (value := values[place]) != "[]" else ()
+    for place in _TRUTHS_AT:
+        values[place] = bool(values[place])
+    values[_COUNT_AT] = values[_COUNT_AT] or 0
+    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **dict(zip(_READ, values, strict=True)))
 
 
 @lru_cache(maxsize=1024)
@@ -190,14 +143,6 @@ def write_changes(changes: dict[str, Any]) -> str:
 
 def json_names(names: tuple[str, ...]) -> str:
     return _encode(names).decode() if names else "[]"
-
-
-def _maybe_micros(moment: datetime | None) -> int | None:
-    return None if moment is None else micros(moment)
-
-
-def _maybe_moment(value: int | None) -> datetime | None:
-    return None if value is None else from_micros(value)
 
 
 # The hash by which a store looks for a text that it holds already.
