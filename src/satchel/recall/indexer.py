@@ -93,7 +93,8 @@ class Indexer:
         An embedder that takes its time makes no vectors here for many passages, nor while a transaction is
         open: the memories are stored without, and `catch_up` makes them later.
         """
-        embedder = self._ready()
+        # Vectors by another embedder than the store's are not written, and `catch_up` makes the right ones.
+        embedder = self._ready(follow=False)
         if embedder is None:
             return None
         if self._store.in_transaction and embedder.name.startswith("openai:"):
@@ -167,10 +168,11 @@ class Indexer:
 
         It follows a write that has succeeded, and never makes it look as if it had failed.
         """
-        embedder = None if self._store.in_transaction else self._ready()
-        if embedder is None:
+        if self._store.in_transaction or self._is_paused:
             return
         with contextlib.suppress(StoreError):
+            if not self._waiting(1) or (embedder := self._ready()) is None:
+                return
             inline = passages_inline(embedder)
             if inline is None:
                 self._embed_waiting(embedder, limit=CATCH_UP)
@@ -299,11 +301,19 @@ class Indexer:
             )
         return self.embedder
 
-    def _ready(self) -> Embedder | None:
-        """The embedder, unless it is to be left alone after a failure."""
-        if self._paused_until is not None and self._clock() < self._paused_until:
+    @property
+    def _is_paused(self) -> bool:
+        return self._paused_until is not None and self._clock() < self._paused_until
+
+    def _ready(self, *, follow: bool = True) -> Embedder | None:
+        """The embedder, unless it is to be left alone after a failure.
+
+        Without `follow` the store is not asked whether it has another one by now, unless texts would go to a server.
+        """
+        if self._is_paused:
             return None
-        self._follow()
+        if follow or self.embedder is None or self.embedder.name.startswith("openai:"):
+            self._follow()
         return self.embedder
 
     def _follow(self) -> None:
