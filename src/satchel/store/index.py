@@ -50,9 +50,11 @@ class Index:
 
     def __init__(self, db: Database, embedded: Embedded | None = None) -> None:
         self._db = db
-        if embedded is not None:
-            adopt(db, Embedding(embedded.name, embedded.dimensions))
-        self._current = db.vectors.generation()
+        self._current: Generation | None
+        if embedded is None:
+            self._current = db.vectors.generation()
+        else:
+            self._current = adopt(db, Embedding(embedded.name, embedded.dimensions))
         self._vectors = embedded.vectors if embedded is not None and self.holds(embedded) else {}
         self._parts = embedded.parts if embedded is not None else {}
 
@@ -133,12 +135,13 @@ def embedding(db: Database) -> Embedding | None:
     return None if found is None else found.embedding
 
 
-def adopt(db: Database, wanted: Embedding) -> None:
-    """Record the embedder of a store that has none yet."""
-    if db.vectors.generation() is None:
-        db.vectors.create(wanted, state="current")
-        if not wanted.dimensions:
-            db.execute(db.statement("clear_backlog"))
+def adopt(db: Database, wanted: Embedding) -> Generation:
+    """Record the embedder of a store that has none yet; the one that it has now."""
+    if (held := db.vectors.generation()) is not None:
+        return held
+    if not wanted.dimensions:
+        db.execute(db.statement("clear_backlog"))
+    return db.vectors.create(wanted, state="current")
 
 
 def build_passages(db: Database) -> None:

@@ -2,10 +2,13 @@
 
 import string
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+import satchel
 from satchel.model.memory import Scope
 from satchel.store.contract import Embedding, Filter
 from satchel.store.rows import filter_sql, scope_sql
@@ -217,3 +220,18 @@ def test_the_few_that_are_pinned_or_important_have_an_index_of_their_own(db: aps
     lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **{chosen: True}))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+def test_an_add_reads_the_embedding_of_the_store_once(path: Path, monkeypatch):
+    with satchel.open(path) as bag:
+        bag.add("the first memory brings the embedder")
+        asked: list[str] = []
+        execute = SqliteConnection.execute
+
+        def listening(db: SqliteConnection, sql: str, *values: Any) -> Any:
+            asked.append(sql)
+            return execute(db, sql, *values)
+
+        monkeypatch.setattr(SqliteConnection, "execute", listening)
+        bag.add("a memory beside it")
+        assert sum("FROM embedding" in sql for sql in asked) == 1
