@@ -20,11 +20,19 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
-class Statements:
-    """Statements by name, with what is the same in all of them filled in."""
+# What is quoted, a cast, or a parameter.
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|::|:([a-z_]+)")
 
-    def __init__(self, folder: Path, fixed: Mapping[str, str]) -> None:
+
+class Statements:
+    """Statements by name, with what is the same in all of them filled in.
+
+    In the files a parameter is written `:name`. It is spelled as the driver wants it once, when they are read.
+    """
+
+    def __init__(self, folder: Path, fixed: Mapping[str, str], dialect: "Dialect") -> None:
         self._folder = folder
+        self._dialect = dialect
         self.fixed = dict(fixed)
         self.statement = lru_cache(maxsize=512)(self._statement)
 
@@ -35,7 +43,13 @@ class Statements:
     def named(self) -> dict[str, str]:
         files = (SHARED, self._folder / "queries.sql", self._folder / "ledger.sql")
         blocks = _NAME.split("\n".join(file.read_text(encoding="utf-8") for file in files))[1:]
-        return {name: _COMMENT.sub("", body).strip() for name, body in zip(blocks[::2], blocks[1::2], strict=True)}
+        return {
+            name: self._spelled(_COMMENT.sub("", body).strip())
+            for name, body in zip(blocks[::2], blocks[1::2], strict=True)
+        }
+
+    def _spelled(self, text: str) -> str:
+        return _PARAMETER.sub(lambda found: self._dialect.value(found[1]) if found[1] else found[0], text)
 
 
 # A connection as the shared code sees it: rows of named statements, whatever the driver.
@@ -47,9 +61,21 @@ class Dialect(NamedTuple):
     unindexed: str
     """With this alias a filter is only tested, and never chosen as the way in instead of the id."""
     listed: str
-    """A condition on {alias} that its id is in a JSON array."""
+    """A condition on {alias} that its id is in a JSON array, whose parameter is {value}."""
     tagged: str
-    """A condition on {alias} that one tag is there."""
+    """A condition on {alias} that one tag, whose parameter is {value}, is there."""
+    named: str
+    """The parameter of a {name}."""
+    numbered: str
+    """The parameter with a {number}, from 1."""
+
+    def value(self, name: str) -> str:
+        """The place of a named value in a statement."""
+        return self.named.format(name=name)
+
+    def values(self, names: Iterable[str]) -> str:
+        """The places of several named values."""
+        return ", ".join(map(self.value, names))
 
 
 class Rows(Protocol):
@@ -76,7 +102,9 @@ class Database(Protocol):
     def statement(self, name: str, **parts: str) -> str:
         """One statement by name, its variable parts filled in."""
 
-    def execute(self, statements: str, bindings: Any = ...) -> Rows: ...
+    def execute(self, statements: str, bindings: Any = ...) -> Rows:
+        """Run a statement with its values by name; a sequence is for numbered ones."""
+
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> Any: ...
 
     def changes(self) -> int:
@@ -131,7 +159,7 @@ class Vectors(ABC):
         self._db = db
 
     def generation(self, state: str = "current") -> Generation | None:
-        row = self._db.execute(self._db.statement("generation"), (state,)).fetchone()
+        row = self._db.execute(self._db.statement("generation"), {"state": state}).fetchone()
         return None if row is None else Generation(*row)
 
     def generations(self) -> list[Generation]:
@@ -140,7 +168,9 @@ class Vectors(ABC):
         return [each for each in found if each is not None and each.dimensions]
 
     def create(self, embedding: Embedding, *, state: str) -> Generation:
-        number = self._db.execute(self._db.statement("insert_generation"), (*embedding, state)).get
+        number = self._db.execute(
+            self._db.statement("insert_generation"), {**embedding._asdict(), "state": state}
+        ).get
         return Generation(number, *embedding)
 
     @abstractmethod

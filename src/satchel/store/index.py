@@ -41,8 +41,8 @@ def passage_number(memory: int, place: int) -> int:
     return (memory << PLACE_BITS) + place
 
 
-def _bounds(memory: int) -> tuple[int, int]:
-    return passage_number(memory, 0), passage_number(memory + 1, 0)
+def _bounds(memory: int) -> dict[str, int]:
+    return {"start": passage_number(memory, 0), "stop": passage_number(memory + 1, 0)}
 
 
 class Index:
@@ -75,7 +75,7 @@ class Index:
         """Index a memory again after a fault, also where vectors have outlived their passages."""
         for each in self._with_codes:
             sql = self._db.statement("vectors_of", **each.parts)
-            self._db.vectors.delete(each, _rows(self._db, sql, *_bounds(seq)))
+            self._db.vectors.delete(each, self._db.execute(sql, _bounds(seq)).fetchall())
         self.remove(seq)
         self._enter(seq, parts_of(memory))
 
@@ -84,11 +84,11 @@ class Index:
         if self._with_codes:
             self._db.vectors.before_passages_go(self._with_codes, self._passages(seq))
         self._db.execute(self._db.statement("delete_passages"), _bounds(seq))
-        self._db.execute(self._db.statement("delete_backlog"), (seq,))
+        self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
 
     def make_good(self, seq: int) -> bool:
         """Write the vectors a memory waits for; whether it is whole now."""
-        row = self._db.execute(self._db.statement("waiting_memory"), (seq,)).fetchone()
+        row = self._db.execute(self._db.statement("waiting_memory"), {"memory": seq}).fetchone()
         if row is None or self._current is None:
             return False
         if self._current.dimensions:
@@ -96,7 +96,7 @@ class Index:
             self._db.vectors.delete(self._current, self._passages(seq))
         if not self._embed(seq, parts_of(memory_from_row(row))):
             return False
-        self._db.execute(self._db.statement("delete_backlog"), (seq,))
+        self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
         return True
 
     @cached_property
@@ -104,12 +104,12 @@ class Index:
         return self._db.vectors.generations()
 
     def _passages(self, seq: int) -> list[tuple[int]]:
-        return _rows(self._db, self._db.statement("passages_of"), *_bounds(seq))
+        return self._db.execute(self._db.statement("passages_of"), _bounds(seq)).fetchall()
 
     def _enter(self, seq: int, parts: Sequence[Part]) -> None:
         write_passages(self._db, seq, parts)
         if not self._embed(seq, parts):
-            self._db.execute(self._db.statement("insert_backlog"), (seq,))
+            self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
 
     def _embed(self, seq: int, parts: Sequence[Part]) -> bool:
         """Whether nothing is left to embed; all of its vectors are written or none, so none is written twice."""
@@ -126,7 +126,8 @@ class Index:
 def write_passages(db: Database, seq: int, parts: Sequence[Part]) -> None:
     sql = db.statement("insert_passage")
     for place, part in enumerate(parts):
-        db.execute(sql, (passage_number(seq, place), part.start, part.end, part.flags, part.codes))
+        values = {"number": passage_number(seq, place), "start": part.start, "stop": part.end}
+        db.execute(sql, values | {"flags": part.flags, "codes": part.codes})
 
 
 def embedding(db: Database) -> Embedding | None:
@@ -147,7 +148,8 @@ def adopt(db: Database, wanted: Embedding) -> Generation:
 def build_passages(db: Database) -> None:
     """The passages of every memory of a store that had none; their vectors wait in the backlog."""
     last = -1
-    while page := _rows(db, db.statement("memories_after"), last, PAGE):
+    sql = db.statement("memories_after")
+    while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
         for row in page:
             last = row[-1]
             write_passages(db, last, parts_of(memory_from_row(row)))
@@ -155,7 +157,8 @@ def build_passages(db: Database) -> None:
 
 def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
     """Memories that wait to be embedded, with the store's own numbers."""
-    return [(row[-1], memory_from_row(row)) for row in _rows(db, db.statement("backlog"), limit)]
+    rows = db.execute(db.statement("backlog"), {"limit": limit})
+    return [(row[-1], memory_from_row(row)) for row in rows]
 
 
 def backlog_size(db: Database) -> int:
@@ -167,10 +170,6 @@ def embed_backlog(db: Database, seqs: Iterable[int], embedded: Embedded) -> int:
     """Write the vectors of memories that waited for them; how many are whole now."""
     index = Index(db, embedded)
     return sum(index.make_good(seq) for seq in seqs) if index.holds(embedded) else 0
-
-
-def _rows(db: Database, sql: str, *values: int) -> list[Any]:
-    return db.execute(sql, values).fetchall()
 
 
 # Vectors of another embedder, made beside the current ones until they can take their place.
@@ -198,7 +197,7 @@ def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> li
     if building is None or not building.dimensions:
         return []
     sql = db.statement("missing_passages", **building.parts)
-    rows: list[Any] = db.execute(sql, (after, limit)).fetchall()
+    rows: list[Any] = db.execute(sql, {"after": after, "limit": limit}).fetchall()
     return list(_texts(db, [row[0] for row in rows]))
 
 
@@ -211,7 +210,8 @@ def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
     new = [
         (number, *vector)
         for number, text in _texts(db, numbers)
-        if (vector := embedded.vectors.get(text)) and db.execute(sql, (number, number + 1)).fetchone() is None
+        if (vector := embedded.vectors.get(text))
+        and db.execute(sql, {"start": number, "stop": number + 1}).fetchone() is None
     ]
     db.vectors.write(building, new)
     return len(new)
@@ -227,7 +227,7 @@ def finish_reembedding(db: Database, wanted: Embedding) -> bool:
     old = db.vectors.generation()
     if old is not None:
         db.vectors.drop(old)
-    db.execute(db.statement("make_current"), (building.number,))
+    db.execute(db.statement("make_current"), {"generation": building.number})
     db.execute(db.statement("clear_backlog"))
     return True
 
@@ -254,7 +254,7 @@ def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
     for number in numbers:
         seq, place = number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1)
         if seq != known:
-            row = db.execute(db.statement("memory_by_seq"), (seq,)).fetchone()
+            row = db.execute(db.statement("memory_by_seq"), {"seq": seq}).fetchone()
             parts, known = (parts_of(memory_from_row(row)) if row else []), seq
         if place < len(parts):
             yield number, parts[place].text

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -21,8 +22,10 @@ from satchel.store.rows import (
     micros,
     read_change,
     read_relation,
+    relation_values,
     scope_columns,
     scope_sql,
+    scope_values,
     text_key,
     write_changes,
 )
@@ -54,6 +57,7 @@ __all__ = [
     "select_ids",
     "short_ids",
     "stats",
+    "usage_row",
 ]
 
 
@@ -66,7 +70,9 @@ def resolve(db: Database, scope: Scope, prefix: str) -> str:
     """The one id inside the scope that starts with a prefix."""
     start = normalise_prefix(prefix)
     condition, values = scope_sql(db.dialect, scope, indexed=False)
-    rows = db.execute(db.statement("ids_with_prefix", where=condition), (start, start + "g", *values, 4)).fetchall()
+    rows = db.execute(
+        db.statement("ids_with_prefix", where=condition), values | {"start": start, "stop": start + "g", "limit": 4}
+    ).fetchall()
     if not rows:
         raise UnknownIdError(f"no memory has the id {prefix!r} here")
     if len(rows) > 1:
@@ -78,12 +84,12 @@ def resolve(db: Database, scope: Scope, prefix: str) -> str:
 def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
     """The shortest prefix that names each of these ids."""
     sql = db.statement("id_neighbours")
-    return [unique_prefix(each, *db.execute(sql, (each,)).get) for each in ids]
+    return [unique_prefix(each, *db.execute(sql, {"id": each}).get) for each in ids]
 
 
 def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
     condition, values = scope_sql(db.dialect, scope, indexed=False)
-    row = db.execute(db.statement("memory_in_scope", where=condition), (identifier, *values)).fetchone()
+    row = db.execute(db.statement("memory_in_scope", where=condition), values | {"id": identifier}).fetchone()
     if row is None:
         raise UnknownIdError(f"no memory has the id {identifier!r} here")
     return memory_from_row(row)
@@ -91,7 +97,7 @@ def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
 
 def by_number(db: Database, numbers: Sequence[int]) -> dict[int, Memory]:
     """The memories with these numbers that are still there."""
-    rows = db.execute(db.statement("memories_by_seq"), (json_array(numbers),))
+    rows = db.execute(db.statement("memories_by_seq"), {"numbers": json_array(numbers)})
     found = {row[-1]: memory_from_row(row) for row in rows}
     return {number: found[number] for number in numbers if number in found}
 
@@ -105,20 +111,20 @@ def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
     source, values = scope_sql(db.dialect, scope, indexed=False)
     target, _ = scope_sql(db.dialect, scope, "o", indexed=False)
     sql = db.statement("relations_of", where=source, where_target=target)
-    rows = {row: None for each in ids for row in db.execute(sql, (scope.org, each, each, *values, *values))}
+    rows = {row: None for each in ids for row in db.execute(sql, values | {"org": scope.org, "id": each})}
     return [read_relation(row) for row in rows]
 
 
 def history(db: Database, org: str, identifier: str) -> list[Change]:
     """What happened to one memory, oldest first; after a purge only that it was purged."""
-    return [read_change(row) for row in db.execute(db.statement("history_of"), (org, identifier))]
+    return [read_change(row) for row in db.execute(db.statement("history_of"), {"org": org, "memory": identifier})]
 
 
 def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
     """The memories that match now and had a field changed after a moment, each with its history."""
     # Only tested: the way in is the index on changes, not the one on projects.
     condition, values = filter_sql(db.dialect, where, indexed=False)
-    values = [where.scope.org, micros(since), *values]
+    values |= {"org": where.scope.org, "since": micros(since)}
     rows = db.execute(db.statement("changed_memories", where=condition), values).fetchall()
     if not rows:
         return []
@@ -130,7 +136,7 @@ def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
 
 def related_since(db: Database, org: str, since: datetime) -> bool:
     """Whether any relation of an org was made after a moment."""
-    return bool(db.execute(db.statement("related_since"), (org, micros(since))).get)
+    return bool(db.execute(db.statement("related_since"), {"org": org, "since": micros(since)}).get)
 
 
 def stats(db: Database, where: Filter, moment: datetime) -> Stats:
@@ -138,7 +144,7 @@ def stats(db: Database, where: Filter, moment: datetime) -> Stats:
     condition, values = filter_sql(db.dialect, where)
     now = micros(moment)
     count, tokens, oldest, newest, current = db.execute(
-        db.statement("totals", where=condition), (now, now, *values)
+        db.statement("totals", where=condition), values | {"now": now}
     ).get
 
     def by(column: str) -> dict[str, int]:
@@ -163,7 +169,7 @@ def _count_relations(db: Database, where: Filter) -> int:
     source, values = filter_sql(db.dialect, where, indexed=False)
     target, _ = filter_sql(db.dialect, where, "o", indexed=False)
     sql = db.statement("relations_inside", where=source, where_target=target)
-    return int(db.execute(sql, (where.scope.org, *values, *values)).get)
+    return int(db.execute(sql, values | {"org": where.scope.org}).get)
 
 
 def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]:
@@ -173,7 +179,7 @@ def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]
     while True:
         with reader() as db:
             sql = db.statement("page_by_id", where=condition)
-            page = [memory_from_row(row) for row in db.execute(sql, (*values, last, PAGE))]
+            page = [memory_from_row(row) for row in db.execute(sql, values | {"after": last, "limit": PAGE})]
             found = [
                 Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id))) for memory in page
             ]
@@ -186,15 +192,15 @@ def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]
 def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Relation]:
     condition, values = filter_sql(dialect, where, indexed=False)
     target, _ = filter_sql(dialect, where, alias="o")
-    last: tuple[Any, ...] = ("", "", "")
+    last = {"source": "", "target": "", "kind": ""}
     while True:
         with reader() as db:
             sql = db.statement("relations_between", where=condition, where_target=target)
-            page = db.execute(sql, (*values, *last, *values, PAGE)).fetchall()
+            page = db.execute(sql, values | last | {"limit": PAGE}).fetchall()
         yield from map(read_relation, page)
         if len(page) < PAGE:
             return
-        last = page[-1][:3]
+        last = dict(zip(last, page[-1], strict=False))
 
 
 # Changing memories: each function runs inside a write transaction that its caller holds.
@@ -204,8 +210,18 @@ def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[
 SIZES = (256, 32, 4, 1)
 
 
-def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> tuple[Any, ...]:
-    return memory.scope.org, memory.id, micros(at), action, write_changes(changes)
+def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "org": memory.scope.org,
+        "memory": memory.id,
+        "at": micros(at),
+        "action": action,
+        "changes": write_changes(changes),
+    }
+
+
+def usage_row(identifier: str, count: int, last: datetime) -> dict[str, Any]:
+    return {"id": identifier, "count": count, "last_at": micros(last)}
 
 
 class Batch:
@@ -215,8 +231,8 @@ class Batch:
         self.index = index
         self._db = db
         self._memories: list[Memory] = []
-        self._history: list[tuple[Any, ...]] = []
-        self._uses: list[tuple[Any, ...]] = []
+        self._history: list[dict[str, Any]] = []
+        self._uses: list[dict[str, Any]] = []
         self._names: set[object] = set()
 
     def make_room(self, memory: Memory) -> None:
@@ -224,12 +240,12 @@ class Batch:
         if not self._names.isdisjoint(_names(memory)):
             self.write()
 
-    def take(self, memory: Memory, history: Sequence[tuple[Any, ...]]) -> None:
+    def take(self, memory: Memory, history: Sequence[dict[str, Any]]) -> None:
         self._memories.append(memory)
         self._names.update(_names(memory))
         self._history += history
         if memory.accessed_at is not None:
-            self._uses.append((memory.id, memory.access_count, micros(memory.accessed_at)))
+            self._uses.append(usage_row(memory.id, memory.access_count, memory.accessed_at))
 
     def write(self) -> None:
         if not self._memories:
@@ -238,8 +254,9 @@ class Batch:
         numbered = list(enumerate(self._memories, start=first))
         with self._db.together():
             for rows in _slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
-                values = ", ".join(["(" + ", ".join("?" * len(rows[0])) + ")"] * len(rows))
-                sql = self._db.statement("insert_memories", values=values)
+                sql = self._db.statement(
+                    "insert_memories", values=_places(self._db.dialect, len(rows[0]), len(rows))
+                )
                 self._db.execute(sql, [value for row in rows for value in row])
             self._db.words_come(self._memories)
             for seq, memory in numbered:
@@ -248,6 +265,13 @@ class Batch:
             self._db.executemany(self._db.statement("set_usage"), self._uses)
         self._memories, self._history, self._uses = [], [], []
         self._names.clear()
+
+
+@lru_cache(maxsize=2 * len(SIZES))
+def _places(dialect: Dialect, width: int, rows: int) -> str:
+    """The places of many rows: numbered, since a name for each would take longer than to write them."""
+    numbers = [dialect.numbered.format(number=number) for number in range(1, width * rows + 1)]
+    return ", ".join(f"({', '.join(numbers[start : start + width])})" for start in range(0, len(numbers), width))
 
 
 def _names(memory: Memory) -> Iterator[object]:
@@ -285,7 +309,7 @@ class KnownTexts:
         rows: Iterable[Any] = ()
         if self._keys:
             listed = json_array(self._keys.values())
-            rows = db.execute(db.statement("text_keys_held"), (memories[0].scope.org, listed))
+            rows = db.execute(db.statement("text_keys_held"), {"org": memories[0].scope.org, "keys": listed})
         self._held: set[int | None] = {row[0] for row in rows}
 
     def add(self, memory: Memory) -> None:
@@ -301,19 +325,20 @@ def find_same_text(db: Database, memory: Memory) -> Memory | None:
 
     Of several the oldest that still holds. No memory has the ref or topic of this one.
     """
-    conditions = [f"{db.dialect.unindexed}m.org = ?", "m.text_key = ?"]
-    values: list[Any] = [memory.scope.org, text_key(memory)]
+    place = db.dialect.value
+    conditions = [f"{db.dialect.unindexed}m.org = {place('org')}", f"m.text_key = {place('text_key')}"]
+    values = {"org": memory.scope.org, "text_key": text_key(memory), "now": micros(memory.created_at)}
     # One with the same ref or topic would have been found by it.
     conditions += [f"m.{name} IS NULL" for name in ("ref", "topic_key") if getattr(memory, name) is not None]
     for name in ("title", "speaker", "source"):
         if (value := getattr(memory, name)) is not None:
-            conditions.append(f"(m.{name} IS NULL OR m.{name} = ?)")
-            values.append(value)
+            conditions.append(f"(m.{name} IS NULL OR m.{name} = {place(name)})")
+            values[name] = value
     if memory.kind != DEFAULT_KIND:
-        conditions.append("m.kind IN (?, ?)")
-        values += [DEFAULT_KIND, memory.kind]
+        conditions.append(f"m.kind IN ({place('default_kind')}, {place('kind')})")
+        values |= {"default_kind": DEFAULT_KIND, "kind": memory.kind}
     sql = db.statement("memory_by_text", where=" AND ".join(conditions))
-    row = db.execute(sql, (*values, micros(memory.created_at))).fetchone()
+    row = db.execute(sql, values).fetchone()
     found = None if row is None else memory_from_row(row)
     # Different texts may have the same hash.
     same = found is not None and (found.scope, found.text) == (memory.scope, memory.text)
@@ -426,9 +451,10 @@ def purge(db: Database, where: Filter) -> int:
     db.words_go(seqs)
     for identifier, seq in zip(ids, seqs, strict=True):
         index.remove(seq)
-        db.execute(db.statement("clear_history"), (org, identifier))
-        db.execute(db.statement("delete_memory"), (identifier,))
-        db.execute(db.statement("insert_history"), (org, identifier, now, "purge", "{}"))
+        told = {"org": org, "memory": identifier, "at": now, "action": "purge", "changes": "{}"}
+        db.execute(db.statement("clear_history"), {"org": org, "memory": identifier})
+        db.execute(db.statement("delete_memory"), {"id": identifier})
+        db.execute(db.statement("insert_history"), told)
     return len(ids)
 
 
@@ -475,7 +501,7 @@ def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
     """Add to the count of uses of each memory that is still there."""
     db.executemany(
         db.statement("add_usage"),
-        [(identifier, count, micros(last)) for identifier, (count, last) in uses.items()],
+        [usage_row(identifier, *use) for identifier, use in uses.items()],
     )
 
 
@@ -528,13 +554,13 @@ def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
 
 
 def _same_memory(db: Database, memory: Memory) -> Memory | None:
-    scope = scope_columns(memory.scope)
+    scope = scope_values(memory.scope)
     found: list[Memory] = []
     if memory.ref is not None:
-        row = db.execute(db.statement("memory_by_ref"), (*scope, memory.ref)).fetchone()
+        row = db.execute(db.statement("memory_by_ref"), scope | {"ref": memory.ref}).fetchone()
         found += [memory_from_row(row)] if row else []
     if memory.topic_key is not None:
-        row = db.execute(db.statement("memory_by_topic"), (*scope[:4], memory.topic_key)).fetchone()
+        row = db.execute(db.statement("memory_by_topic"), scope | {"topic_key": memory.topic_key}).fetchone()
         found += [memory_from_row(row)] if row else []
     if len({each.id for each in found}) > 1:
         raise InputError(
@@ -548,7 +574,7 @@ def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Litera
     memory = record.memory
     existing = None
     batch.make_room(memory)
-    if db.execute(db.statement("id_exists"), (memory.id,)).fetchone():
+    if db.execute(db.statement("id_exists"), {"id": memory.id}).fetchone():
         try:
             existing = memory_in_scope(db, scope, memory.id)
         except UnknownIdError:
@@ -561,7 +587,7 @@ def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Litera
     if clash is not None and clash.id != memory.id:
         raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
     if existing is None:
-        db.execute(db.statement("clear_history"), (memory.scope.org, memory.id))
+        db.execute(db.statement("clear_history"), {"org": memory.scope.org, "memory": memory.id})
         entries = [history_row(memory, entry.at, entry.action, entry.changes) for entry in record.history]
         batch.take(memory, entries)
         return "added"
@@ -569,7 +595,7 @@ def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Litera
     _write_row(db, existing, memory, batch.index)
     _replace_history(db, record)
     if memory.accessed_at is not None:
-        db.execute(db.statement("set_usage"), (memory.id, memory.access_count, micros(memory.accessed_at)))
+        db.execute(db.statement("set_usage"), usage_row(memory.id, memory.access_count, memory.accessed_at))
     return "updated"
 
 
@@ -582,7 +608,7 @@ def _complete_history(db: Database, record: Record) -> None:
 
 def _replace_history(db: Database, record: Record) -> None:
     memory = record.memory
-    db.execute(db.statement("clear_history"), (memory.scope.org, memory.id))
+    db.execute(db.statement("clear_history"), {"org": memory.scope.org, "memory": memory.id})
     for entry in record.history:
         _record(db, memory, entry.at, entry.action, entry.changes)
 
@@ -616,30 +642,20 @@ def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
     seq = _seq(db, new.id)
     if worded:
         db.words_go([seq])
-    names, values = db.columns()[1:], db.row(new)[1:]
-    assignments = ", ".join(f"{name} = ?" for name in names)
-    db.execute(db.statement("update_memory", assignments=assignments), (*values, new.id))
+    names = [name.strip('"') for name in db.columns()]
+    assignments = ", ".join(f'"{name}" = {db.dialect.value(name)}' for name in names[1:])
+    db.execute(db.statement("update_memory", assignments=assignments), dict(zip(names, db.row(new), strict=True)))
     if worded:
         db.words_come([new])
         index.replace(seq, new)
 
 
 def _seq(db: Database, identifier: str) -> int:
-    return int(db.execute(db.statement("memory_seq"), (identifier,)).get)
+    return int(db.execute(db.statement("memory_seq"), {"id": identifier}).get)
 
 
 def _write_relation(db: Database, org: str, relation: Relation) -> None:
-    db.execute(
-        db.statement("upsert_relation"),
-        (
-            org,
-            relation.source,
-            relation.target,
-            relation.kind,
-            relation.strength,
-            micros(relation.created_at),
-        ),
-    )
+    db.execute(db.statement("upsert_relation"), {"org": org} | relation_values(relation))
 
 
 def _record(db: Database, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:

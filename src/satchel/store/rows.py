@@ -29,8 +29,10 @@ __all__ = [
     "narrows",
     "read_change",
     "read_relation",
+    "relation_values",
     "scope_columns",
     "scope_sql",
+    "scope_values",
     "spell_nul",
     "text_key",
     "write_changes",
@@ -58,6 +60,11 @@ def micros(moment: datetime) -> int:
 
 def from_micros(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
+
+
+def scope_values(scope: Scope) -> dict[str, str]:
+    """The columns of a scope by name."""
+    return dict(zip(SCOPE_FIELDS, scope_columns(scope), strict=True))
 
 
 def scope_columns(scope: Scope) -> tuple[str, str, str, str, str]:
@@ -132,6 +139,10 @@ def read_relation(row: tuple[Any, ...]) -> Relation:
     )
 
 
+def relation_values(relation: Relation) -> dict[str, Any]:
+    return msgspec.structs.asdict(relation) | {"created_at": micros(relation.created_at)}
+
+
 def read_change(row: tuple[Any, ...]) -> Change:
     memory, at, action, changes = row
     return Change(memory=memory, at=from_micros(at), action=action, changes=_decode_changes(changes))
@@ -178,71 +189,74 @@ def _begun(*names: str) -> "hashlib._Hash":
 _md5 = partial(hashlib.md5, usedforsecurity=False)
 
 
-# A filter as SQL: conditions on an alias of `memory`, and their values in order.
+# A filter as SQL: conditions on an alias of `memory`, and their values by name.
 
 
 def scope_sql(
     dialect: Dialect, scope: Scope, alias: str = "m", *, indexed: bool = True, narrowing: bool = True
-) -> tuple[str, list[Any]]:
+) -> tuple[str, dict[str, Any]]:
     """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`.
 
-    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id.
+    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id. The names of values
+    begin with `where_`, and are the same for every alias.
     """
     plain, tested = dialect.unindexed + alias, alias if narrowing else dialect.unindexed + alias
     alias, tested = (alias, tested) if indexed else (plain, plain)
-    conditions, values = [f"{alias}.org = ?"], [scope.org]
+    conditions, values = [f"{alias}.org = {dialect.value('where_org')}"], {"where_org": scope.org}
     for name in ("project", "user", "agent", "session"):
         if value := getattr(scope, name):
-            conditions.append(f"{tested}.{name} = ?")
-            values.append(value)
+            conditions.append(f"{tested}.{name} = {dialect.value(f'where_{name}')}")
+            values[f"where_{name}"] = value
     if scope.session and narrowing:
         # Said again for the planner: the index on sessions leaves out memories without one.
         conditions.append(f"{alias}.session <> ''")
     return " AND ".join(conditions), values
 
 
-def filter_sql(dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True) -> tuple[str, list[Any]]:
+def filter_sql(
+    dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True
+) -> tuple[str, dict[str, Any]]:
     # The few that are pinned or important have an index of their own, which a project's does not beat.
     narrowing = not (where.pinned or where.important)
     condition, values = scope_sql(dialect, where.scope, alias, indexed=indexed, narrowing=narrowing)
     alias = alias if indexed else dialect.unindexed + alias
     conditions = [condition]
+
+    def placed(name: str, value: Any) -> str:
+        values[f"where_{name}"] = value
+        return dialect.value(f"where_{name}")
+
     for column, choices in (
         ("status", where.statuses),
         ("kind", where.kinds),
         ("tier", where.tiers),
     ):
         if choices:
-            conditions.append(f"{alias}.{column} IN ({', '.join('?' * len(choices))})")
-            values.extend(choices)
+            places = ", ".join(placed(f"{column}_{place}", choice) for place, choice in enumerate(choices))
+            conditions.append(f"{alias}.{column} IN ({places})")
     if where.ids:
-        # One value however many there are: the number of variables is limited.
-        conditions.append(dialect.listed.format(alias=alias))
-        values.append(json_array(where.ids))
+        conditions.append(dialect.listed.format(alias=alias, value=placed("ids", json_array(where.ids))))
     # As the partial indexes say it.
     if where.pinned:
         conditions.append(f"{alias}.pinned = 1")
     if where.important:
         conditions.append(f"{alias}.importance > 0.7")
     if where.valid_at is not None:
-        moment = micros(where.valid_at)
-        conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= ?)")
-        conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > ?)")
-        values.extend((moment, moment))
+        moment = placed("valid_at", micros(where.valid_at))
+        conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= {moment})")
+        conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > {moment})")
     if where.since is not None:
-        conditions.append(f"{alias}.at >= ?")
-        values.append(micros(where.since))
+        conditions.append(f"{alias}.at >= {placed('since', micros(where.since))}")
     if where.until is not None:
         # Between two bounds SQLite would rather read the times of the whole org than those of one project.
         by_project = indexed and narrowing and where.since is not None and where.scope.project
-        conditions.append(f"{dialect.unindexed if by_project else ''}{alias}.at <= ?")
-        values.append(micros(where.until))
+        unindexed = dialect.unindexed if by_project else ""
+        conditions.append(f"{unindexed}{alias}.at <= {placed('until', micros(where.until))}")
     if where.unchanged_since is not None:
-        conditions.append(f"({alias}.updated_at <= ? OR {alias}.revision = 1)")
-        values.append(micros(where.unchanged_since))
-    for tag in where.tags:
-        conditions.append(dialect.tagged.format(alias=alias))
-        values.append(tag)
+        moment = placed("unchanged_since", micros(where.unchanged_since))
+        conditions.append(f"({alias}.updated_at <= {moment} OR {alias}.revision = 1)")
+    for place, tag in enumerate(where.tags):
+        conditions.append(dialect.tagged.format(alias=alias, value=placed(f"tag_{place}", tag)))
     return " AND ".join(conditions), values
 
 

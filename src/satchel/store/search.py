@@ -18,7 +18,7 @@ __all__ = ["Search"]
 
 # Where the columns of the passage begin.
 _PASSAGE = 12
-_AMONG_KEYS = "json_each(?) j CROSS JOIN memory m ON m.seq = j.value"
+_AMONG_KEYS = "json_each({numbers}) j CROSS JOIN memory m ON m.seq = j.value"
 
 D = TypeVar("D", bound=Database)
 
@@ -64,46 +64,52 @@ class Search(ABC, Generic[D]):
         """The newest memories, by the time they speak of."""
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
-            rows = db.execute(db.statement("newest", where=condition), (*values, limit))
+            rows = db.execute(db.statement("newest", where=condition), values | {"limit": limit})
             return [self._uses.added_to(memory_from_row(row)) for row in rows]
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         """The memories just before and after one in time, without it, oldest first."""
-        place = (micros(memory.at), memory.id)
+        place = {"at": micros(memory.at), "id": memory.id}
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
-            earlier = db.execute(db.statement("before", where=condition), (*values, *place, before)).fetchall()
-            later = db.execute(db.statement("after", where=condition), (*values, *place, after)).fetchall()
+            sql = db.statement("before", where=condition)
+            earlier = db.execute(sql, values | place | {"limit": before}).fetchall()
+            sql = db.statement("after", where=condition)
+            later = db.execute(sql, values | place | {"limit": after}).fetchall()
         return [self._uses.added_to(memory_from_row(row)) for row in (*reversed(earlier), *later)]
 
     def count(self, where: Filter, *, most: int) -> int:
         """How many memories match, counted no further than `most`."""
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
-            return int(db.execute(db.statement("count_some", where=condition), (*values, most)).get)
+            return int(db.execute(db.statement("count_some", where=condition), values | {"most": most}).get)
 
     def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
         """The memories that speak of a time in this span, newest first."""
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
             sql = db.statement("seqs_between", where=condition)
-            return [row[0] for row in db.execute(sql, (*values, micros(start), micros(end), limit))]
+            span = {"start": micros(start), "stop": micros(end), "limit": limit}
+            return [row[0] for row in db.execute(sql, values | span)]
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
         """For each of these, it and those up to `reach` places around it in its session or document, in order."""
         with self._read(where.scope.org) as db:
             # Only tested: the way in is the index on sessions or documents, not the one on projects.
             condition, values = filter_sql(db.dialect, where, indexed=False)
-            return [_run(db, trace, where.scope.org, condition, values, reach) for trace in traces]
+            return [
+                _run(db, trace, condition, values | {"org": where.scope.org, "limit": reach}) for trace in traces
+            ]
 
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
         """Relations from these memories to others that match."""
         found = []
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where, indexed=False)
+            values |= {"numbers": json_array(keys), "limit": limit}
             for near, far, outgoing in (("source", "target", True), ("target", "source", False)):
                 sql = db.statement("linked", near=near, far=far, where=condition)
-                for key, origin, kind, strength in db.execute(sql, (json_array(keys), *values, limit)):
+                for key, origin, kind, strength in db.execute(sql, values):
                     found.append(Link(origin, key, kind, strength, outgoing))
         return found
 
@@ -112,12 +118,15 @@ class Search(ABC, Generic[D]):
         with self._snapshot(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where, indexed=keys is None)
             current = db.vectors.generation()
-            among = "memory m" if keys is None else _AMONG_KEYS
+            among = "memory m"
+            if keys is not None:
+                among = _AMONG_KEYS.format(numbers=db.dialect.value("numbers"))
+                values["numbers"] = json_array(keys)
             if current is None or not current.dimensions:
                 sql = db.statement("traces", memories=among, where=condition)
             else:
                 sql = db.statement("traces_with_vectors", memories=among, where=condition, **current.parts)
-            return list(_traced(db.execute(sql, values if keys is None else (json_array(keys), *values))))
+            return list(_traced(db.execute(sql, values)))
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
         """The memories with these numbers that are still there."""
@@ -144,19 +153,23 @@ def _traced(rows: Iterable[Any]) -> Iterator[Trace]:
         yield Trace._make((*last, tuple(passages)))
 
 
-def _run(db: Database, trace: Trace, org: str, condition: str, values: Sequence[Any], reach: int) -> list[int]:
+def _run(db: Database, trace: Trace, condition: str, values: dict[str, Any]) -> list[int]:
     if trace.thread is None:
         return [trace.key]
     kind, *place = msgspec.json.decode(trace.thread)
-    same = "m.org = ? AND +m.project = ? AND +m.user = ? AND +m.agent = ? AND "
-    same += (
-        "m.session = ? AND m.session <> ''"
-        if kind == "session"
-        else "m.source = ? AND m.source IS NOT NULL AND m.session = ''"
+    value = db.dialect.value
+    same = f"m.org = {value('org')} AND " + "".join(
+        f"+m.{name} = {value(name)} AND " for name in ("project", "user", "agent")
     )
-    bounds = (*values, org, *place, trace.at, trace.id, reach)
+    same += (
+        f"m.session = {value('thread')} AND m.session <> ''"
+        if kind == "session"
+        else f"m.source = {value('thread')} AND m.source IS NOT NULL AND m.session = ''"
+    )
+    values = values | dict(zip(("project", "user", "agent", "thread"), place, strict=True))
+    values |= {"at": trace.at, "id": trace.id}
     earlier, later = (
-        [row[0] for row in db.execute(db.statement(name, where=f"{condition} AND {same}"), bounds)]
+        [row[0] for row in db.execute(db.statement(name, where=f"{condition} AND {same}"), values)]
         for name in ("seqs_before", "seqs_after")
     )
     return [*reversed(earlier), trace.key, *later]

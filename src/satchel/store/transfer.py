@@ -23,9 +23,17 @@ from satchel.store.contract import (
 )
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index, embedding
-from satchel.store.memories import purge, put
+from satchel.store.memories import purge, put, usage_row
 from satchel.store.rows import COLUMNS, json_array, memory_from_row, micros, read_change
-from satchel.store.sessions import ENTRY_COLUMNS, SESSION_COLUMNS
+from satchel.store.sessions import (
+    ENTRY_COLUMNS,
+    ENTRY_FIELDS,
+    SESSION_COLUMNS,
+    SESSION_FIELDS,
+    TURN_FIELDS,
+    insert_entry,
+    insert_session,
+)
 from satchel.text.passages import Part
 
 __all__ = [
@@ -40,10 +48,9 @@ __all__ = [
 ]
 
 
-_SESSION = SESSION_COLUMNS.split(", ")
-_NAME = _SESSION.index("name")
 _AGE = "updated_at, clock"
-_AGES = [_SESSION.index(name) for name in _AGE.split(", ")]
+_RELATION = ("source", "target", "kind", "strength", "created_at")
+_CONTENT = ("hash", "used_at", "bytes", "codec", "data")
 
 
 def take(
@@ -87,7 +94,7 @@ def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed
     """What `put` leaves as it is: uses and vectors of a memory that was here."""
     memory = packet.memory
     if memory.accessed_at is not None:
-        used = (memory.id, memory.access_count, micros(memory.accessed_at))
+        used = usage_row(memory.id, memory.access_count, memory.accessed_at)
         db.execute(db.statement("raise_usage"), used)
     if not indexed or (held.waiting and all(passage.vector for passage in packet.passages)):
         index.remove(held.number)
@@ -100,42 +107,49 @@ def take_purged(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, 
             if held.updated_at > change[0]:
                 continue
             purge(db, Filter(scope=Scope(org=org), ids=(memory,), statuses=()))
-            db.execute(db.statement("clear_history"), (org, memory))
-        if len(db.execute(db.statement("history_of"), (org, memory)).fetchall()) == place:
-            db.execute(db.statement("insert_history"), (org, memory, *change))
+            db.execute(db.statement("clear_history"), {"org": org, "memory": memory})
+        if len(db.execute(db.statement("history_of"), {"org": org, "memory": memory}).fetchall()) == place:
+            at, action, changes = change
+            told = {"org": org, "memory": memory, "at": at, "action": action, "changes": changes}
+            db.execute(db.statement("insert_history"), told)
 
 
 def take_relations(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, Mark]) -> None:
     # One that came while the memories were moved may be between memories that came with it.
     known = [row for row in rows if row.key[0] in here and row.key[1] in here]
-    db.executemany(db.statement("renew_relation"), [(org, *row.key, *row.values) for row in known])
+    db.executemany(db.statement("renew_relation"), _named(_RELATION, org, known))
 
 
 def take_contents(db: Database, org: str, rows: Sequence[Row]) -> None:
-    db.executemany(db.statement("content_bring"), [(org, *row.key, *row.values) for row in rows])
+    db.executemany(db.statement("content_bring"), _named(_CONTENT, org, rows))
 
 
 def take_session(
     db: Database, org: str, session: Row, entries: Iterator[Row], turns: Iterator[Row]
 ) -> Literal["added", "updated", "newer"]:
-    (id,), books = session
-    held = db.execute(db.statement("session_by_id", columns_of=_AGE), (org, id)).fetchone()
-    if held is not None and tuple(held) > tuple(books[place] for place in _AGES):
+    (id,), values = session
+    books = dict(zip(SESSION_FIELDS, values, strict=True))
+    held = db.execute(db.statement("session_by_id", columns_of=_AGE), {"org": org, "id": id}).fetchone()
+    if held is not None and tuple(held) > tuple(books[name] for name in _AGE.split(", ")):
         return "newer"
     exact = db.statement("session_exact", columns_of="id")
-    named = db.execute(exact, (*books[:4], books[_NAME])).fetchone()
+    named = db.execute(exact, books).fetchone()
     if named is not None and named[0] != id:
-        raise InputError(f"a session {books[_NAME]!r} is here already, under the id {named[0]} instead of {id}")
-    db.execute(db.statement("session_delete"), (org, id))
-    db.execute(db.statement("session_insert", columns_of=SESSION_COLUMNS, marks=_places(SESSION_COLUMNS)), books)
-    entry = db.statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=f"?, ?, {_places(ENTRY_COLUMNS)}")
-    db.executemany(entry, ((org, id, *row.values) for row in entries))
-    db.executemany(db.statement("turn_end"), ((org, id, *row.values) for row in turns))
+        raise InputError(f"a session {books['name']!r} is here already, under the id {named[0]} instead of {id}")
+    of_session = {"org": org, "session": id}
+    db.execute(db.statement("session_delete"), {"org": org, "id": id})
+    db.execute(insert_session(db), books)
+    db.executemany(
+        insert_entry(db), (of_session | dict(zip(ENTRY_FIELDS, row.values, strict=True)) for row in entries)
+    )
+    db.executemany(
+        db.statement("turn_end"), (of_session | dict(zip(TURN_FIELDS, row.values, strict=True)) for row in turns)
+    )
     return "added" if held is None else "updated"
 
 
-def _places(columns: str) -> str:
-    return ", ".join("?" for _ in columns.split(", "))
+def _named(names: Sequence[str], org: str, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [{"org": org} | dict(zip(names, (*row.key, *row.values), strict=True)) for row in rows]
 
 
 # What one org has in a SQL database, read a page at a time.
@@ -146,7 +160,7 @@ PAGE = 200
 CONTENTS = 8
 
 Connected = Callable[[], AbstractContextManager[Database]]
-_ID_OF_SESSION = SESSION_COLUMNS.split(", ").index("id")
+_ID_OF_SESSION = SESSION_FIELDS.index("id")
 
 
 class Holdings:
@@ -157,12 +171,12 @@ class Holdings:
         self._read = read
         self._write = write
         # Only tested: the way in is the id or the number.
-        self._of_org = f"{dialect.unindexed}m.org = ?"
+        self._of_org = f"{dialect.unindexed}m.org = {dialect.value('org')}"
 
     def exists(self) -> bool:
         """Whether the org has anything here."""
         with self._read() as db:
-            return bool(db.execute(db.statement("org_exists"), (self.org,)).get)
+            return bool(db.execute(db.statement("org_exists"), {"org": self.org}).get)
 
     def whereabouts(self) -> str:
         """What tells the place of this store from all others, however it was named; '' in memory."""
@@ -183,7 +197,7 @@ class Holdings:
         """All rows of a kind, in the order of their keys."""
         match kind:
             case "memories":
-                for row in self._pages("page_by_id", ("",), where=self._of_org):
+                for row in self._pages("page_by_id", {"after": ""}, where=self._of_org):
                     # The uses, which come last, are rows of their own.
                     yield Row(row[:1], row[1 : len(COLUMNS)])
             case "uses" | "passages" | "vectors":
@@ -191,26 +205,26 @@ class Holdings:
             case "history":
                 yield from self._changes("history_page")
             case "relations":
-                for row in self._pages("relation_page", ("", "", "")):
+                for row in self._pages("relation_page", {"source": "", "target": "", "kind": ""}):
                     yield Row(row[:3], row[3:])
             case "sessions":
-                for row in self._pages("session_page", ("",), at=_ID_OF_SESSION, columns_of=SESSION_COLUMNS):
+                for row in self._pages("session_page", {"id": ""}, at=_ID_OF_SESSION, columns_of=SESSION_COLUMNS):
                     yield Row((row[_ID_OF_SESSION],), row)
             case "entries" | "turns":
                 for session in self.rows("sessions"):
                     yield from self.rows_of_session(kind, session.key[0])
             case "contents":
-                for row in self._pages("content_page", (b"",), limit=CONTENTS):
+                for row in self._pages("content_page", {"hash": b""}, limit=CONTENTS):
                     yield Row(row[:1], row[1:])
 
     def rows_of_session(self, kind: Literal["entries", "turns"], session: str) -> Iterator[Row]:
         """The rows of one session, in the order of their keys."""
         if kind == "entries":
-            for row in self._pages("entry_page", (-1,), session, columns_of=ENTRY_COLUMNS):
+            for row in self._pages("entry_page", {"seq": -1}, session=session, columns_of=ENTRY_COLUMNS):
                 yield Row((session, row[0]), row)
             return
         with self._read() as db:
-            found = db.execute(db.statement("turn_list"), (self.org, session)).fetchall()
+            found = db.execute(db.statement("turn_list"), {"org": self.org, "session": session}).fetchall()
         yield from (Row((session, row[0]), tuple(row)) for row in found)
 
     def purged(self) -> Iterator[Row]:
@@ -220,7 +234,8 @@ class Holdings:
     def marks(self, *, after: int, limit: int) -> list[Mark]:
         """The memories with numbers above one, in the order of their numbers."""
         with self._read() as db:
-            return _marks(db, f"{self._of_org} AND m.seq > ?", (self.org, after, limit))
+            where = f"{self._of_org} AND m.seq > {db.dialect.value('after')}"
+            return _marks(db, where, org=self.org, after=after, limit=limit)
 
     def marks_of(self, ids: Sequence[str]) -> dict[str, Mark]:
         """Those of these memories that are here."""
@@ -231,12 +246,11 @@ class Holdings:
         """All that is kept of these memories, in the same order; without those that are gone."""
         with self._read() as db:
             numbers = json_array([mark.number for mark in marks])
-            rows = db.execute(db.statement("memories_by_seq"), (numbers,)).fetchall()
+            rows = db.execute(db.statement("memories_by_seq"), {"numbers": numbers}).fetchall()
             memories = {row[-1]: memory_from_row(row) for row in rows}
             changes: dict[str, list[Change]] = defaultdict(list)
-            for row in db.execute(
-                db.statement("histories_of"), (self.org, json_array([mark.id for mark in marks]))
-            ):
+            ids = json_array([mark.id for mark in marks])
+            for row in db.execute(db.statement("histories_of"), {"org": self.org, "ids": ids}):
                 changes[row[0]].append(read_change(row))
             passages = _passages(db, numbers)
         return [
@@ -279,7 +293,7 @@ class Holdings:
         """The books of one session."""
         with self._read() as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
-            row = db.execute(sql, (self.org, id)).fetchone()
+            row = db.execute(sql, {"org": self.org, "id": id}).fetchone()
         return None if row is None else Row((id,), tuple(row))
 
     def _beside_memories(self, kind: Literal["uses", "passages", "vectors"]) -> Iterator[Row]:
@@ -287,7 +301,7 @@ class Holdings:
         while True:
             with self._read() as db:
                 sql = db.statement("id_page", where=self._of_org)
-                page = db.execute(sql, (self.org, last, PAGE)).fetchall()
+                page = db.execute(sql, {"org": self.org, "after": last, "limit": PAGE}).fetchall()
                 numbers = json_array([number for number, _ in page])
                 found: dict[int, list[Row]] = defaultdict(list)
                 for number, *values in _of_memories(db, kind, numbers):
@@ -302,51 +316,61 @@ class Holdings:
 
     def _changes(self, name: str) -> Iterator[Row]:
         """Changes by their memory and their place in its history: the numbers of a store are its own."""
-        rows = self._pages(name, ("", -1))
+        rows = self._pages(name, {"memory": "", "seq": -1})
         for memory, group in itertools.groupby(rows, key=lambda row: row[0]):
             for place, row in enumerate(group):
                 yield Row((memory, place), row[2:])
 
     def _pages(
-        self, name: str, after: tuple[Any, ...], *inside: str, at: int = 0, limit: int = PAGE, **parts: str
+        self,
+        name: str,
+        after: dict[str, Any],
+        *,
+        session: str | None = None,
+        at: int = 0,
+        limit: int = PAGE,
+        **parts: str,
     ) -> Iterator[tuple[Any, ...]]:
         """Rows of a statement that begins after a key, whose columns begin at a place of its rows."""
+        inside = {"org": self.org, "session": session, "limit": limit}
         while True:
             with self._read() as db:
-                page = db.execute(db.statement(name, **parts), (self.org, *inside, *after, limit)).fetchall()
+                page = db.execute(db.statement(name, **parts), inside | after).fetchall()
             yield from map(tuple, page)
             if len(page) < limit:
                 return
-            after = tuple(page[-1][at : at + len(after)])
+            after = dict(zip(after, page[-1][at:], strict=False))
 
 
 def amounts(db: Database, org: str, *, every_vector: bool = False) -> dict[Held, int]:
     """The vectors of the current generation, or of all."""
     others = [kind for kind in KINDS if kind != "vectors"]
-    counts: dict[Held, int] = dict(zip(others, db.execute(db.statement("amounts"), (org,)).get, strict=True))
+    found_amounts = db.execute(db.statement("amounts"), {"org": org}).get
+    counts: dict[Held, int] = dict(zip(others, found_amounts, strict=True))
     found = db.vectors.generations()
     current = db.vectors.generation()
     chosen = found if every_vector else [each for each in found if each == current]
     counts["vectors"] = sum(
-        db.execute(db.statement("amount_of_vectors", **each.parts), (org,)).get for each in chosen
+        db.execute(db.statement("amount_of_vectors", **each.parts), {"org": org}).get for each in chosen
     )
     return {kind: counts[kind] for kind in KINDS}
 
 
 def marks_of(db: Database, org: str, ids: Sequence[str]) -> dict[str, Mark]:
-    where = f"{db.dialect.unindexed}m.org = ? AND {db.dialect.listed.format(alias='m')}"
-    return {mark.id: mark for mark in _marks(db, where, (org, json_array(ids), len(ids)))}
+    listed = db.dialect.listed.format(alias="m", value=db.dialect.value("ids"))
+    where = f"{db.dialect.unindexed}m.org = {db.dialect.value('org')} AND {listed}"
+    return {mark.id: mark for mark in _marks(db, where, org=org, ids=json_array(ids), limit=len(ids))}
 
 
-def _marks(db: Database, where: str, values: tuple[Any, ...]) -> list[Mark]:
+def _marks(db: Database, where: str, **values: Any) -> list[Mark]:
     return [Mark(*row) for row in db.execute(db.statement("marks", where=where), values)]
 
 
 def _of_memories(db: Database, kind: Literal["uses", "passages", "vectors"], numbers: str) -> Iterator[Any]:
     if kind == "uses":
-        return iter(db.execute(db.statement("uses_of"), (numbers,)))
+        return iter(db.execute(db.statement("uses_of"), {"numbers": numbers}))
     if kind == "passages":
-        return iter(db.execute(db.statement("passages_held"), (numbers,)))
+        return iter(db.execute(db.statement("passages_held"), {"numbers": numbers}))
     return iter(_vectors(db, numbers))
 
 
@@ -355,13 +379,13 @@ def _vectors(db: Database, numbers: str) -> list[Any]:
     # Asked for all of them, since that makes their tables readable.
     if current is None or current not in db.vectors.generations():
         return []
-    return db.execute(db.statement("vectors_held", **current.parts), (numbers,)).fetchall()
+    return db.execute(db.statement("vectors_held", **current.parts), {"numbers": numbers}).fetchall()
 
 
 def _passages(db: Database, numbers: str) -> dict[int, list[Passage]]:
     vectors = {(memory, place): (vector, code) for memory, place, vector, code in _vectors(db, numbers)}
     found: dict[int, list[Passage]] = defaultdict(list)
-    for memory, place, start, end, flags, codes in db.execute(db.statement("passages_held"), (numbers,)):
+    for memory, place, start, end, flags, codes in db.execute(db.statement("passages_held"), {"numbers": numbers}):
         found[memory].append(Passage(start, end, flags, codes, vectors.get((memory, place))))
     return found
 
@@ -378,5 +402,5 @@ def erase(db: Database, org: str) -> dict[Held, int]:
     counts = amounts(db, org, every_vector=True)
     db.vectors.before_org_goes(org)
     for name in _STATEMENTS:
-        db.execute(db.statement(name), (org,))
+        db.execute(db.statement(name), {"org": org})
     return counts

@@ -3,8 +3,8 @@
 import contextlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -131,15 +131,16 @@ class PostgresVectors(Vectors):
 
     def drop(self, found: Generation) -> None:
         self._db.execute(self._db.statement("delete_vectors", **found.parts))
-        self._db.execute(self._db.statement("delete_generation"), (found.number,))
+        self._db.execute(self._db.statement("delete_generation"), {"generation": found.number})
 
     def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
         sql = self._db.statement("write_vector", **to.parts)
         for number, vector, code in passages:
-            self._db.execute(sql, (number, vector, bits(code)))
+            self._db.execute(sql, {"number": number, "vector": vector, "code": bits(code)})
 
     def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
-        self._db.executemany(self._db.statement("delete_vector", **found.parts), passages)
+        rows = [{"number": number} for (number,) in passages]
+        self._db.executemany(self._db.statement("delete_vector", **found.parts), rows)
 
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
         """Foreign keys take them along."""
@@ -167,6 +168,13 @@ _COLUMNS = (*('"user"' if name == "user" else name for name in COLUMNS), "tag_ke
 _THREAD = (
     "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
 )
+DIALECT = Dialect(
+    unindexed="",
+    listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text({value}::json)))",
+    tagged='lower({value} COLLATE "C") = ANY ({alias}.tag_keys)',
+    named="%({name})s",
+    numbered="${number}",
+)
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
     {
@@ -178,6 +186,7 @@ STATEMENTS = Statements(
         "thread_of_session": _THREAD.format(kind="session"),
         "thread_of_source": _THREAD.format(kind="source"),
     },
+    DIALECT,
 )
 
 
@@ -223,7 +232,7 @@ logging.getLogger("psycopg").addFilter(lambda record: not str(record.msg).starts
 class Rows:
     """What a statement gave."""
 
-    def __init__(self, cursor: "psycopg.RawCursor[Any]") -> None:
+    def __init__(self, cursor: "psycopg.Cursor[Any] | psycopg.RawCursor[Any]") -> None:
         self._cursor = cursor
 
     @property
@@ -245,17 +254,13 @@ class Rows:
 class PostgresConnection:
     """A connection that knows Satchel's statements, and is bound to one tenant in every transaction."""
 
-    dialect = Dialect(
-        unindexed="",
-        listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text(?::json)))",
-        tagged='lower(? COLLATE "C") = ANY ({alias}.tag_keys)',
-    )
+    dialect = DIALECT
 
     def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
         self.raw = raw
         self.org: str | None = None
         self.access = access
-        self._cursor: psycopg.RawCursor[Any] | None = None
+        self._cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
         self._entries: dict[str, Entry] = {}
         self._tallies: dict[str, Tally] = {}
@@ -351,21 +356,28 @@ class PostgresConnection:
     def statement(self, name: str, **parts: str) -> str:
         return STATEMENTS.statement(name, **parts)
 
-    def execute(self, statements: str, bindings: Any = ()) -> Rows:
-        text, with_org = _numbered(statements)
-        cursor = self._cursor = psycopg.RawCursor(self.raw)
-        values = [_numbers(value) if type(value) is list else value for value in bindings]
-        cursor.execute(text, [self.org, *values] if with_org else values, binary=True)
+    def execute(self, statements: str, bindings: Mapping[str, Any] | Sequence[Any] | None = None) -> Rows:
+        """Run a statement with its values by name, and the tenant's as `org`; a sequence is for numbered ones."""
+        cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any]
+        values: Any
+        if isinstance(bindings, Sequence):
+            cursor, values = psycopg.RawCursor(self.raw), bindings
+        else:
+            cursor, values = psycopg.Cursor(self.raw), self._values(bindings or {})
+        self._cursor = cursor
+        cursor.execute(statements, values, binary=True)
         return Rows(cursor)
 
-    def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> None:
-        text, with_org = _numbered(statements)
-        rows = [[self.org, *row] if with_org else list(row) for row in sequenceofbindings]
-        if rows:
-            psycopg.RawCursor(self.raw).executemany(text, rows)
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Mapping[str, Any]]) -> None:
+        if rows := [self._values(row) for row in sequenceofbindings]:
+            psycopg.Cursor(self.raw).executemany(statements, rows)
+
+    def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        values = {name: _numbers(value) if type(value) is list else value for name, value in given.items()}
+        return {"org": self.org, **values}
 
     def literal(self, text: str) -> str:
-        """A text as it is written in SQL, without signs that have a meaning in a statement of ours."""
+        """A text as it is written in SQL, without signs that have a meaning in a statement of the driver."""
         return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spell_nul(text)) + "'"
 
     def changes(self) -> int:
@@ -389,7 +401,7 @@ class PostgresConnection:
             self._tally.count(entry.terms, entry.length)
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        for length, terms in self.execute(self.statement("words_of"), (list(seqs),)):
+        for length, terms in self.execute(self.statement("words_of"), {"numbers": list(seqs)}):
             self._tally.count(terms, length, sign=-1)
 
     def scrub(self) -> None:
@@ -403,10 +415,11 @@ class PostgresConnection:
             self.bind(org)
             if changes := tally.changes:
                 terms, counts = map(list, zip(*changes, strict=True))
-                self.execute(self.statement("count_terms"), (terms, counts))
+                self.execute(self.statement("count_terms"), {"terms": terms, "counts": counts})
                 if fewer := [term for term, change in changes if change < 0]:
-                    self.execute(self.statement("drop_terms"), (fewer,))
-            self.execute(self.statement("count_words"), (tally.memories, tally.words))
+                    self.execute(self.statement("drop_terms"), {"terms": fewer})
+            counted = {"memories": tally.memories, "words": tally.words}
+            self.execute(self.statement("count_words"), counted)
         if bound is not None:
             self.bind(bound)
 
@@ -425,20 +438,6 @@ def _numbers(values: list[Any]) -> Any:
 
 def _binding(org: str) -> sql.Composed:
     return sql.SQL("SET LOCAL satchel.org TO {}").format(org)
-
-
-@lru_cache(maxsize=2048)
-def _numbered(text: str) -> tuple[str, bool]:
-    """Places for values as PostgreSQL counts them; with @org the tenant comes first."""
-    with_org = "@org" in text
-    count = 0
-
-    def place(found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"${int(found[1] or count) + with_org}"
-
-    return re.sub(r"\?(\d*)", place, text).replace("@org", "$1"), with_org
 
 
 def connect(address: Address, access: Access) -> PostgresConnection:

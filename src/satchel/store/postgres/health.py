@@ -19,47 +19,48 @@ PAGE = 1000
 
 _ENTRIES = """
 SELECT m.seq, m.tag_keys, m.words = e.words::tsvector AND m.length = e.length
-FROM unnest(?::bigint[], ?::text[], ?::bigint[]) e(seq, words, length)
-    JOIN memory m ON m.org = @org AND m.seq = e.seq
+FROM unnest(%(numbers)s::bigint[], %(words)s::text[], %(lengths)s::bigint[]) e(seq, words, length)
+    JOIN memory m ON m.org = %(org)s AND m.seq = e.seq
 """
 _TERMS = f"""
 SELECT substr(w.lexeme, {SIGN} + 1) COLLATE "C" AS term, count(*) AS docs FROM memory m, unnest(m.words) w
-WHERE m.org = @org GROUP BY 1
+WHERE m.org = %(org)s GROUP BY 1
 """
 _MISCOUNTED = f"""
-SELECT count(*) FROM ({_TERMS}) held FULL JOIN (SELECT term, docs FROM word WHERE org = @org) counted USING (term)
+SELECT count(*) FROM ({_TERMS}) held
+    FULL JOIN (SELECT term, docs FROM word WHERE org = %(org)s) counted USING (term)
 WHERE held.docs IS DISTINCT FROM counted.docs
 """
-_TOTALS = "SELECT count(*), coalesce(sum(length), 0)::bigint FROM memory WHERE org = @org"
+_TOTALS = "SELECT count(*), coalesce(sum(length), 0)::bigint FROM memory WHERE org = %(org)s"
 _ENDS = """
 SELECT m.seq, m.text, ends.places, ends.last,
     (SELECT p.start FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = 0),
     (SELECT p.stop FROM passage p WHERE p.org = m.org AND p.memory = m.seq AND p.place = ends.last)
 FROM memory m CROSS JOIN LATERAL (
     SELECT count(*) AS places, max(p.place) AS last FROM passage p WHERE p.org = m.org AND p.memory = m.seq
-) ends WHERE m.org = @org
+) ends WHERE m.org = %(org)s
 """
 # Vectors of no embedder, or of a wrong size.
 _STRAY = """
-passage_vector v WHERE v.org = @org AND NOT coalesce((
+passage_vector v WHERE v.org = %(org)s AND NOT coalesce((
     SELECT length(v.vector) = e.dimensions AND bit_length(v.code) = 8 * ((e.dimensions + 7) / 8)
     FROM embedding e WHERE e.org = v.org AND e.generation = v.generation
 ), false)
 """
 _STRAY_BACKLOG = """
-backlog b WHERE b.org = @org AND (
-    SELECT true FROM embedding e WHERE e.org = @org AND e.state = 'current' AND e.dimensions = 0
+backlog b WHERE b.org = %(org)s AND (
+    SELECT true FROM embedding e WHERE e.org = %(org)s AND e.state = 'current' AND e.dimensions = 0
 )
 """
 _OVERLOOKED = """
-SELECT DISTINCT p.memory FROM passage p WHERE p.org = @org
+SELECT DISTINCT p.memory FROM passage p WHERE p.org = %(org)s
     AND (SELECT true FROM backlog b WHERE b.org = p.org AND b.memory = p.memory) IS NULL
     AND (SELECT true FROM passage_vector v
         WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}) IS NULL
 """
 _OVERLOOKED_BY_ALL = """
 SELECT m.seq FROM memory m
-WHERE m.org = @org AND (SELECT true FROM backlog b WHERE b.org = m.org AND b.memory = m.seq) IS NULL
+WHERE m.org = %(org)s AND (SELECT true FROM backlog b WHERE b.org = m.org AND b.memory = m.seq) IS NULL
 """
 
 
@@ -115,7 +116,7 @@ def mend(db: PostgresConnection) -> list[str]:
     if vectors.stray or vectors.overlooked:
         db.execute(f"DELETE FROM {_STRAY}")
         db.execute(f"DELETE FROM {_STRAY_BACKLOG}")
-        db.executemany(db.statement("insert_backlog"), _overlooked(db))
+        db.executemany(db.statement("insert_backlog"), [{"memory": memory} for (memory,) in _overlooked(db)])
         waiting = int(db.execute(db.statement("count_backlog")).get)
         done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
     return done
@@ -125,22 +126,29 @@ def _mend_terms(db: PostgresConnection) -> None:
     for seq, memory in _differing_entries(db):
         entry = index_entry(memory)
         db.execute(
-            "UPDATE memory SET words = ?::tsvector, length = ?, tag_keys = ? WHERE org = @org AND seq = ?",
-            (entry.vector, entry.length, tag_keys(memory), seq),
+            "UPDATE memory SET words = %(words)s::tsvector, length = %(length)s, tag_keys = %(tags)s "
+            "WHERE org = %(org)s AND seq = %(seq)s",
+            {"words": entry.vector, "length": entry.length, "tags": tag_keys(memory), "seq": seq},
         )
-    db.execute("DELETE FROM word WHERE org = @org")
-    db.execute(f"INSERT INTO word (org, term, docs) SELECT @org, t.term, t.docs FROM ({_TERMS}) t")
-    totals = db.execute(_TOTALS).fetchone()
-    db.execute("UPDATE tenant SET memories = ?, words = ? WHERE org = @org", totals)
+    db.execute("DELETE FROM word WHERE org = %(org)s")
+    db.execute(f"INSERT INTO word (org, term, docs) SELECT %(org)s, t.term, t.docs FROM ({_TERMS}) t")
+    memories, words = db.execute(_TOTALS).fetchone()
+    sql = "UPDATE tenant SET memories = %(memories)s, words = %(words)s WHERE org = %(org)s"
+    db.execute(sql, {"memories": memories, "words": words})
 
 
 def _differing_entries(db: PostgresConnection) -> Iterator[tuple[int, Memory]]:
     last = -1
-    while page := db.execute(db.statement("memories_after"), (last, PAGE)).fetchall():
+    sql = db.statement("memories_after")
+    while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
         found = {row[-1]: memory_from_row(row) for row in page}
         last = page[-1][-1]
         entries = [index_entry(memory) for memory in found.values()]
-        given = (list(found), [entry.vector for entry in entries], [entry.length for entry in entries])
+        given = {
+            "numbers": list(found),
+            "words": [entry.vector for entry in entries],
+            "lengths": [entry.length for entry in entries],
+        }
         for seq, keys, same in db.execute(_ENTRIES, given).fetchall():
             if not same or keys != tag_keys(found[seq]):
                 yield seq, found[seq]
@@ -247,12 +255,12 @@ def _terms(db: PostgresConnection) -> Check:
     if found.miscounted:
         wrong.append(f"{found.miscounted:,} counts are wrong")
     problem = f"{'; '.join(wrong)}; `satchel doctor --fix` rebuilds it" if wrong else None
-    total = int(db.execute("SELECT count(*) FROM memory WHERE org = @org").get)
+    total = int(db.execute("SELECT count(*) FROM memory WHERE org = %(org)s").get)
     return check("search index", problem, f"in step with {total:,} memories")
 
 
 def _passages(db: PostgresConnection) -> Check:
-    total = int(db.execute("SELECT count(*) FROM passage WHERE org = @org").get)
+    total = int(db.execute("SELECT count(*) FROM passage WHERE org = %(org)s").get)
     return passages_check(total, differing=len(look_at_passages(db)))
 
 

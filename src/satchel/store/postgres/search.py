@@ -1,8 +1,6 @@
 """Full-text and vector search in PostgreSQL: tsvector ranked by BM25, pgvector, indexes of large tenants."""
 
-import itertools
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -65,7 +63,7 @@ def _stem(org: str) -> str:
 
 def index_is_ready(db: PostgresConnection, org: str, current: Generation) -> bool:
     """Whether this tenant has its index, and it is whole."""
-    return bool(db.execute(db.statement("index_ready"), (index_name(org, current.number),)).get)
+    return bool(db.execute(db.statement("index_ready"), {"index": index_name(org, current.number)}).get)
 
 
 def index_is_left(address: Address, org: str) -> bool:
@@ -165,7 +163,7 @@ LONGER_BY = 4
 
 _LAST = "\U0010ffff"
 # ts_rank of one term that has n positions is the sum of 1/i² for i up to n, as a share of the sum of all.
-_WEIGHT = "round(0.6079271 / (1 - ts_rank('{1,1,1,1}', m.words, ?::tsquery)) - 0.5)"
+_WEIGHT = "round(0.6079271 / (1 - ts_rank('{{1,1,1,1}}', m.words, {term}::tsquery)) - 0.5)"
 
 
 class _Sought(NamedTuple):
@@ -187,7 +185,7 @@ def _sought(db: PostgresConnection, terms: Sequence[str], memories: int) -> list
     """The terms that stand somewhere, each once, in their order."""
     read = {tuple(words): term_codes(term) for term in terms if (words := index_terms(term))}
     asked = list({word for words in read for word in words if len(word.encode()) <= LONGEST_TERM})
-    counts = dict(db.execute(db.statement("word_counts"), (asked,)).fetchall())
+    counts = dict(db.execute(db.statement("word_counts"), {"terms": asked}).fetchall())
     rarest = {words: min(counts.get(word, 0) for word in words) for words in read}
     return [
         _Sought(words, codes, rarest[words], _rarity(memories, rarest[words]))
@@ -220,30 +218,39 @@ def _search(
     """The best of the memories that have one of the needed terms, by all terms."""
     org = where.scope.org
     scores: list[str] = []
-    scored: list[str | bytes] = []
-    for each in sought:
-        frequency = f"least({', '.join([_WEIGHT] * len(each.words))})"
+    condition, values = filter_sql(db.dialect, where)
+
+    def placed(name: str, value: object) -> str:
+        values[name] = value
+        return db.dialect.value(name)
+
+    for number, each in enumerate(sought):
+        weights = [
+            _WEIGHT.format(term=placed(f"term_{number}_{place}", query_text(org, [word])))
+            for place, word in enumerate(each.words)
+        ]
+        frequency = f"least({', '.join(weights)})"
         if len(each.words) > 1:
-            frequency = f"CASE WHEN {_FOLLOWING} THEN {frequency} ELSE 0 END"
-            scored.append(each.codes)
-        scored += [query_text(org, [word]) for word in each.words]
+            following = _FOLLOWING.format(codes=placed(f"codes_{number}", each.codes))
+            frequency = f"CASE WHEN {following} THEN {frequency} ELSE 0 END"
         scores.append(
             f"(SELECT {each.rarity!r} * f * {K1 + 1} / (f + {K1} * ({1 - B} + {B} * m.length / {average!r})) "
             f"FROM (SELECT {frequency} AS f) one)"
         )
-    condition, values = filter_sql(db.dialect, where)
-    query = " | ".join(f"({query_text(org, each.words)})" for each in needed)
+    query = placed("query", " | ".join(f"({query_text(org, each.words)})" for each in needed))
     # A node of a cluster looks up nothing of its own while it answers for another.
-    matching = "m.words @@ ?::tsquery" if db.distributed else "m.seq = ANY (ARRAY(SELECT matching(?::tsquery)))"
+    matching = f"m.words @@ {query}::tsquery"
+    if not db.distributed:
+        matching = f"m.seq = ANY (ARRAY(SELECT matching({query}::tsquery)))"
     sql = db.statement("search", score=" + ".join(scores), matching=matching, where=condition)
-    rows = db.execute(sql, (*scored, query, *values, limit))
+    rows = db.execute(sql, values | {"limit": limit})
     return [Match(key, score) for key, score in rows if score > 0]
 
 
 # The words of a phrase stand one after the other in a passage, as its codes say.
 _FOLLOWING = (
     "EXISTS (SELECT 1 FROM passage p WHERE p.org = m.org AND p.memory = m.seq "
-    "AND position(?::bytea IN p.codes) > 0)"
+    "AND position({codes}::bytea IN p.codes) > 0)"
 )
 
 
@@ -262,10 +269,10 @@ def _passages(db: PostgresConnection, seqs: list[int]) -> dict[int, list[TracedP
     current = db.vectors.generation()
     vectors: dict[tuple[int, int], bytes] = {}
     if current is not None and current.dimensions:
-        for memory, place, vector in db.execute(db.statement("traced_vectors", **current.parts), (seqs,)):
+        for memory, place, vector in db.execute(db.statement("traced_vectors", **current.parts), {"numbers": seqs}):
             vectors[memory, place] = vector
     found: dict[int, list[TracedPassage]] = defaultdict(list)
-    for memory, start, end, flags, codes in db.execute(db.statement("traced_passages"), (seqs,)):
+    for memory, start, end, flags, codes in db.execute(db.statement("traced_passages"), {"numbers": seqs}):
         before = found[memory]
         before.append(TracedPassage(start, end, flags, codes, vectors.get((memory, len(before)))))
     return found
@@ -288,11 +295,11 @@ def _by_memory(ask: Callable[[int], list[Any]], limit: int) -> list[Match]:
 def _of_all(db: PostgresConnection, org: str, current: Generation, code: str, limit: int) -> list[Any]:
     memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
     if memories < LARGE_TENANT // PASSAGES or not index_is_ready(db, org, current):
-        return db.execute(db.statement("nearest", **current.parts), (code, limit)).fetchall()
+        return db.execute(db.statement("nearest", **current.parts), {"code": code, "limit": limit}).fetchall()
     db.execute(db.statement("search_wider"))
     size = str(8 * current.code_bytes)
     sql = db.statement("nearest_by_index", bits=size, tenant=db.literal(org), **current.parts)
-    return db.execute(sql, (code, limit)).fetchall()
+    return db.execute(sql, {"code": code, "limit": limit}).fetchall()
 
 
 _SAME = {
@@ -308,14 +315,15 @@ def _asked(
     same: str,
     reach: int,
 ) -> list[tuple[int, int, bool]]:
-    # Numbered, since the condition stands there twice.
     condition, values = filter_sql(db.dialect, where)
-    numbers = itertools.count(8)
-    condition = re.sub(r"\?", lambda _: f"?{next(numbers)}", condition)
     sql = db.statement("beside", same=same, where=condition, reach=str(reach))
-    places = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
-    keys, ats, ids = ([getattr(trace, name) for trace, _ in asked] for name in ("key", "at", "id"))
-    return db.execute(sql, (keys, *places, ats, ids, *values)).fetchall()
+    columns = [list(column) for column in zip(*(place for _, place in asked), strict=True)]
+    values |= dict(zip(("projects", "users", "agents", "threads"), columns, strict=True))
+    values |= {
+        name: [getattr(trace, field) for trace, _ in asked]
+        for name, field in (("origins", "key"), ("ats", "at"), ("ids", "id"))
+    }
+    return db.execute(sql, values).fetchall()
 
 
 class PostgresSearch(Search[PostgresConnection]):
@@ -341,24 +349,26 @@ class PostgresSearch(Search[PostgresConnection]):
         with self._read(self.org) as db:
             db.settle()
             memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
-            counts = dict(db.execute(db.statement("word_counts"), (list(terms),)).fetchall())
+            counts = dict(db.execute(db.statement("word_counts"), {"terms": list(terms)}).fetchall())
             return memories, [counts.get(term, 0) for term in terms]
 
     def words_like(self, word: str, *, start: str) -> list[str]:
         with self._read(self.org) as db:
             db.settle()
-            lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
-            rows = db.execute(db.statement("words_between"), (start, start + _LAST, *lengths)).fetchall()
+            lengths = {"shortest": max(1, len(word) - LONGER_BY), "longest": len(word) + LONGER_BY}
+            span = {"start": start, "stop": start + _LAST}
+            rows = db.execute(db.statement("words_between"), lengths | span).fetchall()
             return [row[0] for row in rows]
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
         with self._snapshot(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
             if keys is not None:
-                condition, values = f"m.seq = ANY (?::bigint[]) AND {condition}", [list(keys), *values]
+                condition = f"m.seq = ANY ({db.dialect.value('numbers')}::bigint[]) AND {condition}"
+                values["numbers"] = list(keys)
             rows = db.execute(db.statement("traced_memories", where=condition), values).fetchall()
             seqs = [row[0] for row in rows]
-            uses = dict(db.execute(db.statement("traced_uses"), (seqs,)).fetchall())
+            uses = dict(db.execute(db.statement("traced_uses"), {"numbers": seqs}).fetchall())
             passages = _passages(db, seqs)
             # A memory has passages, unless it is being written.
             return [
@@ -370,14 +380,14 @@ class PostgresSearch(Search[PostgresConnection]):
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
         with self._snapshot(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
-            origins = {id: seq for seq, id in db.execute(db.statement("ids_of_seqs"), (list(keys),))}
+            origins = {id: seq for seq, id in db.execute(db.statement("ids_of_seqs"), {"numbers": list(keys)})}
 
             def seen(near: str, far: str, *, outgoing: bool) -> Iterator[Link]:
-                rows: list[Any] = db.execute(
-                    db.statement("relations_at", near=near, far=far), (list(origins),)
-                ).fetchall()
+                sql = db.statement("relations_at", near=near, far=far)
+                rows: list[Any] = db.execute(sql, {"ids": list(origins)}).fetchall()
                 sql = db.statement("seqs_of_ids", where=condition)
-                others = dict(db.execute(sql, (list({row[1] for row in rows}), *values)).fetchall()) if rows else {}
+                ids = list({row[1] for row in rows})
+                others = dict(db.execute(sql, values | {"ids": ids}).fetchall()) if rows else {}
                 for origin, other, kind, strength in rows:
                     if other in others:
                         yield Link(origins[origin], others[other], kind, strength, outgoing)
@@ -401,13 +411,15 @@ class PostgresSearch(Search[PostgresConnection]):
                 wide = limit + SPARE
                 found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
                 sql = db.statement("seqs_among", where=condition)
-                passing = {row[0] for row in db.execute(sql, ([match.key for match in found], *values))}
+                among = {"numbers": [match.key for match in found]}
+                passing = {row[0] for row in db.execute(sql, values | among)}
                 left = [match for match in found if match.key in passing]
                 if len(left) >= limit or len(found) < wide:
                     return left[:limit]
             seqs = [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
             sql = db.statement("nearest_among", **current.parts)
-            return _by_memory(lambda most: db.execute(sql, (bits(code), seqs, most)).fetchall(), limit)
+            asked = {"code": bits(code), "numbers": seqs}
+            return _by_memory(lambda most: db.execute(sql, asked | {"limit": most}).fetchall(), limit)
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
         """All in two questions, however many there are: each would take a way to the server and back."""

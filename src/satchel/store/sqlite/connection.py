@@ -83,7 +83,7 @@ class SqliteVectors(Vectors):
             self._db.execute(
                 f"DROP TABLE IF EXISTS vector_{found.number}; DROP TABLE IF EXISTS code_{found.number}"
             )
-        self._db.execute(self._db.statement("delete_generation"), (found.number,))
+        self._db.execute(self._db.statement("delete_generation"), {"generation": found.number})
 
     def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
         self.load()
@@ -98,7 +98,7 @@ class SqliteVectors(Vectors):
 
     def before_org_goes(self, org: str) -> None:
         if found := self.generations():
-            passages = self._db.execute(self._db.statement("passages_of_org"), (org,)).fetchall()
+            passages = self._db.execute(self._db.statement("passages_of_org"), {"org": org}).fetchall()
             self.before_passages_go(found, passages)
 
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
@@ -124,6 +124,13 @@ PRAGMAS = (
 
 _INDEX_COLUMNS = ("title_index", "tags_index", "text_index", "text_key")
 
+DIALECT = Dialect(
+    unindexed="+",
+    listed="{alias}.id IN (SELECT value FROM json_each({value}))",
+    tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = {value} AND t.seq = {alias}.seq)",
+    named=":{name}",
+    numbered="?{number}",
+)
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
     {
@@ -134,17 +141,14 @@ STATEMENTS = Statements(
         "weights": "4.0, 1.0, 2.0",
         "names": ", ".join((*COLUMNS, *_INDEX_COLUMNS)),
     },
+    DIALECT,
 )
 
 
 class SqliteConnection(apsw.Connection):
     """A connection that knows Satchel's statements; triggers keep words and tags in step."""
 
-    dialect = Dialect(
-        unindexed="+",
-        listed="{alias}.id IN (SELECT value FROM json_each(?))",
-        tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)",
-    )
+    dialect = DIALECT
     scrubbing = False
     """Whether the transaction has removed what no file may keep."""
 

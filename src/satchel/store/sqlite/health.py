@@ -85,7 +85,7 @@ def _renew(db: SqliteConnection, broken: Generation) -> None:
 
 def _mend_passages(db: SqliteConnection, found: Passages) -> None:
     db.vectors.before_passages_go(db.vectors.generations(), found.stray)
-    db.executemany(db.statement("delete_passage"), found.stray)
+    db.executemany(db.statement("delete_passage"), [{"number": number} for (number,) in found.stray])
     index = Index(db)
     for seq, memory in by_number(db, found.differing).items():
         index.remake(seq, memory)
@@ -94,8 +94,10 @@ def _mend_passages(db: SqliteConnection, found: Passages) -> None:
 def _mend_vectors(db: SqliteConnection) -> None:
     for each in db.vectors.generations():
         db.vectors.delete(each, _stray_codes(db, each) + _stray_vectors(db, each))
-    db.executemany(db.statement("delete_backlog"), db.execute(db.statement("stray_backlog")).fetchall())
-    db.executemany(db.statement("insert_backlog"), _overlooked(db, db.vectors.generation()))
+    stray = db.execute(db.statement("stray_backlog")).fetchall()
+    db.executemany(db.statement("delete_backlog"), [{"memory": memory} for (memory,) in stray])
+    overlooked = _overlooked(db, db.vectors.generation())
+    db.executemany(db.statement("insert_backlog"), [{"memory": memory} for (memory,) in overlooked])
 
 
 def _stray_codes(db: SqliteConnection, found: Generation) -> list[Any]:

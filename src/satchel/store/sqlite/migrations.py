@@ -48,7 +48,8 @@ def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
     """The right hash and the number of each memory whose hash is not that of its text."""
     differing: list[tuple[int | None, int]] = []
     last: Any = -1
-    while page := db.execute(db.statement("texts_with_keys"), (last, PAGE)).fetchall():
+    sql = db.statement("texts_with_keys")
+    while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
         for row in page:
             right, (last, held) = text_key(memory_from_row(row)), row[-2:]
             if right != held:
@@ -59,7 +60,8 @@ def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
 def mend_text_keys(db: SqliteConnection) -> int:
     """Make the hashes of texts right; how many were not."""
     differing = look_at_text_keys(db)
-    db.executemany(db.statement("set_text_key"), differing)
+    rows = [{"text_key": right, "seq": seq} for right, seq in differing]
+    db.executemany(db.statement("set_text_key"), rows)
     return len(differing)
 
 

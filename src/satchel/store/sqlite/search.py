@@ -39,22 +39,24 @@ class SqliteSearch(Search[SqliteConnection]):
             condition, values = filter_sql(db.dialect, where)
             if not narrows(where):
                 depth = limit + max(SPARE_MATCHES, min(limit, 100) * (HEADROOM - 1))
-                rows = db.execute(db.statement("search_best", where=condition), (match, depth, *values)).fetchall()
+                sql = db.statement("search_best", where=condition)
+                rows = db.execute(sql, values | {"match": match, "depth": depth}).fetchall()
             if not _is_complete(rows, limit=limit):
                 sql = db.statement("search_filtered", where=condition)
-                rows = db.execute(sql, (match, *values, limit)).fetchall()
+                rows = db.execute(sql, values | {"match": match, "limit": limit}).fetchall()
         return [Match(row[0], -row[1]) for row in rows[:limit]]
 
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
         with self._read(self.org) as db:
-            found = [db.execute(db.statement("word_frequency"), (term,)).fetchone() for term in terms]
+            sql = db.statement("word_frequency")
+            found = [db.execute(sql, {"term": term}).fetchone() for term in terms]
             return db.execute(db.statement("newest_seq")).get, [row[0] if row else 0 for row in found]
 
     def words_like(self, word: str, *, start: str) -> list[str]:
-        lengths = (max(1, len(word) - LONGER_BY), len(word) + LONGER_BY)
+        lengths = {"shortest": max(1, len(word) - LONGER_BY), "longest": len(word) + LONGER_BY}
         with self._read(self.org) as db:
             sql = db.statement("words_between")
-            rows: list[Any] = db.execute(sql, (start, start + _LAST, *lengths)).fetchall()
+            rows: list[Any] = db.execute(sql, lengths | {"start": start, "stop": start + _LAST}).fetchall()
         return [row[0] for row in rows]
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
@@ -93,16 +95,12 @@ def _nearest(db: SqliteConnection, current: Generation, where: Filter, code: byt
     rows: list[Any] = []
     if not narrows(where):
         sql = db.statement("nearest", where=condition, **current.parts)
-        rows = _all(db, sql, code, wide, *values)
+        rows = db.execute(sql, values | {"code": code, "limit": wide}).fetchall()
     sql = db.statement("nearest_filtered", where=condition, **current.parts)
     while len(rows) < limit:
-        rows = _all(db, sql, code, wide, *values)
-        if wide == MOST_NEAREST or sum(row[2] for row in rows) < wide:
+        rows = db.execute(sql, values | {"code": code, "limit": wide}).fetchall()
+        if wide == MOST_NEAREST or sum(int(row[2] or 0) for row in rows) < wide:
             break
         # A few long memories have taken all the places.
         wide = min(wide * WIDER, MOST_NEAREST)
     return [Match(key, -float(distance)) for key, distance, _ in rows[:limit]]
-
-
-def _all(db: SqliteConnection, sql: str, *values: Any) -> list[Any]:
-    return db.execute(sql, values).fetchall()
