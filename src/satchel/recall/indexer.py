@@ -308,7 +308,7 @@ class Indexer:
     def _ready(self, *, follow: bool = True) -> Embedder | None:
         """The embedder, unless it is to be left alone after a failure.
 
-        Without `follow` the store is not asked whether it has another one by now, unless texts would go to a server.
+        Without `follow` the store is not asked whether it has another one by now, unless texts go to a server.
         """
         if self._is_paused:
             return None
