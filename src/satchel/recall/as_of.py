@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope
 from satchel.store import memories
 from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Trace, TracedPassage
 from satchel.store.store import Store
@@ -77,7 +77,7 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
         revision=max(memory.revision - len(undone), 1),
         updated_at=entries[max(kept - 1, 0)].at,
         tokens=_count(then.text) if then.text != memory.text else memory.tokens,
-        masked=masked_labels(then.text, then.title, then.source, then.speaker, *then.tags),
+        masked=masked_labels(*(getattr(then, name) for name in FREE_TEXT), *then.tags),
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.ids import normalise_prefix, unique_prefix
-from satchel.model.memory import Change, Memory, Relation, Scope, checked, utc_now
+from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, checked, utc_now
 from satchel.store.contract import Candidate, Changed, Embedded, Filter, Record, Stats
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index
@@ -627,7 +627,7 @@ def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str
         new,
         updated_at=now,
         revision=old.revision + 1,
-        masked=masked_labels(new.text, new.title, new.source, new.speaker, *new.tags),
+        masked=masked_labels(*(getattr(new, name) for name in FREE_TEXT), *new.tags),
     )
     clash = _same_memory(db, new) if {"ref", "topic_key", "scope"} & changes.keys() else None
     if clash is not None and clash.id != new.id:
