@@ -379,7 +379,7 @@ FREE_TEXT = _TOLD_FIRST + tuple(
     for field in _fields(Memory)
     if field.type in (str, str | None) and field.name in CHANGEABLE and field.name not in _TOLD_FIRST + IDENTITY
 )
-"""Texts in which secrets are masked, in the order in which `Memory.masked` tells them; new fields are among them."""
+"""Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
