@@ -1,6 +1,7 @@
-"""What a store holds and what callers may ask of it: memories, search, sessions, transfer.
+"""What a store holds, as values, and what a search may ask of it.
 
-Values in, values out; each write is one transaction, whole or not at all."""
+The store itself is `store.Store`; memories, their index, sessions and transfer are modules beside it.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -2,9 +2,7 @@
 
 import hashlib
 import operator
-import os
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any
@@ -18,7 +16,6 @@ from satchel.store.database import Dialect
 __all__ = [
     "COLUMNS",
     "READ_COLUMNS",
-    "Uses",
     "filter_sql",
     "from_micros",
     "json_array",
@@ -59,7 +56,8 @@ def micros(moment: datetime) -> int:
 
 
 def from_micros(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
+    # By place, which takes half as long as by name.
+    return _EPOCH + timedelta(0, 0, value)
 
 
 def scope_values(scope: Scope) -> dict[str, str]:
@@ -91,7 +89,6 @@ _END = _BEGIN + len(_READ)
 _TIMES_AT, _NAMES_AT, _TRUTHS_AT = (
     tuple(place for place, name in enumerate(_READ) if name in names) for names in (_TIMES, _NAMES, _TRUTHS)
 )
-_COUNT_AT = _READ.index("access_count")
 _plain_values = operator.attrgetter(*_READ)
 
 
@@ -110,16 +107,16 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
 
 def memory_from_row(row: tuple[Any, ...]) -> Memory:
     """A memory from READ_COLUMNS and its uses; further columns are ignored."""
-    values = list(row[_BEGIN:_END])
-    for place in _TIMES_AT:
-        if (value := values[place]) is not None:
-            values[place] = _EPOCH + timedelta(microseconds=value)
-    for place in _NAMES_AT:
-        values[place] = _decode_names(value) if (value := values[place]) != "[]" else ()
-    for place in _TRUTHS_AT:
-        values[place] = bool(values[place])
-    values[_COUNT_AT] = values[_COUNT_AT] or 0
-    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **dict(zip(_READ, values, strict=True)))
+    fields = dict(zip(_READ, row[_BEGIN:_END], strict=True))
+    for name in _TIMES:
+        if (value := fields[name]) is not None:
+            fields[name] = _EPOCH + timedelta(0, 0, value)
+    for name in _NAMES:
+        fields[name] = _decode_names(value) if (value := fields[name]) != "[]" else ()
+    for name in _TRUTHS:
+        fields[name] = bool(fields[name])
+    fields["access_count"] = fields["access_count"] or 0
+    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **fields)
 
 
 @lru_cache(maxsize=1024)
@@ -281,59 +278,3 @@ def narrows(where: Filter) -> bool:
 def json_array(values: Iterable[Any]) -> str:
     """Many values as one: the number of variables of a statement is limited."""
     return _encode(list(values)).decode()
-
-
-# Uses of memories that are not written yet.
-
-
-class Uses:
-    """Counted here until a write takes them along, so that no read has to write."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, tuple[int, datetime]] = {}
-        self._since: datetime | None = None
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-
-    def __bool__(self) -> bool:
-        self._leave_to_parent()
-        return bool(self._waiting)
-
-    def count(self, ids: Sequence[str], moment: datetime) -> float:
-        """Count a use of each; for how many seconds the oldest one has been waiting."""
-        self._leave_to_parent()
-        with self._lock:
-            if self._since is None:
-                self._since = moment
-            for identifier in ids:
-                count, _ = self._waiting.get(identifier, (0, moment))
-                self._waiting[identifier] = (count + 1, moment)
-            return (moment - self._since).total_seconds()
-
-    def take(self) -> dict[str, tuple[int, datetime]]:
-        """Hand all of them over to a write."""
-        self._leave_to_parent()
-        with self._lock:
-            taken, self._waiting, self._since = self._waiting, {}, None
-        return taken
-
-    def give_back(self, taken: Mapping[str, tuple[int, datetime]]) -> None:
-        """The write failed: they wait again."""
-        with self._lock:
-            for identifier, (count, last) in taken.items():
-                later, newest = self._waiting.get(identifier, (0, last))
-                self._waiting[identifier] = (count + later, newest)
-                self._since = min(self._since or last, last)
-
-    def added_to(self, memory: Memory) -> Memory:
-        """The memory with the uses that wait for it."""
-        if (waiting := self._waiting.get(memory.id)) is None:
-            return memory
-        count, last = waiting
-        return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
-
-    def _leave_to_parent(self) -> None:
-        """In a forked child: what the parent counted is the parent's to write."""
-        if self._pid != os.getpid():
-            self._waiting, self._since, self._lock = {}, None, threading.Lock()
-            self._pid = os.getpid()

@@ -12,7 +12,7 @@ from satchel.model.memory import Memory, Relation, Scope
 from satchel.store import memories
 from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
 from satchel.store.database import Database
-from satchel.store.rows import Uses, filter_sql, json_array, memory_from_row, micros
+from satchel.store.rows import filter_sql, json_array, memory_from_row, micros
 
 __all__ = ["Search"]
 
@@ -31,7 +31,7 @@ class Search(ABC, Generic[D]):
 
     org: str = Scope().org
     """Whose memories are meant where a call names no scope."""
-    _uses: Uses
+    _uses: memories.Uses
 
     @abstractmethod
     def _read(self, org: str) -> AbstractContextManager[D]:

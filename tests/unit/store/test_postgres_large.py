@@ -68,11 +68,13 @@ def test_the_plan_takes_the_index(large: satchel.Satchel, pg_url: str):
     with large._store._snapshot("large") as db:
         current = db.vectors.generation()
         sql = db.statement("nearest_by_index", bits="256", tenant=db.literal("large"), **current.parts)
-        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", ("1" * 256, 5)))
+        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", {"code": "1" * 256, "limit": 5}))
     assert search.index_name("large", current.number) in plan
 
 
-@pytest.mark.parametrize("org", ["who?", "me@org.example", "a'b\\", "{x}", "a\ufdd0b", "名前"])
+@pytest.mark.parametrize(
+    "org", ["who?", "me@org.example", "100%", "%(org)s", ":org", "a'b\\", "{x}", "a\ufdd0b", "名前"]
+)
 def test_a_large_tenant_may_have_any_name(pg_url: str, monkeypatch: pytest.MonkeyPatch, org: str):
     monkeypatch.setattr(search, "LARGE_TENANT", 10)
     with satchel.open(pg_url) as bag:
@@ -83,7 +85,7 @@ def test_a_large_tenant_may_have_any_name(pg_url: str, monkeypatch: pytest.Monke
             current = db.vectors.generation()
             assert search.index_is_ready(db, org, current)
             sql = db.statement("nearest_by_index", bits="256", tenant=db.literal(org), **current.parts)
-            plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", ("1" * 256, 5)))
+            plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", {"code": "1" * 256, "limit": 5}))
         assert search.index_name(org, current.number) in plan
         found = view._store.nearest(Filter(scope=Scope(org=org)), code("boat and boat"), limit=5)
         assert view._store.memories([found[0].key])[found[0].key].id == kept[0].id

@@ -171,12 +171,9 @@ def test_a_text_is_looked_for_by_the_index_of_its_tenant(pg_url: str) -> None:
         view = bag.scoped(org="acme")
         memory = view.add_many(Draft(f"note {number}") for number in range(50))[0]
         with bag._store.within("acme")._read("acme") as db:  # type: ignore[attr-defined]
-            listed = str([text_key(memory)])
-            for name, values in (
-                ("text_keys_held", ("acme", listed)),
-                ("memory_by_text", ("acme", text_key(memory), 0)),
-            ):
-                where = "m.org = ? AND m.text_key = ?"
+            values = {"keys": str([text_key(memory)]), "text_key": text_key(memory), "now": 0}
+            for name in ("text_keys_held", "memory_by_text"):
+                where = "m.org = %(org)s AND m.text_key = %(text_key)s"
                 plan = db.execute("EXPLAIN " + db.statement(name, where=where), values)
                 assert "memory_text_key" in "\n".join(row[0] for row in plan)
 

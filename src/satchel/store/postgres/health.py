@@ -1,4 +1,7 @@
-"""The health of a tenant's part of a store: what `doctor` checks and repairs."""
+"""The health of a tenant's part of a store: what `doctor` checks and repairs.
+
+Foreign keys see to it that nothing outlives its memory; all else is made from the memories, and can be made again.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,8 @@
-"""Full-text and vector search in PostgreSQL: tsvector ranked by BM25, pgvector, indexes of large tenants."""
+"""Full-text and vector search in PostgreSQL: tsvector ranked by BM25, pgvector, indexes of large tenants.
+
+Each large tenant has an index of its vectors, since one for all would be walked for every tenant's rows. A small
+tenant is compared with whole, which is exact and as fast.
+"""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""The shared store: one PostgreSQL database for many tenants, each apart from the others."""
+"""The shared store: one PostgreSQL database for many tenants, each apart from the others.
+
+`Connections` holds the transactions that threads are in, and opens new connections where the old are gone.
+"""
 
 import contextlib
 import os
@@ -17,6 +20,7 @@ from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.model.memory import Scope
 from satchel.store import memories
 from satchel.store.contract import Check
+from satchel.store.memories import Uses
 from satchel.store.pool import Pool
 from satchel.store.postgres import health
 from satchel.store.postgres.connection import (
@@ -29,7 +33,6 @@ from satchel.store.postgres.connection import (
 )
 from satchel.store.postgres.schema import first_connection
 from satchel.store.postgres.search import PostgresSearch
-from satchel.store.rows import Uses
 from satchel.store.sessions import Ledgers
 from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
 

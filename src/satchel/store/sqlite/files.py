@@ -1,4 +1,8 @@
-"""Files before SQLite opens them, and whole copies of a store."""
+"""Files before SQLite opens them, and whole copies of a store.
+
+Merely opening and closing a database can write back its log. A file that is not ours must not be changed by so much
+as that, and what it is stands in its header (https://sqlite.org/fileformat.html).
+"""
 
 import contextlib
 import os

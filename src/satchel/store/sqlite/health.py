@@ -1,4 +1,7 @@
-"""The health of a store's file: what `doctor` checks and repairs."""
+"""The health of a store's file: what `doctor` checks and repairs.
+
+All that is repaired is made from the memories, so nothing is lost by making it again.
+"""
 
 import os
 import stat

@@ -12,8 +12,8 @@ import apsw
 from satchel.errors import InputError, StoreError
 from satchel.store import memories
 from satchel.store.contract import Check
+from satchel.store.memories import Uses
 from satchel.store.pool import Pool
-from satchel.store.rows import Uses
 from satchel.store.sessions import Ledgers
 from satchel.store.sqlite import health
 from satchel.store.sqlite.connection import (
