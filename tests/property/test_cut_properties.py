@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
+from satchel.fitting.cutting import ELLIPSIS, cut, first_character, truncate
 from satchel.text.passages import continues
 from satchel.text.tokens import count_tokens
 

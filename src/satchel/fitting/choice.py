@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
+from satchel.fitting.cutting import ELLIPSIS as CUT
 from satchel.fitting.renditions import Rendition, first_word, renditions, tail
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.cutting import ELLIPSIS as CUT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from satchel.fitting.cutting import ELLIPSIS, cut, first_character
 from satchel.fitting.listing import INDENT
-from satchel.text.cutting import ELLIPSIS, cut, first_character
 
 __all__ = ["CONTINUED", "Assemble", "Portion", "Portioned", "joined", "portioned", "self_counted"]
 

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple, get_args
 
 from satchel.errors import BudgetError
 from satchel.fitting.choice import Choice, Choosing, Policy, Prices, Step, rooms_up_to
+from satchel.fitting.cutting import ELLIPSIS, cut
 from satchel.fitting.renditions import first_word, tail
 from satchel.model.packing import Entry, Item, Placed, Reason, Receipt
-from satchel.text.cutting import ELLIPSIS, cut
 from satchel.text.near_duplicates import alike, equal, within
 from satchel.text.passages import continues
 

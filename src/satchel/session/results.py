@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError, StoreFormatError
+from satchel.fitting.cutting import Bracket, Price, first_character, narrowed
 from satchel.fitting.engine import self_counted
 from satchel.fitting.listing import as_json
 from satchel.session.account import Account
 from satchel.session.digests.digest import digest, headline
 from satchel.session.digests.shapes import Shape, shape_of
 from satchel.store.ledger import Content, Posted, Role
-from satchel.text.cutting import Bracket, Price, first_character, narrowed
 from satchel.text.passages import continues
 
 __all__ = [

@@ -3,7 +3,7 @@
 import pytest
 
 from satchel.errors import BudgetError, InputError
-from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
+from satchel.fitting.cutting import ELLIPSIS, cut, first_character, truncate
 from satchel.text.tokens import count_tokens
 
 LONG = " ".join(f"Sentence number {number} says a little about memory." for number in range(5_000))
