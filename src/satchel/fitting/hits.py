@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion, portioned
-from satchel.fitting.listing import Detail, entry, entry_json, join_entries, join_json
+from satchel.fitting.listing import Detail, Portion, entry, entry_json, join_entries, join_json, portioned
 from satchel.model.memory import Change, Hit, Memory
 from satchel.text.tokens import Counter
 

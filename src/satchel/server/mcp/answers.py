@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fitting.engine import Portion, Portioned, joined, portioned, self_counted
-from satchel.fitting.listing import as_json
+from satchel.fitting.engine import self_counted
+from satchel.fitting.listing import Portion, Portioned, as_json, joined, portioned
 
 __all__ = [
     "RELEVANT",

@@ -6,8 +6,7 @@ from typing import Any
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.fitting.context import ContextBlock
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import Detail, as_json, clean, entry
+from satchel.fitting.listing import Detail, Portion, as_json, clean, entry
 from satchel.model.checks import MAX_LIMIT
 from satchel.model.memory import KINDS, Memory, Relation
 from satchel.server.mcp.answers import (

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import satchel
 from read_back import footers
-from satchel.fitting.engine import Portion
+from satchel.fitting.listing import Portion
 from satchel.server.mcp.answers import Allowance, Footing, fitted, footed, said
 
 COUNTERS = [satchel.counter(name) for name in ("o200k_base", "claude", "chars/4")]
