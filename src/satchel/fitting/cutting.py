@@ -1,19 +1,35 @@
-"""A text cut to the room there is, where its writer would cut it, with what was left out."""
+"""One text cut to the room there is, where its writer would cut it.
+
+`longest_beginning` finds where to cut. `shortened` and `truncate` end a text at a sentence or a word, with an
+ellipsis; the pages of a session end at records, hunks or lines.
+"""
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from satchel.errors import InputError
+from satchel.fitting.engine import largest
 from satchel.model.checks import check_budget
 from satchel.text.passages import continues, sentences
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
 
-__all__ = ["ELLIPSIS", "Bracket", "Cut", "Price", "cut", "first_character", "narrowed", "truncate"]
+__all__ = [
+    "ELLIPSIS",
+    "Beginning",
+    "Bracket",
+    "Cut",
+    "Price",
+    "Seam",
+    "first_character",
+    "longest_beginning",
+    "shortened",
+    "truncate",
+]
 
 ELLIPSIS = " …"
 
@@ -50,8 +66,8 @@ def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DE
     total = count(text)
     if budget is None or total <= budget:
         return Cut(text=text, token_count=total, omitted_tokens=0, omitted_characters=0, whole=True)
-    kept = cut(text, room=budget, price=count, enough=_ENOUGH_OF_A_BUDGET)
-    short = kept + ELLIPSIS if kept else (kept := cut(text, room=budget, price=count, ellipsis=""))
+    kept = shortened(text, room=budget, price=count, enough=_ENOUGH_OF_A_BUDGET)
+    short = kept + ELLIPSIS if kept else (kept := shortened(text, room=budget, price=count, ellipsis=""))
     return Cut(
         text=short,
         token_count=count(short),
@@ -61,29 +77,22 @@ def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DE
     )
 
 
-def cut(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, enough: float = 2 / 3) -> str:
+def shortened(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, enough: float = 2 / 3) -> str:
     """The longest beginning of a text that fits together with the ellipsis; comes without it.
 
     It ends with a paragraph, line or sentence where that uses `enough` of the room, else with a word, else
     with a character; empty where not even one fits. The price may go down a little as the text grows, as
     that of tokens does; it is asked for beginnings not much longer than what fits.
     """
-    if room <= 0:
-        return ""
-
-    def price_at(end: int) -> int:
-        return price(text[:end] + ellipsis)
-
-    bracket = _first_bracket(text, price_at, room)
-    for ends, share in (
-        (_sentence_ends, enough),
-        (_word_ends, min(enough, _ENOUGH_FOR_A_WORD)),
-        (_character_ends, 0.0),
-    ):
-        bracket = narrowed(bracket, ends(text, bracket), price_at, room)
-        if bracket.fits and bracket.spent >= share * room:
-            break
-    return text[: bracket.fits]
+    seams = (
+        Seam(_sentence_ends, enough),
+        Seam(_word_ends, min(enough, _ENOUGH_FOR_A_WORD)),
+        Seam(_character_ends, 0.0),
+    )
+    kept = longest_beginning(
+        text, room=room, price_at=lambda end: price(text[:end] + ellipsis), seams=seams, whole=len(text.rstrip())
+    )
+    return text[: kept.end]
 
 
 def first_character(text: str) -> str:
@@ -104,55 +113,108 @@ class Bracket(NamedTuple):
     excess: int
 
 
-def _first_bracket(text: str, price_at: Callable[[int], int], room: int) -> Bracket:
+class Seam(NamedTuple):
+    """A kind of places at which a text may end."""
+
+    ends: Callable[[str, int, Bracket], Sequence[int]]
+    """All of them inside a bracket, in order; told the text and where the beginning starts."""
+    enough: float
+    """How much of the room must be used to end there, rather than at a seam of the next kind."""
+    back: Callable[[str, int, int], int] | None = None
+    """Moves an end that was found back to where the text may really be parted."""
+
+
+class Beginning(NamedTuple):
+    """Where a beginning ends, and what it costs, which may be a little less where its end was moved back."""
+
+    end: int
+    price: int
+
+
+def longest_beginning(
+    text: str,
+    *,
+    start: int = 0,
+    room: int,
+    price_at: Callable[[int], int],
+    seams: Iterable[Seam],
+    whole: int | None = None,
+) -> Beginning:
+    """The longest part of a text from the start on that has room, and ends at one of the seams.
+
+    The kinds of seams are tried in turn, until one uses enough of the room; the last is taken in any case. All of
+    the text, up to `whole`, needs no seam. The part is empty where not even the nearest seam has room.
+    """
+    if room <= 0 or start >= len(text):
+        return Beginning(start, 0)
+    bracket = _first_bracket(text, start, price_at, room, len(text) if whole is None else whole)
+    if bracket.fits == bracket.over:
+        return Beginning(bracket.fits, bracket.spent)
+    end = bracket.fits
+    for seam in seams:
+        bracket = _narrowed(bracket, seam.ends(text, start, bracket), price_at, room)
+        end = bracket.fits if seam.back is None else seam.back(text, start, bracket.fits)
+        if bracket.fits > start and bracket.spent >= seam.enough * room:
+            break
+    return Beginning(end, bracket.spent)
+
+
+def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int, whole: int) -> Bracket:
     """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
-    end = _FIRST_REACH * room
-    while end < len(text):
-        if (cost := price_at(end)) > room:
-            return Bracket(0, 0, end, cost)
-        end *= 2
-    end = len(text.rstrip())
-    cost = price_at(end)
-    if cost <= room and (end == len(text) or not continues(text, end)):
-        return Bracket(end, cost, end, room + 1)
-    return Bracket(0, 0, end, max(cost, room + 1))
+    reach = _FIRST_REACH * room
+    while start + reach < len(text):
+        if (cost := price_at(start + reach)) > room:
+            return Bracket(start, 0, start + reach, cost)
+        reach *= 2
+    cost = price_at(whole)
+    if cost <= room and (whole == len(text) or not continues(text, whole)):
+        return Bracket(whole, cost, whole, room + 1)
+    return Bracket(start, 0, whole, max(cost, room + 1))
 
 
-def narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> Bracket:
+def _narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> Bracket:
     """The same bracket with neighbouring ends.
 
     The price is nearly linear in the length, so the next end to try is where the room would be used up;
     each third is the one in the middle, which bounds the number of tries where it is not.
     """
-    fits, spent, over, excess = bracket
-    first, last = 0, len(ends)
     tries = 0
-    while first < last:
+
+    def next_try(low: int, high: int) -> int:
+        nonlocal tries
         tries += 1
-        middle = (first + last) // 2
-        if tries % 3:
-            target = fits + (over - fits) * (room - spent) // (excess - spent)
-            middle = min(max(first, bisect_right(ends, target, first, last) - 1), last - 1)
-        cost = price_at(ends[middle])
+        if not tries % 3:
+            return (low + high + 1) // 2
+        fits, spent, over, excess = bracket
+        target = fits + (over - fits) * (room - spent) // (excess - spent)
+        return min(max(low, bisect_right(ends, target, low - 1, high)), high)
+
+    def fits(number: int) -> bool:
+        nonlocal bracket
+        end = ends[number - 1]
+        cost = price_at(end)
         if cost <= room:
-            fits, spent, first = ends[middle], cost, middle + 1
+            bracket = bracket._replace(fits=end, spent=cost)
         else:
-            over, excess, last = ends[middle], cost, middle
-    return Bracket(fits, spent, over, excess)
+            bracket = bracket._replace(over=end, excess=cost)
+        return cost <= room
+
+    largest(len(ends), fits, next_try=next_try)
+    return bracket
 
 
-def _sentence_ends(text: str, within: Bracket) -> list[int]:
+def _sentence_ends(text: str, start: int, within: Bracket) -> list[int]:
     # The last is where the text was cut off for the search.
     found = [end for _, end in sentences(text[: within.over])[:-1]]
     return [end for end in found if end > within.fits and _ends_character(text, end)]
 
 
-def _word_ends(text: str, within: Bracket) -> list[int]:
+def _word_ends(text: str, start: int, within: Bracket) -> list[int]:
     found = (match.start() for match in _WORD_END.finditer(text, within.fits + 1, within.over))
     return [end for end in found if _ends_character(text, end)]
 
 
-def _character_ends(text: str, within: Bracket) -> list[int]:
+def _character_ends(text: str, start: int, within: Bracket) -> list[int]:
     return [end for end in range(within.fits + 1, within.over) if _ends_character(text, end)]
 
 

@@ -1,12 +1,14 @@
 """Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it cannot pose as ours."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from satchel.fitting.cutting import ELLIPSIS, cut, first_character
+from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
+from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
 from satchel.model.memory import Memory, compact
 
 __all__ = [
@@ -195,7 +197,7 @@ def portioned(
     portions: Sequence[Portion],
     *,
     budget: int | None,
-    count: Callable[[str], int],
+    count: Count,
     assemble: Assemble,
     in_turn: bool = False,
 ) -> Portioned:
@@ -206,102 +208,96 @@ def portioned(
     """
     if budget is None:
         return Portioned(assemble(portions, True), tuple(portions), ())
-    making = _Making(portions, budget, count, assemble)
-    if making.fits(everything := dict(enumerate(portions))):
-        return making.done(everything)
+    answer = _Answer(portions, budget, count, assemble)
+    if answer.take(dict(enumerate(portions))):
+        return answer.done()
     order = sorted(range(len(portions)), key=lambda place: portions[place].rank)
-    chosen = making.taken(order, in_turn=in_turn)
-    while chosen and not making.fits(chosen):
-        chosen.popitem()
-    left = [place for place in order if place not in chosen]
+    answer.take_most(answer.affordable(order, in_turn=in_turn))
+    left = [place for place in order if place not in answer.chosen]
     next_ones = left[:1] if in_turn else left
-    chosen |= making.beginning(chosen, next_ones)
-    if not chosen and next_ones:
-        smallest, place, least = min(making.least(next_ones), key=lambda each: each[0])
-        if smallest > budget:
-            return Portioned(making.without_any(), (), tuple(portions), smallest)
-        chosen = {place: least}
-    return making.done(chosen) if chosen else Portioned(making.without_any(), (), ())
+    answer.take_beginning(next_ones)
+    if not answer.chosen and next_ones:
+        smallest = answer.take_least(answer.alone(next_ones))
+        if smallest is not None:
+            return Portioned(answer.without_any(), (), tuple(portions), smallest)
+    return answer.done() if answer.chosen else Portioned(answer.without_any(), (), ())
 
 
-class _Making:
-    """An answer in the making; chosen portions are held by their places."""
+class _Answer(Assembly[Portion]):
+    """The text of the portions that are shown, by their places."""
 
-    def __init__(
-        self, portions: Sequence[Portion], budget: int, count: Callable[[str], int], assemble: Assemble
-    ) -> None:
+    def __init__(self, portions: Sequence[Portion], budget: int, count: Count, assemble: Assemble) -> None:
+        super().__init__(self._assembled, budget=budget, count=count)
         self._portions = portions
-        self._budget = budget
-        self._count = count
         self._assemble = assemble
 
-    def done(self, chosen: dict[int, Portion]) -> Portioned:
-        shown = tuple(chosen[place] for place in sorted(chosen))
+    def done(self) -> Portioned:
         rest = tuple(
-            _remainder(portion, chosen[place]) if place in chosen else portion
+            _remainder(portion, self.chosen[place]) if place in self.chosen else portion
             for place, portion in enumerate(self._portions)
-            if chosen.get(place) is not portion
+            if self.chosen.get(place) is not portion
         )
-        return Portioned(self._text(chosen), shown, rest)
+        return Portioned(self.text, tuple(self.chosen.values()), rest)
 
     def without_any(self) -> str:
         text = self._assemble((), False)
-        return text if self._count(text) <= self._budget else ""
+        return text if self.count(text) <= self.budget else ""
 
-    def fits(self, chosen: dict[int, Portion]) -> bool:
-        return self._cost(chosen) <= self._budget
-
-    def taken(self, order: Sequence[int], *, in_turn: bool) -> dict[int, Portion]:
+    def affordable(self, order: Sequence[int], *, in_turn: bool) -> dict[int, Portion]:
         """What fits by the sum of its parts, in the order of rank."""
-        room = self._budget - self._count(self._assemble((), False))
-        chosen: dict[int, Portion] = {}
+        room = self.budget - self.cost({})
+        affordable: dict[int, Portion] = {}
         headed = {""}
         for place in order:
             portion = self._portions[place]
-            price = self._count(portion.text)
-            price += 0 if portion.section in headed else self._count(f"\n{portion.section}\n")
+            price = self.count(portion.text) + self._heading(portion, headed)
             if price <= room:
-                chosen[place] = portion
+                affordable[place] = portion
                 headed.add(portion.section)
                 room -= price
             elif in_turn:
                 break
-        return chosen
+        return affordable
 
-    def beginning(self, chosen: dict[int, Portion], places: Sequence[int]) -> dict[int, Portion]:
+    def take_beginning(self, places: Sequence[int]) -> None:
         """As much of the first of these portions as fits beside what is chosen, of which it can be split."""
-        left = self._budget - self._cost(chosen)
-        headed = {"", *(portion.section for portion in chosen.values())}
+        left = self.budget - self.cost(self.chosen)
+        headed = {"", *(portion.section for portion in self.chosen.values())}
         for place in places:
             portion = self._portions[place]
-            least = _least_of(portion.text) if portion.splits else ""
-            room = left - (0 if portion.section in headed else self._count(f"\n{portion.section}\n"))
-            while least and self._count(least) < room:
-                kept = _at_a_seam(cut(portion.text, room=room, price=self._count), portion.text)
-                if len(kept) < len(least):
-                    break
-                short = _shortened(portion, kept) if len(kept) < len(portion.text.rstrip()) else portion
-                over = self._cost(chosen | {place: short}) - self._budget
-                if over <= 0:
-                    return {place: short}
-                room -= over
-        return {}
+            if not portion.splits or not (least := _least_of(portion.text)):
+                continue
+            room = left - self._heading(portion, headed)
+            if with_less_room(room, partial(self._with_beginning, place, least)) is not None:
+                return
 
-    def least(self, places: Sequence[int]) -> Iterator[tuple[int, int, Portion]]:
-        """What each would cost alone: cut as short as it can be, or whole, which needs fewer words about it."""
+    def _with_beginning(self, place: int, least: str, room: int) -> Attempt[Portion] | None:
+        """Take what this room has of a portion beside what is chosen; None where that is less than the least."""
+        portion = self._portions[place]
+        if self.count(least) >= room:
+            return None
+        kept = _at_a_seam(shortened(portion.text, room=room, price=self.count), portion.text)
+        if len(kept) < len(least):
+            return None
+        short = _shortened(portion, kept) if len(kept) < len(portion.text.rstrip()) else portion
+        self.take(self.chosen | {place: short})
+        return Attempt(short, self.over)
+
+    def alone(self, places: Sequence[int]) -> Iterator[tuple[int, Portion]]:
+        """What each could be alone: whole, which needs fewer words about it, or cut as short as it can be."""
         for place in places:
             portion = self._portions[place]
-            yield self._cost({place: portion}), place, portion
+            yield place, portion
             beginning = _least_of(portion.text) if portion.splits else ""
             if 0 < len(beginning) < len(portion.text.rstrip()):
-                least = _shortened(portion, beginning)
-                yield self._cost({place: least}), place, least
+                yield place, _shortened(portion, beginning)
 
-    def _cost(self, chosen: dict[int, Portion]) -> int:
-        return self._count(self._text(chosen))
+    def _heading(self, portion: Portion, headed: Container[str]) -> int:
+        """What the heading costs that a portion needs, unless it is there."""
+        return 0 if portion.section in headed else self.count(f"\n{portion.section}\n")
 
-    def _text(self, chosen: dict[int, Portion]) -> str:
-        shown = [chosen[place] for place in sorted(chosen)]
+    def _assembled(self, chosen: Mapping[int, Portion]) -> str:
+        shown = list(chosen.values())
         # By identity: what was cut is another portion.
         whole = len(shown) == len(self._portions) and all(
             one is other for one, other in zip(shown, self._portions, strict=True)

@@ -1,13 +1,13 @@
 """From candidates and a budget to a text that fits: sort out, choose, fill, assemble, count, account for it."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from satchel.errors import BudgetError
 from satchel.fitting.choice import Choice, Choosing, Policy, Prices, Step, rooms_up_to
-from satchel.fitting.cutting import ELLIPSIS, cut
+from satchel.fitting.cutting import ELLIPSIS, shortened
+from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_room
 from satchel.fitting.renditions import first_word, tail
 from satchel.model.packing import Entry, Item, Placed, Reason, Receipt
 from satchel.text.near_duplicates import alike, equal, within
@@ -16,7 +16,6 @@ from satchel.text.passages import continues
 __all__ = [
     "PINS",
     "Assemble",
-    "Count",
     "Making",
     "Opened",
     "Packing",
@@ -135,51 +134,28 @@ def _about(item: Item) -> int:
 
 
 Assemble = Callable[[Sequence[Placed]], str]
-Count = Callable[[str], int]
 
 
-class Making:
-    """Takes what fits, and only that: the assembled text is counted each time."""
+class Making(Assembly[Placed]):
+    """A block in the making: what is placed in it, and what that costs."""
 
     def __init__(self, choosing: Choosing, budget: int, assemble: Assemble, count: Count) -> None:
+        super().__init__(lambda placed: assemble(list(placed.values())), budget=budget, count=count)
         self.choosing = choosing
-        self.budget = budget
-        self._assemble = assemble
-        self._count = count
-        self.placed: dict[int, Placed] = {}
-        self.text = ""
-        self.spent = 0
-        self.over = 0
-        """By how many tokens the last try was over the budget."""
-
-    def settle(self, placed: Mapping[int, Placed]) -> bool:
-        """Take exactly these, by their places, if their text fits."""
-        in_rank_order = {place: placed[place] for place in sorted(placed)}
-        text = self._assemble(list(in_rank_order.values()))
-        spent = self._count(text)
-        self.over = max(0, spent - self.budget)
-        if self.over:
-            return False
-        self.placed, self.text, self.spent = in_rank_order, text, spent
-        return True
-
-    def cost(self, placed: Sequence[Placed]) -> int:
-        """What a block of these costs."""
-        return self._count(self._assemble(placed))
 
     @property
     def left(self) -> int:
         """What is left of the budget; an empty block may have a text, which gives way to what is placed first."""
-        return self.budget - self.spent if self.placed else self.budget
+        return self.budget - self.token_count if self.chosen else self.budget
 
     @property
     def whole(self) -> bool:
         """Whether all that is wanted of what is placed is there."""
-        return all(placed.whole for placed in self.placed.values())
+        return all(placed.whole for placed in self.chosen.values())
 
     def opened(self) -> "Opened":
         """The headings that stand there."""
-        return Opened(self.choosing, self.placed)
+        return Opened(self.choosing, self.chosen)
 
 
 class Opened:
@@ -226,21 +202,20 @@ def refill(making: Making, closed: Collection[int]) -> None:
     choosing, left, opened = making.choosing, making.left, making.opened()
     more: dict[int, Placed] = {}
     for step in choosing.by_worth:
-        fresh = step.first and step.item not in making.placed and step.item not in closed
+        fresh = step.first and step.item not in making.chosen and step.item not in closed
         if fresh and step.at_least <= left and _may_stand(making, step.item, more):
             price = choosing.cost(step) + opened.price(step.item)
             if price <= left:
                 left -= price
                 opened.add(step.item)
                 more[step.item] = choosing.placed(step.item, step.level)
-    while more and not making.settle(making.placed | more):
-        more.popitem()
+    making.take_most(more, beside=making.chosen)
 
 
 def _may_stand(making: Making, place: int, more: Collection[int] = ()) -> bool:
     """Whether an item misleads nobody: what a newer one overtakes stands only beside that."""
     newer = making.choosing.newer.get(place)
-    return newer is None or newer in making.placed or newer in more
+    return newer is None or newer in making.chosen or newer in more
 
 
 def fill(making: Making, closed: Collection[int]) -> None:
@@ -251,20 +226,21 @@ def fill(making: Making, closed: Collection[int]) -> None:
         most = MOST_TRIED if left > UNUSED * making.budget else CUTS_TRIED
         if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried >= most:
             return
-        there = making.placed.get(step.item)
+        there = making.chosen.get(step.item)
         if (
             step.first
             and step.item not in closed
             and (there is None or not there.whole)
             and _may_stand(making, step.item)
         ):
-            tried += bool(making.placed)
-            _cut(making, step.item)
+            tried += bool(making.chosen)
+            _take_part(making, step.item)
 
 
-def _cut(making: Making, place: int) -> None:
+def _take_part(making: Making, place: int) -> None:
+    """As much of an item as there is room for, from what matched best on."""
     item, prices = making.choosing.items[place], making.choosing.prices
-    room, there = making.left, making.placed.get(place)
+    room, there = making.left, making.chosen.get(place)
     room += prices.lines(there) if there else -making.opened().price(place)
     if room < LEAST_CUT and making.left <= UNUSED * making.budget:
         return
@@ -274,14 +250,14 @@ def _cut(making: Making, place: int) -> None:
     def price(part: str) -> int:
         return prices.lines(Placed(item, "excerpt", part))
 
-    kept = cut(text, room=room, price=lambda part: price(before + part), enough=enough)
+    kept = shortened(text, room=room, price=lambda part: price(before + part), enough=enough)
     # Less than a word only where it fills what others leave unused.
-    least = 1 if making.placed and making.left > UNUSED * making.budget else len(first_word(text))
+    least = 1 if making.chosen and making.left > UNUSED * making.budget else len(first_word(text))
     part = before + kept + ELLIPSIS if len(kept) >= least else ""
     if before and kept == text:
         part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
     if len(part) > len(there.text if there else ""):
-        making.settle(making.placed | {place: Placed(item, "excerpt", part)})
+        making.take(making.chosen | {place: Placed(item, "excerpt", part)})
 
 
 def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
@@ -291,7 +267,7 @@ def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> st
         return ELLIPSIS.strip() + " " + text[first:].rstrip()
 
     # Farther back costs more.
-    first = bisect_left(range(start), -room, key=lambda at: -price(part(at)))
+    first = start - largest(start, lambda characters: price(part(start - characters)) <= room)
     if (word := _WORD_START.search(text, first, min(start, first + NEAR))) is not None:
         return part(word.start())
     while first < start and continues(text, first):
@@ -422,10 +398,10 @@ def pack(
     choosing = Choosing(items, kept.considered, prices, policy, whole=whole, best_first=best_first)
     if budget is None:
         making = Making(choosing, UNLIMITED, assemble, count)
-        making.settle(choosing.everything())
+        making.take(choosing.everything())
         return _packing(making, choosing.value_of_all, kept, None)
     making = Making(choosing, budget, assemble, count)
-    if 0 < choosing.about <= budget and making.settle(choosing.everything()):
+    if 0 < choosing.about <= budget and making.take(choosing.everything()):
         return _packing(making, choosing.value_of_all, kept, budget)
     if pins == "strict" and 0 < budget < choosing.pinned_need:
         raise BudgetError(_too_many_pins(choosing, budget))
@@ -439,42 +415,36 @@ def _packing(making: Making, value: int, kept: Sorted, budget: int | None) -> Pa
     if choosing.policy == "best":
         repeated = _repeated(making)
         if repeated:
-            making.settle({p: placed for p, placed in making.placed.items() if p not in repeated})
+            making.take({p: placed for p, placed in making.chosen.items() if p not in repeated})
             kept = Sorted(kept.considered, kept.verdicts | repeated)
-        if len(making.placed) + len(repeated) < len(kept.considered) or not making.whole:
+        if len(making.chosen) + len(repeated) < len(kept.considered) or not making.whole:
             refill(making, kept.verdicts)
             if not choosing.whole:
                 fill(making, kept.verdicts)
-    smallest = None if making.placed else _least(making)
-    return Packing(making.placed, making.text, making.spent, value, kept, choosing, budget, smallest)
-
-
-def _least(making: Making) -> int | None:
-    """Take the one that costs least, if that fits after all; what it costs, if not."""
-    costs = [(making.cost([placed]), place, placed) for place, placed in making.choosing.alone()]
-    if not costs:
-        return None
-    cost, place, placed = min(costs, key=lambda each: each[0])
-    return None if making.settle({place: placed}) else cost
+    smallest = None if making.chosen else making.take_least(choosing.alone())
+    return Packing(making.chosen, making.text, making.token_count, value, kept, choosing, budget, smallest)
 
 
 def _settled(making: Making) -> Choice:
     """The policy's choice; a smaller one where the text costs more than its parts."""
-    choosing, room = making.choosing, making.budget
-    for _ in range(TRIES):
+    choosing = making.choosing
+    choice = Choice({}, 0)
+
+    def chosen(room: int) -> Attempt[Choice]:
+        nonlocal choice
         choice = choosing.choose(room)
-        if making.settle({place: choosing.placed(place, level) for place, level in choice.levels.items()}):
-            return choice
-        room -= making.over
-    placed = {place: choosing.placed(place, choice.levels[place]) for place in sorted(choice.levels)}
-    while placed and not making.settle(placed):
-        placed.popitem()
-    return Choice({place: choice.levels[place] for place in placed}, 0)
+        making.take({place: choosing.placed(place, level) for place, level in choice.levels.items()})
+        return Attempt(choice, making.over)
+
+    if (settled := with_less_room(making.budget, chosen, tries=TRIES)) is not None:
+        return settled
+    making.take_most({place: choosing.placed(place, choice.levels[place]) for place in sorted(choice.levels)})
+    return Choice({place: choice.levels[place] for place in making.chosen}, 0)
 
 
 def _repeated(making: Making) -> dict[int, Verdict]:
     """What stands in another item that is kept whole."""
-    whole = [place for place, placed in making.placed.items() if placed.level == "full"]
+    whole = [place for place, placed in making.chosen.items() if placed.level == "full"]
     items = [making.choosing.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])

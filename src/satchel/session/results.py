@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError, StoreFormatError
-from satchel.fitting.cutting import Bracket, Price, first_character, narrowed
-from satchel.fitting.engine import self_counted
+from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
+from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
 from satchel.session.account import Account
 from satchel.session.digests.digest import digest, headline
@@ -33,7 +33,6 @@ __all__ = [
     "Place",
     "Said",
     "Shown",
-    "Stop",
     "about_tokens",
     "binary_note",
     "check_handle",
@@ -398,70 +397,38 @@ _ENOUGH = 0.6
 # An end of a line is good enough where it uses this much; a line as long as a page is cut between words.
 _ENOUGH_OF_LINES = 0.3
 
-_FIRST_REACH = 4
 _FILE_OF_A_DIFF = re.compile(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
 _HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
 _LINE_END = re.compile(r"\n")
 _WORD_END = re.compile(r"(?<=\s)(?=\S)")
 
-Ends = Callable[[str, int, Bracket], Sequence[int]]
+_Ends = Callable[[str, int, Bracket], Sequence[int]]
 
 
-class Stop(NamedTuple):
-    """Where a page ends, and what it costs, which may be a little less where it was cut inside a word."""
-
-    place: int
-    price: int
-
-
-def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Stop:
+def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
     """The end of the page that starts here; the start itself where not even a character has room.
 
     The price of a beginning may go down a little as it grows, as that of tokens does.
     """
-
-    def price_at(stop: int) -> int:
-        return price(text[start:stop])
-
-    if room <= 0 or start >= len(text):
-        return Stop(start, 0)
-    bracket = _first_bracket(text, start, price_at, room)
-    if bracket.fits == len(text):
-        return Stop(bracket.fits, bracket.spent)
-    for ends, share in _kinds_of_ends(shape):
-        bracket = narrowed(bracket, ends(text, start, bracket), price_at, room)
-        if bracket.fits > start and bracket.spent >= share * room:
-            return Stop(bracket.fits, bracket.spent)
-    last = narrowed(bracket, _anywhere(bracket), price_at, room)
-    return Stop(_between_characters(text, start, last.fits), last.spent)
+    return longest_beginning(
+        text, start=start, room=room, price_at=lambda stop: price(text[start:stop]), seams=_seams(shape)
+    )
 
 
-def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int) -> Bracket:
-    """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
-    reach = _FIRST_REACH * room
-    while start + reach < len(text):
-        if (cost := price_at(start + reach)) > room:
-            return Bracket(start, 0, start + reach, cost)
-        reach *= 2
-    cost = price_at(len(text))
-    if cost <= room:
-        return Bracket(len(text), cost, len(text), room + 1)
-    return Bracket(start, 0, len(text), cost)
-
-
-def _kinds_of_ends(shape: str) -> Iterator[tuple[Ends, float]]:
-    """The best places first, with how much of the room a page must use to end there."""
+def _seams(shape: str) -> Iterator[Seam]:
+    """Where a page may end, the best places first, with how much of its room it must use to end there."""
     if shape == "json":
         for depth in range(3):
-            yield _ends_of_records(depth), _ENOUGH
+            yield Seam(_ends_of_records(depth), _ENOUGH)
     elif shape == "diff":
-        yield _matches_of(_FILE_OF_A_DIFF), _ENOUGH
-        yield _matches_of(_HUNK), _ENOUGH
-    yield _matches_of(_LINE_END), _ENOUGH_OF_LINES
-    yield _matches_of(_WORD_END), _ENOUGH_OF_LINES
+        yield Seam(_matches_of(_FILE_OF_A_DIFF), _ENOUGH)
+        yield Seam(_matches_of(_HUNK), _ENOUGH)
+    yield Seam(_matches_of(_LINE_END), _ENOUGH_OF_LINES)
+    yield Seam(_matches_of(_WORD_END), _ENOUGH_OF_LINES)
+    yield Seam(_anywhere, 0.0, back=_between_characters)
 
 
-def _matches_of(pattern: re.Pattern[str]) -> Ends:
+def _matches_of(pattern: re.Pattern[str]) -> _Ends:
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
         found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
         return [end for end in found if within.fits < end < within.over]
@@ -469,7 +436,7 @@ def _matches_of(pattern: re.Pattern[str]) -> Ends:
     return ends
 
 
-def _ends_of_records(depth: int) -> Ends:
+def _ends_of_records(depth: int) -> _Ends:
     """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
 
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
@@ -482,7 +449,7 @@ def _ends_of_records(depth: int) -> Ends:
     return ends
 
 
-def _anywhere(within: Bracket) -> Sequence[int]:
+def _anywhere(text: str, start: int, within: Bracket) -> Sequence[int]:
     return range(within.fits + 1, within.over)
 
 
@@ -494,9 +461,6 @@ def _between_characters(text: str, start: int, stop: int) -> int:
 
 
 # The lines below a page that say what it is a part of and costs, and the lines that stand for what has left.
-
-
-Count = Callable[[str], int]
 
 
 def noted(
@@ -583,22 +547,26 @@ def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, 
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
-    def made(stop: Stop) -> Shown:
+    def made(stop: Beginning) -> Shown:
         return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
 
-    while (stop := page_stop(text, start, room=room, price=count, shape=parcel.shape)).place > start or not text:
+    def page_of(room: int) -> Attempt[Shown] | None:
+        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
+        if stop.end == start:
+            return None
         shown = made(stop)
-        over = shown.token_count - allocation
-        if over <= 0:
-            return shown
-        if not text:
-            return _silent(shown, shown.token_count)
         # What is cut off costs a token or more for each token that is too many.
-        room = min(room, stop.price) - over
+        return Attempt(shown, shown.token_count - allocation, used=stop.price)
+
+    if not text:
+        shown = made(Beginning(start, 0))
+        return shown if shown.token_count <= allocation else _silent(shown, shown.token_count)
+    if (page := with_less_room(room, page_of)) is not None:
+        return page
     # A page that shows nothing would lead to itself.
     first = first_character(text[start : start + _LONG_CHARACTER])
-    least = made(Stop(start + max(1, len(first)), 1))
-    return least if least.token_count <= allocation else _silent(made(Stop(start, 0)), least.token_count)
+    least = made(Beginning(start + max(1, len(first)), 1))
+    return least if least.token_count <= allocation else _silent(made(Beginning(start, 0)), least.token_count)
 
 
 def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Account, count: Count) -> Shown:
@@ -624,9 +592,9 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Accou
 
 
 def _made(
-    parcel: Parcel, start: int, end: Stop, *, allocation: int, account: Account, hints: bool, count: Count
+    parcel: Parcel, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
-    text, stop = parcel.text, end.place
+    text, stop = parcel.text, page.end
     content = text[start:stop]
     more = stop < len(text)
     returned = parcel.measure.within(text, start, stop)
@@ -640,9 +608,9 @@ def _made(
         )
         lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
         if hints and returned:
-            room = account.after(end.price + _USUAL_NOTE).allocation
-            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, end.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=end.price, extra=parcel.extra)
+            room = account.after(page.price + _USUAL_NOTE).allocation
+            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=parcel.extra)
     return Shown(
         text=whole,
         content=content,
