@@ -15,7 +15,6 @@ from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fitting.choice import Policy
 from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.documents import as_item
@@ -23,6 +22,7 @@ from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
 from satchel.model.ids import normalise_prefix
 from satchel.model.memory import (
@@ -465,7 +465,7 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: Format = "system_prompt",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
@@ -529,7 +529,7 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,

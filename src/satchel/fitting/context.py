@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from satchel.errors import SatchelError
-from satchel.fitting.choice import POLICIES, Policy
 from satchel.fitting.formats import Layout, as_messages
 from satchel.fitting.packing import PINS, Pins, pack, receipt, sort_out
+from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.memory import Hit
 from satchel.model.packing import Item, Placed, Receipt, marked
@@ -156,7 +156,7 @@ def fitted_block(
     budget: int | None,
     counter: Counter,
     layout: Layout,
-    policy: Policy = "best",
+    policy: PolicyName = "best",
     pins: Pins = "strict",
     whole: bool = False,
     best_first: bool = False,
@@ -168,7 +168,7 @@ def fitted_block(
 
     `hits` are the same items as they were found, for the block to tell which of them it holds.
     """
-    check_known("policy", policy, POLICIES)
+    check_known("policy", policy, tuple(POLICIES))
     check_known("pins", pins, PINS)
     count = counter.count
     if frame is not None and not isinstance(frame, Frame):
@@ -203,7 +203,7 @@ def fitted_block(
         prices=Pricing(layout, counter, frame, len(items), matched=matched),
         assemble=assemble,
         count=count,
-        policy=policy,
+        policy=POLICIES[policy],
         pins=pins,
         whole=whole,
         best_first=best_first,
