@@ -15,7 +15,7 @@ from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.documents import as_item
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
@@ -470,7 +470,7 @@ class Satchel(Keeper):
         limit: int | None = None,
         detail: Detail = "full",
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         explain: bool = False,
         as_of: When | None = None,
         min_relevance: float | None = None,
@@ -479,8 +479,8 @@ class Satchel(Keeper):
         """One text with what is worth most for its tokens: all that is pinned, then what the query finds.
 
         The budget is a limit, not a target: only what has `min_relevance` comes, the best match first, and 0 fills
-        the budget. Without a query what is recent and important. The budget is held against `text`, which
-        `frame` may make of the block, such as a prompt around it. Where what is pinned does not fit, that is an
+        the budget. Without a query what is recent and important. The budget is held against `text`, to which
+        a `frame` around the block belongs, such as a prompt. Where what is pinned does not fit, that is an
         error, or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
         """
@@ -533,7 +533,7 @@ class Satchel(Keeper):
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],

@@ -11,7 +11,7 @@ refused. What is left to decide is which choice to try next. There are four ways
   by one until it does, or names the least that a single piece costs where nothing fits.
 - `with_less_room` is for a choice that was made by prices: where the text costs more than its parts, the choice is
   made again for as many tokens less.
-- `self_counted` is for a text that states its own number of tokens.
+- `self_counted` and `budget_that_holds` are for a text that states its own number of tokens, or its budget.
 
 The users decide what a piece is and what it is worth: `cutting` (one text), `listing` (search results, answers of
 tools), `packing` (context blocks and packs), and the pages, work logs and messages of `satchel.session`.
@@ -19,23 +19,23 @@ tools), `packing` (context blocks and packs), and the pages, work logs and messa
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Assembly", "Attempt", "Count", "Made", "first_that_fits", "largest", "self_counted", "with_less_room"]
+__all__ = [
+    "Assembly",
+    "Attempt",
+    "Count",
+    "budget_that_holds",
+    "largest",
+    "self_counted",
+    "with_less_room",
+]
 
 Count = Callable[[str], int]
 """The number of tokens of a text: exact, or an upper bound."""
 
 
-class Made(Protocol):
-    """Something whose final text has been counted."""
-
-    @property
-    def token_count(self) -> int: ...
-
-
 T = TypeVar("T")
-MadeT = TypeVar("MadeT", bound=Made)
 
 
 # The longest beginning of what is ordered.
@@ -56,11 +56,6 @@ def largest(number: int, fits: Callable[[int], bool], *, next_try: Callable[[int
         else:
             high = tried - 1
     return low
-
-
-def first_that_fits(options: Iterable[MadeT], *, budget: int) -> MadeT | None:
-    """The first of the texts, the most telling first, that is within the budget."""
-    return next((each for each in options if each.token_count <= budget), None)
 
 
 # Pieces of different worth.
@@ -147,7 +142,17 @@ def with_less_room(room: int, attempt: Callable[[int], Attempt[T] | None], *, tr
     return None
 
 
-# A text that states its own number of tokens.
+# Texts that state numbers about themselves.
+
+
+def budget_that_holds(cost: Callable[[int], int], budget: int) -> int:
+    """The least budget, from this one on, within which a text fits that may state the budget itself.
+
+    `cost` tells what the text costs that is made for a budget: a larger number may be longer.
+    """
+    while (needed := cost(budget)) > budget:
+        budget = needed
+    return budget
 
 
 ROUNDS = 8

@@ -301,6 +301,10 @@ class Packed(NamedTuple):
     smallest_budget: int | None = None
     """Where nothing was kept though something was found: the least budget that keeps a part of it."""
 
+    def alone(self) -> list[Placed]:
+        """What could stand alone in the block, however little it is."""
+        return [placed for _, placed in self.candidates.alone(first_only=self.policy.stops)]
+
 
 def pack(
     items: Sequence[Item],
