@@ -41,7 +41,7 @@ from satchel.model.memory import (
     checked,
     utc_now,
 )
-from satchel.model.packing import Entry
+from satchel.model.packing import ReceiptEntry
 from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store.contract import Check, Filter, SearchStore, Stats, Store
@@ -699,6 +699,6 @@ class Satchel(Keeper):
             raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
         return found[0]
 
-    def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
+    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
         """The shortest prefix that names each of these memories, which may be given by their ids."""
         return self._store.short_ids([each if isinstance(each, str) else each.id for each in memories])

@@ -10,7 +10,7 @@ from satchel.fitting.cutting import ELLIPSIS, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_room
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
-from satchel.model.packing import Entry, Item, Placed, Reason, Receipt
+from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
 from satchel.text.near_duplicates import alike, equal, within
 from satchel.text.passages import continues
 
@@ -423,7 +423,7 @@ def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
     )
 
 
-def _entries(packed: Packed) -> Iterator[Entry]:
+def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
     items, prices = packed.candidates.items, packed.candidates.prices
     missed = [place for place in range(len(items)) if _for_want_of_room(packed, place)]
     budgets = _budgets(packed, missed)
@@ -439,8 +439,8 @@ def _entries(packed: Packed) -> Iterator[Entry]:
             yield _entry(item, cost=cost, reason=reason, other=None if other is None else items[other].id)
 
 
-def _entry(item: Item, **outcome: object) -> Entry:
-    return Entry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
+def _entry(item: Item, **outcome: object) -> ReceiptEntry:
+    return ReceiptEntry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
 
 
 def _for_want_of_room(packed: Packed, place: int) -> bool:
