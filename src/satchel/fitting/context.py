@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds
 from satchel.fitting.formats import Layout, as_messages
-from satchel.fitting.packing import PINS, Pins, pack, receipt, sort_out
+from satchel.fitting.packing import PINS, Packed, Pins, Sorted, pack, receipt, sort_out
 from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.memory import TIERS, Hit
@@ -149,13 +149,12 @@ class Pricing:
         self._layout = layout
         self._count = counter.count
         self._counts_as_stored = counter.name == DEFAULT_COUNTER
-        self._encode = frame.encode if frame else str
+        self._encode = str if frame is None else frame.encode
         self._headings: dict[tuple[str, Hashable], int] = {}
-        self.around = (
-            frame.reserve(layout.around, candidates, matched=matched, count=counter.count)
-            if frame
-            else counter.count(layout.around)
-        )
+        if frame is None:
+            self.around = counter.count(layout.around)
+        else:
+            self.around = frame.reserve(layout.around, candidates, matched=matched, count=counter.count)
 
     def section(self, item: Item) -> tuple[Hashable, int]:
         key, text = self._layout.section(item)
@@ -210,54 +209,91 @@ def fitted_block(
     check_known("pins", pins, PINS)
     if frame is not None and not isinstance(frame, Frame):
         raise InputError(f"frame must be a Frame, not {type(frame).__name__}")
-    count = counter.count
     kept = sort_out(items, budget=budget)
-
-    def facts(placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
-        return BlockFacts(
-            token_count=tokens,
-            facts_included=len(placed),
-            facts_omitted=len(items) - len(placed),
-            facts_wanted=wanted,
-            complete=len(placed) >= wanted and all(each.whole for each in placed),
-            tier_breakdown=dict(Tally(each.item.tier for each in placed)),
-            matched=matched,
-            irrelevant=kept.irrelevant,
-        )
-
-    def framed(placed: Sequence[Placed], around: Frame | None) -> str:
-        body = layout.block(marked(placed))
-        return around.write(body, facts(placed, count(body), kept.wanted)) if around else body
-
+    writer = _Writer(items, kept, layout=layout, count=counter.count, frame=frame, matched=matched)
     packed = pack(
         items,
         kept=kept,
         budget=budget,
         prices=Pricing(layout, counter, frame, len(items), matched=matched),
-        assemble=lambda placed: framed(placed, frame),
-        count=count,
+        assemble=writer.text,
+        count=counter.count,
         policy=POLICIES[policy],
         pins=pins,
         whole=whole,
         best_first=best_first,
     )
-    smallest = packed.smallest_budget
-    if smallest is not None and frame is not None:
-        alone = packed.alone()
-        smallest = budget_that_holds(
-            lambda larger: min(count(framed([each], frame.within(larger))) for each in alone), smallest
-        )
     placed = list(packed.placed.values())
-    body = layout.block(marked(placed)) if frame else packed.text
-    own_tokens = count(body) if frame else packed.token_count
+    body = packed.text if frame is None else writer.body(placed)
     return ContextBlock(
         text=packed.text,
         body=body,
         token_count=packed.token_count,
         # What turned out to be said already is not wanted any more.
-        facts=facts(placed, own_tokens, packed.sorted.wanted),
+        facts=writer.facts(
+            placed, packed.token_count if frame is None else counter.count(body), packed.sorted.wanted
+        ),
         tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
-        smallest_budget=smallest,
+        smallest_budget=writer.smallest_budget(packed),
         hits=_told(hits, packed.placed) if hits else (),
         receipt=lambda: receipt(packed, counter=counter.name, format=layout.name),
     )
+
+
+class _Writer:
+    """Writes what is placed: the block of the layout, inside the frame if there is one."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        kept: Sorted,
+        *,
+        layout: Layout,
+        count: Count,
+        frame: Frame | None,
+        matched: bool,
+    ) -> None:
+        self._items = items
+        self._kept = kept
+        self._layout = layout
+        self._count = count
+        self._frame = frame
+        self._matched = matched
+
+    def text(self, placed: Sequence[Placed]) -> str:
+        """The final text."""
+        return self.body(placed) if self._frame is None else self._framed(placed, self._frame)
+
+    def body(self, placed: Sequence[Placed]) -> str:
+        """The block without the frame."""
+        return self._layout.block(marked(placed))
+
+    def facts(self, placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
+        """What is true of a block of so many tokens, where so many are wanted."""
+        return BlockFacts(
+            token_count=tokens,
+            facts_included=len(placed),
+            facts_omitted=len(self._items) - len(placed),
+            facts_wanted=wanted,
+            complete=len(placed) >= wanted and all(each.whole for each in placed),
+            tier_breakdown=dict(Tally(each.item.tier for each in placed)),
+            matched=self._matched,
+            irrelevant=self._kept.irrelevant,
+        )
+
+    def smallest_budget(self, packed: Packed) -> int | None:
+        """Where nothing fitted, the least budget that holds a part of it, and a frame that states that budget."""
+        smallest, frame = packed.smallest_budget, self._frame
+        if smallest is None or frame is None:
+            return smallest
+        alone = packed.alone()
+
+        def least(budget: int) -> int:
+            stating = frame.within(budget)
+            return min(self._count(self._framed([each], stating)) for each in alone)
+
+        return budget_that_holds(least, smallest)
+
+    def _framed(self, placed: Sequence[Placed], frame: Frame) -> str:
+        body = self.body(placed)
+        return frame.write(body, self.facts(placed, self._count(body), self._kept.wanted))
