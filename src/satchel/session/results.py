@@ -16,8 +16,8 @@ from satchel.errors import InputError, StoreFormatError
 from satchel.fitting.engine import self_counted
 from satchel.fitting.listing import as_json
 from satchel.session.account import Account
-from satchel.session.digests.digest import digest, headline
-from satchel.session.digests.shapes import Shape, shape_of
+from satchel.session.digests.base import Ends, Measure, found_by
+from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
 from satchel.store.ledger import Content, Posted, Role
 from satchel.text.cutting import Bracket, Price, first_character, narrowed
 from satchel.text.passages import continues
@@ -26,7 +26,6 @@ __all__ = [
     "Entry",
     "Found",
     "History",
-    "Measure",
     "Messages",
     "Packing",
     "Parcel",
@@ -44,7 +43,6 @@ __all__ = [
     "fields_of_result",
     "fields_of_text",
     "kilobytes",
-    "measure",
     "new_handle",
     "noted",
     "packed",
@@ -53,7 +51,6 @@ __all__ = [
     "parse_cursor",
     "said",
     "seal",
-    "separators",
     "stub_line",
     "unpacked",
 ]
@@ -324,72 +321,6 @@ def _spelled(number: int, width: int = 1) -> str:
     return letters
 
 
-# Records, lines or characters: what the parts of an output are counted in.
-
-
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
-_OPENING, _CLOSING = "[{", "]}"
-
-_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
-_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-class Measure(NamedTuple):
-    """How many parts an output has, and what they are called."""
-
-    total: int
-    unit: str
-    level: int = 0
-    """How deep in brackets the records stand."""
-
-    def within(self, text: str, start: int, stop: int) -> int:
-        """How many of them a page shows; one that goes on from the page before counts where it ends."""
-        if self.unit == "records":
-            # A page starts where a record does, or where the text does.
-            level = 0 if start else self.level
-            shown = sum(1 for depth, end in separators(text, start, stop) if depth == level and end <= stop)
-            return min(self.total, shown + (stop == len(text)))
-        if self.unit == "lines":
-            return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
-        return stop - start
-
-
-def measure(text: str, shape: str) -> Measure:
-    """Records of JSON where there are several, else lines, or characters where there is one line only."""
-    if shape == "json" and (found := _records(text)) is not None:
-        return found
-    lines = text.count("\n") + (not text.endswith("\n") and text != "")
-    return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
-
-
-def separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """For each comma between values of JSON: its depth, counted from the start, and where the next value begins."""
-    depth = 0
-    for token in _TOKEN.finditer(text, start, stop):
-        mark = token[0][0]
-        if mark == ",":
-            yield depth, token.end()
-        elif mark in _OPENING:
-            depth += 1
-        elif mark in _CLOSING:
-            depth -= 1
-
-
-def _records(text: str) -> Measure | None:
-    """The values of an array, or of the largest array in an object."""
-    try:
-        if text.lstrip()[:1] == "[":
-            return _several(len(_raw_list.decode(text)), level=1)
-        longest = max(_raw_object.decode(text).values(), key=len, default=None)
-        return None if longest is None else _several(len(_raw_list.decode(longest)), level=2)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-
-
-def _several(number: int, *, level: int) -> Measure | None:
-    return Measure(number, "records", level) if number > 1 else None
-
-
 # Where a page ends: at a record, a hunk or a line if it can, within its tokens, never inside a character.
 
 
@@ -399,12 +330,8 @@ _ENOUGH = 0.6
 _ENOUGH_OF_LINES = 0.3
 
 _FIRST_REACH = 4
-_FILE_OF_A_DIFF = re.compile(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
-_HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
-_LINE_END = re.compile(r"\n")
-_WORD_END = re.compile(r"(?<=\s)(?=\S)")
-
-Ends = Callable[[str, int, Bracket], Sequence[int]]
+_LINE_ENDS = found_by(re.compile(r"\n"))
+_WORD_ENDS = found_by(re.compile(r"(?<=\s)(?=\S)"))
 
 
 class Stop(NamedTuple):
@@ -429,7 +356,7 @@ def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> 
     if bracket.fits == len(text):
         return Stop(bracket.fits, bracket.spent)
     for ends, share in _kinds_of_ends(shape):
-        bracket = narrowed(bracket, ends(text, start, bracket), price_at, room)
+        bracket = narrowed(bracket, ends(text, start, bracket.fits, bracket.over), price_at, room)
         if bracket.fits > start and bracket.spent >= share * room:
             return Stop(bracket.fits, bracket.spent)
     last = narrowed(bracket, _anywhere(bracket), price_at, room)
@@ -451,35 +378,10 @@ def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: 
 
 def _kinds_of_ends(shape: str) -> Iterator[tuple[Ends, float]]:
     """The best places first, with how much of the room a page must use to end there."""
-    if shape == "json":
-        for depth in range(3):
-            yield _ends_of_records(depth), _ENOUGH
-    elif shape == "diff":
-        yield _matches_of(_FILE_OF_A_DIFF), _ENOUGH
-        yield _matches_of(_HUNK), _ENOUGH
-    yield _matches_of(_LINE_END), _ENOUGH_OF_LINES
-    yield _matches_of(_WORD_END), _ENOUGH_OF_LINES
-
-
-def _matches_of(pattern: re.Pattern[str]) -> Ends:
-    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
-        found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
-        return [end for end in found if within.fits < end < within.over]
-
-    return ends
-
-
-def _ends_of_records(depth: int) -> Ends:
-    """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
-
-    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
-        found = list(separators(text, start, within.over))
-        levels = sorted({level for level, _ in found})
-        if depth >= len(levels):
-            return []
-        return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
-
-    return ends
+    for ends in SHAPES[shape].page_ends:
+        yield ends, _ENOUGH
+    yield _LINE_ENDS, _ENOUGH_OF_LINES
+    yield _WORD_ENDS, _ENOUGH_OF_LINES
 
 
 def _anywhere(within: Bracket) -> Sequence[int]:
@@ -566,7 +468,7 @@ class Parcel(NamedTuple):
 
     text: str
     handle: str
-    shape: Shape
+    shape: str
     measure: Measure
     total_tokens: int
     size: int
@@ -681,7 +583,7 @@ def parcel_of(whole: Said, tool: str, handle: str, secret: bytes, count: Count) 
         return Parcel("", handle, "text", Measure(len(whole), "bytes"), 0, len(whole), secret)
     shape = shape_of(whole, tool=tool)
     size = len(whole.encode("utf-8", "surrogatepass"))
-    return Parcel(whole, handle, shape, measure(whole, shape), about_tokens(whole, count), size, secret)
+    return Parcel(whole, handle, shape, SHAPES[shape].measure(whole), about_tokens(whole, count), size, secret)
 
 
 def fields_of_result(

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
 from reprlib import repr as shortened
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -17,7 +17,8 @@ from satchel.model.memory import Scope, check_name, utc_now
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.account import FLOOR, Account, Calibration, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
-from satchel.session.digests.shapes import Shape
+from satchel.session.digests.base import Measure
+from satchel.session.digests.digest import SHAPES
 from satchel.session.find import find_lines, shown_lines
 from satchel.session.hints import with_hint
 from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
@@ -26,7 +27,6 @@ from satchel.session.results import (
     Entry,
     Found,
     History,
-    Measure,
     Messages,
     Packing,
     Parcel,
@@ -38,7 +38,6 @@ from satchel.session.results import (
     digest_line,
     fields_of_result,
     fields_of_text,
-    measure,
     new_handle,
     packed,
     parcel_of,
@@ -419,7 +418,7 @@ class Session:
         parcel = Parcel(
             whole.said,
             entry.handle,
-            cast(Shape, entry.shape),
+            entry.shape,
             measured,
             entry.total_tokens,
             entry.size,
@@ -566,7 +565,7 @@ class Session:
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
         whole = whole_of(self._ledger, entry)
-        measured = measure(whole.said if isinstance(whole.said, str) else "", entry.shape)
+        measured = SHAPES[entry.shape].measure(whole.said if isinstance(whole.said, str) else "")
         if entry.size <= _LARGEST_HELD:
             self._paged = ((entry.content, entry.shape), whole, measured)
         return whole, measured
