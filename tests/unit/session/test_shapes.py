@@ -94,6 +94,10 @@ def test_no_shape_is_plain_without_its_sign(shape, text):
             assert any(map(each.sign.match, lines)), each.name
 
 
+def test_lines_between_groups_of_matches_alone_are_text():
+    assert shape_of("--\n--\n") == shape_of("--", tool="grep") == "text"
+
+
 def test_colours_do_not_hide_a_shape():
     assert shape_of("\x1b[35msrc/key.py\x1b[0m:\x1b[32m12\x1b[0m: rotate\n" * 3) == "matches"
 

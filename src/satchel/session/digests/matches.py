@@ -81,7 +81,7 @@ def _is_match(line: str) -> bool:
 def _has_heading_form(lines: Sequence[str]) -> bool:
     """`path`, and below it `12:text` for each match in that file."""
     numbered = sum(1 for line in lines if _NUMBERED_MATCH.match(line))
-    if numbered < 0.4 * len(lines) or _NUMBERED_MATCH.match(lines[0]):
+    if not lines or numbered < 0.4 * len(lines) or _NUMBERED_MATCH.match(lines[0]):
         return False
     return is_path(lines[0]) and numbered + sum(map(is_path, lines)) > 0.9 * len(lines)
 
