@@ -10,7 +10,7 @@ from satchel.errors import BudgetError, ExpiredError
 from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
-from satchel.session.results import Entry, History, Messages, decompress, digest_line
+from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.ledger import Level, Posted
 
 __all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
@@ -68,7 +68,7 @@ def history_within(ledger: Ledger, budget: int) -> History:
     return History(
         text=text,
         token_count=count(text),
-        entries=tuple(Entry.of(each.entry) for each in log),
+        entries=tuple(LedgerEntry.of(each.entry) for each in log),
         omitted=len({*omitted, *left_out}),
     )
 

@@ -24,9 +24,9 @@ from satchel.text.passages import continues
 
 __all__ = [
     "Compression",
-    "Entry",
     "Found",
     "History",
+    "LedgerEntry",
     "Messages",
     "Output",
     "Parcel",
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What was entered into the books of a session."""
 
     handle: str
@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
     @classmethod
-    def of(cls, posted: Posted) -> "Entry":
+    def of(cls, posted: Posted) -> "LedgerEntry":
         return cls(
             handle=posted.handle,
             role=posted.role,
@@ -151,7 +151,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     token_count: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     omitted: int
     """How many entries are shown as stubs, or not at all, for lack of room."""
 

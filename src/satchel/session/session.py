@@ -25,9 +25,9 @@ from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
 from satchel.session.results import (
     Compression,
-    Entry,
     Found,
     History,
+    LedgerEntry,
     Messages,
     Output,
     Parcel,
@@ -288,7 +288,7 @@ class Session:
     def budget(self) -> Budget:
         return self._ledger.account.budget
 
-    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> Entry:
+    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> LedgerEntry:
         """Enter what went into the context beside tool results: system, user, assistant or history.
 
         A system text takes the place of the one of the same name. A user's message begins a turn, and the one
@@ -311,9 +311,9 @@ class Session:
                 posting.begin_turn()
             elif role == "assistant":
                 _answered(posting)
-            return Entry.of(posting.enter(entry, content))
+            return LedgerEntry.of(posting.enter(entry, content))
 
-    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
+    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> LedgerEntry:
         """Enter that the model calls a tool; its result has the same `call_id`, made up here if none is given."""
         text = as_output({} if arguments is None else arguments)
         if isinstance(text, bytes):
@@ -327,7 +327,7 @@ class Session:
                 self._asked.popitem(last=False)
         with self._ledger.posting() as posting:
             _answered(posting)
-            return Entry.of(posting.enter(msgspec.structs.replace(entry, call_id=call_id), compress(text)))
+            return LedgerEntry.of(posting.enter(msgspec.structs.replace(entry, call_id=call_id), compress(text)))
 
     def result(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Shown:
         """Keep what a tool said, whole, and give as much of it as the allocation has room for.
@@ -424,12 +424,12 @@ class Session:
             posting.enter(msgspec.structs.replace(again, note=found.text, tokens=found.token_count), whole.content)
         return found
 
-    def pin(self, handle: str, *, pinned: bool = True) -> Entry:
+    def pin(self, handle: str, *, pinned: bool = True) -> LedgerEntry:
         """Keep an entry in the context whatever happens, or no longer."""
         entry = entry_of(self._ledger, handle)
         with self._ledger.posting() as posting:
             posting.pin(entry, pinned=as_truth("pinned", pinned))
-        return Entry.of(entry_of(self._ledger, handle))
+        return LedgerEntry.of(entry_of(self._ledger, handle))
 
     def next_turn(self) -> int:
         """Begin a turn, in which results have their whole tier again; its number."""
@@ -484,9 +484,11 @@ class Session:
         given = as_mapping("schema", schema)
         return with_hint(given, allowance=self.allocation()) if self.hints == "schema" else dict(given)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """What the context still holds or names, oldest first."""
-        return [Entry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)]
+        return [
+            LedgerEntry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)
+        ]
 
     def results(self, *, limit: int = 1000) -> list[Posted]:
         """The newest results, newest first, whether the context still holds them or not."""
