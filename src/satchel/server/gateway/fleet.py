@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from satchel.server.gateway.servers import Server, is_there, missing
 from satchel.server.gateway.upstream import Hello, RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     METHOD_NOT_FOUND,
     Identifier,
     Message,
@@ -21,7 +21,7 @@ from satchel.server.gateway.wire import (
     notification,
     request,
 )
-from satchel.server.mcp.process import short_line
+from satchel.server.process import short_line
 
 __all__ = ["LONGEST_NAME", "Fleet", "Kind", "Named", "Offers", "Relay", "Route", "exposed"]
 

@@ -17,7 +17,7 @@ from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small,
 from satchel.server.gateway.fleet import Fleet, Offers, Route
 from satchel.server.gateway.servers import Server
 from satchel.server.gateway.upstream import RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -32,8 +32,8 @@ from satchel.server.gateway.wire import (
     failure,
     notification,
 )
-from satchel.server.mcp.process import short_line
-from satchel.server.mcp.recorder import Behind
+from satchel.server.process import short_line
+from satchel.server.recorder import Behind
 from satchel.session.session import Prepared, Session
 from satchel.text.cutting import truncate
 from satchel.text.tokens import Counter

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.gateway.servers import INSIDE_VARIABLE, CommandServer, Server, WebServer
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
     Lines,

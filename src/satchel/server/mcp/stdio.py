@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from satchel.errors import SatchelError
 from satchel.model.surrogates import repair_surrogates
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines, taken_streams
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
+from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines, taken_streams
 
 __all__ = ["IncomingLines", "OutgoingLines", "Traffic", "serve_stdio"]
 

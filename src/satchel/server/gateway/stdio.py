@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from satchel.server.gateway.router import Router
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.wire import Lines, Message, encoded
-from satchel.server.mcp.process import leave_within, log_in_lines, short_line, taken_streams
-from satchel.server.mcp.recorder import Behind
+from satchel.server.jsonrpc import Lines, Message, encoded
+from satchel.server.process import leave_within, log_in_lines, short_line, taken_streams
+from satchel.server.recorder import Behind
 from satchel.session.session import Session, enter_all
 
 __all__ = ["serve_gateway"]

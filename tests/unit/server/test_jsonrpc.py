@@ -2,7 +2,7 @@
 
 import pytest
 
-from satchel.server.gateway.wire import Lines, UnreadableLineError, call_in, decoded, encoded
+from satchel.server.jsonrpc import Lines, UnreadableLineError, call_in, decoded, encoded
 
 
 def test_lines_are_the_same_however_the_pieces_fall():
