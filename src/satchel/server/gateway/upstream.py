@@ -23,12 +23,12 @@ from satchel.server.gateway.servers import INSIDE_VARIABLE, CommandServer, Serve
 from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
-    Lines,
+    LineBuffer,
     Message,
     UnreadableLineError,
-    call_in,
-    decoded,
-    encoded,
+    decode,
+    encode,
+    find_response_id,
     notification,
     request,
 )
@@ -373,8 +373,8 @@ class Piped(asyncio.SubprocessProtocol):
     def __init__(self, listener: Listener, complain: Complain) -> None:
         self._listener = listener
         self._complain = complain
-        self._lines = Lines()
-        self._remarks = Lines(LONGEST_REMARK)
+        self._lines = LineBuffer()
+        self._remarks = LineBuffer(LONGEST_REMARK)
         self._over = asyncio.Event()
         self._silent = False
         self._told = False
@@ -385,27 +385,27 @@ class Piped(asyncio.SubprocessProtocol):
 
     def send(self, message: Message) -> None:
         if not self._input.is_closing():
-            self._input.write(encoded(message))
+            self._input.write(encode(message))
 
     def agreed(self, version: str) -> None:
         """Lines carry no version."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            for line in self._remarks.fed(data):
+            for line in self._remarks.feed(data):
                 self._complain(line.decode("utf-8", "replace"))
             return
-        for line in self._lines.fed(data):
+        for line in self._lines.feed(data):
             self._hear(line)
 
     def _hear(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE:
-            self._listener.misheard(call_in(line), f"a line of more than {LONGEST_LINE >> 20} MB")
+            self._listener.misheard(find_response_id(line), f"a line of more than {LONGEST_LINE >> 20} MB")
             return
         try:
-            message = decoded(line)
+            message = decode(line)
         except UnreadableLineError as error:
-            self._listener.misheard(call_in(line), f"a line that is {error}")
+            self._listener.misheard(find_response_id(line), f"a line that is {error}")
             return
         # Batches were part of one version of the protocol.
         for each in message if isinstance(message, list) else [message]:
