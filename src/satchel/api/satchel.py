@@ -45,7 +45,7 @@ from satchel.model.memory import (
 from satchel.model.packing import ReceiptEntry
 from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Check, SearchStore, Stats, Store
+from satchel.store.contract import Candidate, Check, SearchStore, Stats, Store
 from satchel.store.locations import open_store, restore_store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
@@ -131,7 +131,9 @@ class Keeper:
         for draft in wanted:
             if not isinstance(draft, Draft):
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
-        candidates = [new_candidate(draft, self.scope, now=now) for draft in wanted]
+        return self._save([new_candidate(draft, self.scope, now=now) for draft in wanted])
+
+    def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
             return []
         embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
