@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.choice import Policy
 from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block

@@ -4,8 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from satchel.embed.embedder import NoEmbedder
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, NoEmbedder, resolve_embedder
 from satchel.errors import InputError
 
 

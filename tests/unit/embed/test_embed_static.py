@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from satchel.embed import static
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import EmbedderError
 
 PINNED = [0.026254, 0.140546, 0.093338, 0.045007]
