@@ -52,7 +52,7 @@ def data(tmp_path: Path) -> list[str]:
 
 
 def test_what_was_left_out_is_measured_and_the_weights_are_written(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fit, "FILE", tmp_path / "weights.json")
+    monkeypatch.setattr(fit, "WEIGHTS_FILE", tmp_path / "weights.json")
     options = ["--embedder", "none", "--folds", "2", "--budgets", "200", "--sets", "--write"]
     assert fit.main(["--data", *data, *options]) == 0
     printed = capsys.readouterr().out
@@ -64,7 +64,7 @@ def test_what_was_left_out_is_measured_and_the_weights_are_written(data, tmp_pat
 
 
 def test_weights_that_there_are_no_data_for_stay_as_they_are(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(fit, "FILE", tmp_path / "weights.json")
+    monkeypatch.setattr(fit, "WEIGHTS_FILE", tmp_path / "weights.json")
     options = ["--embedder", "none", "--folds", "1", "--write"]
     assert fit.main(["--data", *data, *options]) == 0
     before = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=FittedWeights).families["none"]
