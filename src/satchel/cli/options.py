@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.cli.output import counting_bar, note
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
 from satchel.fitting.packing import PINS
