@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tables import each_row
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for pattern in ("*.md", "docs/*.md", "docs/adr/*.md") for path in ROOT.glob(pattern))
 BIN = Path(sys.executable).parent
@@ -75,14 +77,14 @@ def test_every_command_is_in_the_reference_with_a_sentence():
         assert re.search(r"^  [A-Z].+[.\"]", section, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES)
 def test_every_link_between_the_documents_leads_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} → {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES)
 def test_every_file_and_target_that_a_document_names_exists(page: Path):
     text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`((?:src|tests|bench|docs|examples|requirements)/[\w./-]+)`", text):
