@@ -16,11 +16,6 @@ TIME = "2026-01-01T00:00:00Z"
 TWINS = ("01a1e252-5d00-7bc3-aca3-0fb7aac97b91", "01a1e252-5dff-7bc3-aca3-0fb7aac97b92")
 
 
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("filled") / "notes.db"

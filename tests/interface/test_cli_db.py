@@ -336,6 +336,6 @@ def test_without_psycopg_it_says_what_to_install(command: Command, monkeypatch: 
         assert said.code == 2
 
 
-def test_a_process_of_its_own_is_as_discreet(cli: Cli, tmp_path: Path) -> None:
-    done = cli("doctor", "--db", f"postgresql://u:{MARKER}@127.0.0.1:1/d", SATCHEL_DEBUG="1")
+def test_a_process_of_its_own_is_as_discreet(cold_cli: Cli, tmp_path: Path) -> None:
+    done = cold_cli("doctor", "--db", f"postgresql://u:{MARKER}@127.0.0.1:1/d", SATCHEL_DEBUG="1")
     _without_secret(complaint(done, code=1))
