@@ -39,11 +39,11 @@ from bench.evidence import (
 from bench.table import print_table
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
+from satchel.model.filters import Filter
 from satchel.model.memory import as_time, utc_now
 from satchel.recall import ranking
 from satchel.recall.fusion import FILE, HAND_SET, NOTES, TURNS, Family, Fitted, Weights, family
 from satchel.recall.question import read_question
-from satchel.store.contract import Filter
 
 PENALTY = {"notes": 3.0, "turns": 10.0}
 ABOUT = (

@@ -7,9 +7,9 @@ import numpy as np
 import satchel
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter
 from satchel.store.sql.index import PLACE_BITS, passage_number
 from satchel.store.sql.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore

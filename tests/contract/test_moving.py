@@ -15,9 +15,9 @@ from psycopg.conninfo import conninfo_to_dict
 import satchel
 from pg_server import Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
+from satchel.model.filters import Filter
 from satchel.recall import ranking
 from satchel.store import migrate as org
-from satchel.store.contract import Filter
 from satchel.store.migrate import Migrated, migrate
 from satchel.store.sql.holdings import SqlHoldings
 from varied import fill_varied

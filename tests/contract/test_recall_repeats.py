@@ -13,9 +13,9 @@ import pytest
 
 import satchel
 from satchel import Draft
+from satchel.model.filters import Filter
 from satchel.recall import ranking
 from satchel.recall.finder import recall
-from satchel.store.contract import Filter
 
 QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2021", "What did they sell?"]
 

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
 from satchel.recall import ranking
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.store.contract import Filter
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
 ASKED = "Where did you park the scooter?"

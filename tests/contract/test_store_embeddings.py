@@ -13,8 +13,9 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Store
+from satchel.store.contract import Candidate, Embedded, Embedding, Store
 from satchel.store.locations import open_store
 from satchel.store.sql import reembedding
 

@@ -4,7 +4,7 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel, Scope
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

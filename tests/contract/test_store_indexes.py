@@ -12,8 +12,9 @@ import pytest
 import satchel
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter, Store
+from satchel.store.contract import Store
 from satchel.store.sqlite.store import SqliteStore
 from satchel.text.passages import parts_of
 

@@ -11,8 +11,9 @@ from machine_answers import differences, outcome, pattern, plain
 from machine_values import Fields
 
 from satchel.errors import SatchelError
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Scope
-from satchel.store.contract import Filter, Store
+from satchel.store.contract import Store
 from store_oracle import Oracle
 
 __all__ = ["Driven", "Ground"]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Memory, Relation, Satchel
 from satchel.errors import SatchelError
+from satchel.model.filters import Filter
 from satchel.recall import ranking
-from satchel.store.contract import Filter
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 40 * FUZZ

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from confirm_model import first_same_text, merged
 from satchel.api.saving import new_candidate
+from satchel.model.filters import Filter
 from satchel.model.memory import Draft, Memory, Scope
-from satchel.store.contract import Candidate, Filter, Store
+from satchel.store.contract import Candidate, Store
 from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
 

@@ -24,6 +24,7 @@ from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
+from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix
 from satchel.model.memory import (
     CHANGEABLE,
@@ -44,7 +45,7 @@ from satchel.model.memory import (
 from satchel.model.packing import Entry
 from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Check, Filter, SearchStore, Stats, Store
+from satchel.store.contract import Check, SearchStore, Stats, Store
 from satchel.store.locations import open_store, restore_store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Store, Trace, TracedPassage
+from satchel.store.contract import Changed, Link, Match, SearchStore, Store, Trace, TracedPassage
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 from satchel.text.terms import term_codes

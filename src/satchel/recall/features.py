@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from satchel.model.filters import Filter
 from satchel.recall.entities import entities
 from satchel.recall.question import Question, as_codes
-from satchel.store.contract import Filter, Link, SearchStore, Trace
+from satchel.store.contract import Link, SearchStore, Trace
 from satchel.text.passages import ASKS, NUMBERS, TIMES
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from satchel.model.checks import MAX_LIMIT
+from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory, utc_now
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Filter, SearchStore
+from satchel.store.contract import SearchStore
 from satchel.text.near_duplicates import alike, equal, word_count
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
 from satchel.recall.course import asks_for_course, course
 from satchel.recall.currency import LEADING, about_then, currency
@@ -23,7 +24,7 @@ from satchel.recall.question import (
     term_code,
 )
 from satchel.recall.relevance import is_keywords, models, relevances, signs
-from satchel.store.contract import Filter, SearchStore, Trace
+from satchel.store.contract import SearchStore, Trace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.ledger import Ledgers
 from satchel.text.passages import Part
@@ -21,7 +22,6 @@ __all__ = [
     "Check",
     "Embedded",
     "Embedding",
-    "Filter",
     "Link",
     "Match",
     "Record",
@@ -31,28 +31,6 @@ __all__ = [
     "Trace",
     "TracedPassage",
 ]
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which memories are meant. Empty tuples and None leave a field open; all tags must be there."""
-
-    scope: Scope = Scope()
-    kinds: tuple[str, ...] = ()
-    tiers: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ("active",)
-    valid_at: datetime | None = None
-    since: datetime | None = None
-    """Nothing that speaks of an earlier time; what speaks of this very moment is meant."""
-    until: datetime | None = None
-    """Nothing that speaks of a later time; what speaks of this very moment is meant."""
-    ids: tuple[str, ...] = ()
-    pinned: bool = False
-    """Only what is pinned."""
-    important: bool = False
-    """Only what is more important than most: above 0.7."""
-    unchanged_since: datetime | None = None
-    """Only what no field of was changed after this moment."""
 
 
 class Candidate(NamedTuple):

@@ -8,6 +8,7 @@ import pytest
 
 import satchel
 from satchel import Draft
+from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
 from satchel.recall.fusion import (
     FILE,
@@ -27,7 +28,6 @@ from satchel.recall.fusion import (
 )
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.store.contract import Filter
 
 FITTED = msgspec.json.decode(FILE.read_bytes(), type=Fitted)
 

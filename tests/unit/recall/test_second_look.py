@@ -7,10 +7,10 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.recall import ranking
 from satchel.recall.features import Lexical, Sheet, features
 from satchel.recall.question import read_question
-from satchel.store.contract import Filter
 
 NOW = datetime(2026, 10, 15, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import satchel
 from conftest import Cli
 from satchel import Draft, Scope
 from satchel.embed.registry import resolve_embedder
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter
 from satchel.store.postgres import hnsw
 from satchel.store.postgres.address import parse_address
 from satchel.store.postgres.connection import PostgresConnection

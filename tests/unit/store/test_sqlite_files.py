@@ -12,7 +12,7 @@ import satchel
 from in_step import Letters, differences
 from old_store import make_old, make_unconfirmed
 from satchel import Draft, Satchel
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
 from satchel.store.sqlite import connection, store
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import apsw
 import pytest
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Embedding, Filter
+from satchel.store.contract import Embedding
 from satchel.store.sql.ledgers import _NEEDED as NEEDED
 from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
 from satchel.store.sql.where import filter_sql, scope_sql

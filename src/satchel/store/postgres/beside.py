@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from satchel.store.contract import Filter, Trace
+from satchel.model.filters import Filter
+from satchel.store.contract import Trace
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.sql.where import filter_sql
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from satchel.store.contract import Filter, Match
+from satchel.model.filters import Filter
+from satchel.store.contract import Match
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.postgres.terms import LONGEST_TERM, query_text
 from satchel.store.sql.where import filter_sql

@@ -10,8 +10,9 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from satchel.errors import StoreError
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Check, Filter, Link, Match, Trace
+from satchel.store.contract import Check, Link, Match, Trace
 from satchel.store.postgres import lexical, tracing, upkeep
 from satchel.store.postgres.address import Address, parse_address
 from satchel.store.postgres.beside import beside

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.model.filters import Filter
+from satchel.store.contract import Link, Match, Trace, TracedPassage
 from satchel.store.postgres import hnsw
 from satchel.store.postgres.connection import PostgresConnection
 from satchel.store.postgres.vectors import bits

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from satchel.errors import AmbiguousIdError, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Changed, Filter, Record, Stats
+from satchel.store.contract import Changed, Record, Stats
 from satchel.store.sql.database import Database, Dialect
 from satchel.store.sql.rows import from_micros, memory_from_row, micros, read_change, read_relation
 from satchel.store.sql.where import filter_sql, scope_sql

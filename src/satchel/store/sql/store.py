@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from satchel.errors import StoreError
+from satchel.model.filters import Filter
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Filter, Link, Record, Stats, Trace
+from satchel.store.contract import Candidate, Changed, Embedded, Embedding, Link, Record, Stats, Trace
 from satchel.store.holdings import Held
 from satchel.store.sql import erasing, index, reading, reembedding, tracing, writing
 from satchel.store.sql.database import Database, Dialect

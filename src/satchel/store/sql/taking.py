@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from satchel.errors import InputError
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Embedded, Embedding, Filter
+from satchel.store.contract import Embedded, Embedding
 from satchel.store.holdings import Mark, Outcome, Packet, Row
 from satchel.store.sql.database import Database
 from satchel.store.sql.index import Index

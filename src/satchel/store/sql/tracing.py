@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory
-from satchel.store.contract import Filter, Link, Trace, TracedPassage
+from satchel.store.contract import Link, Trace, TracedPassage
 from satchel.store.sql.database import Database
 from satchel.store.sql.rows import memory_from_row, micros
 from satchel.store.sql.where import filter_sql

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Filter
 from satchel.store.sql.database import Dialect
 from satchel.store.sql.rows import micros
 

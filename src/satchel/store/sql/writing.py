@@ -7,8 +7,9 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import InputError, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Relation, Scope, utc_now
-from satchel.store.contract import Candidate, Embedded, Filter, Record
+from satchel.store.contract import Candidate, Embedded, Record
 from satchel.store.sql.batch import Batch, history_row
 from satchel.store.sql.confirming import KnownTexts, confirmed, find_same_text
 from satchel.store.sql.database import Database

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from satchel.store.contract import Filter, Match
+from satchel.model.filters import Filter
+from satchel.store.contract import Match
 from satchel.store.sql.where import filter_sql, narrows
 from satchel.store.sqlite.connection import SqliteConnection
 

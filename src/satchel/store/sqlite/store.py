@@ -10,7 +10,8 @@ from typing import Self
 import apsw
 
 from satchel.errors import InputError, StoreError
-from satchel.store.contract import Check, Filter, Match
+from satchel.model.filters import Filter
+from satchel.store.contract import Check, Match
 from satchel.store.holdings import Held
 from satchel.store.sql import erasing, writing
 from satchel.store.sql.ledgers import SqlLedgers
