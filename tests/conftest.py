@@ -7,11 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,7 @@ from hypothesis import settings
 import satchel
 from pg_server import Database, Server, server
 from satchel import Satchel
+from satchel.embed.minilm import MiniLMEmbedder
 from satchel.embed.registry import DEFAULT_EMBEDDER
 from satchel.recall import indexer, ranking
 
@@ -42,9 +44,10 @@ Opening = Callable[..., Satchel]
 # What makes a test slow wherever it is: PostgreSQL, a command that is started cold, crashes of processes and disks.
 SLOW_FIXTURES = {"pg", "cold_cli"}
 SLOW_FOLDERS = {"crash"}
-ON_A_SERVER = pytest.mark.slow
+ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests into the slow tier by what they use; any other slow test says so with `@pytest.mark.slow`."""
     for item in items:
@@ -64,8 +67,22 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New stores have the embedder that they have outside the tests."""
+    """New stores have the embedder that they have outside the tests; it works out each question only once."""
+    monkeypatch.setattr(MiniLMEmbedder, "embed", _embed_questions_once)
     monkeypatch.setattr(indexer, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
+
+
+_embed = MiniLMEmbedder.embed
+_vectors: dict[str, Any] = {}
+
+
+def _embed_questions_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
+    """A text on its own, as questions are, has the same vector each time; others depend on what is beside them."""
+    if len(texts) != 1:
+        return _embed(embedder, texts)
+    if texts[0] not in _vectors:
+        _vectors[texts[0]] = _embed(embedder, texts)
+    return _vectors[texts[0]].copy()
 
 
 @pytest.fixture
@@ -91,7 +108,7 @@ def path(tmp_path: Path) -> Path:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """What tests/contract says is said of every sort of store."""
     if "location" in metafunc.fixturenames and "contract" in metafunc.definition.path.parts:
-        metafunc.parametrize("location", ["file", pytest.param("server", marks=ON_A_SERVER)], indirect=True)
+        metafunc.parametrize("location", ["file", ON_A_SERVER], indirect=True)
 
 
 @pytest.fixture
@@ -108,7 +125,7 @@ def bag(location: Path | str) -> Iterator[satchel.Satchel]:
         yield opened
 
 
-@pytest.fixture(params=["whole", "by index", pytest.param("on a server", marks=ON_A_SERVER)])
+@pytest.fixture(params=["whole", "by index", ON_A_SERVER])
 def opening(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
     """Opens a store in memory whose scopes are read whole, or one where only the indexes are asked."""
     if request.param == "whole":
@@ -147,8 +164,9 @@ def worker_database(pg: Server) -> Iterator[Database]:
 
 
 @pytest.fixture
-def pg_rows_url(worker_database: Database) -> Iterator[str]:
+def pg_rows_url(worker_database: Database, request: pytest.FixtureRequest) -> Iterator[str]:
     """A database with an empty store, for tests that change nothing but its rows."""
+    assert request.node.get_closest_marker("slow"), "use ON_A_SERVER for the case that asks for a server"
     yield worker_database.url
     worker_database.empty()
 

@@ -9,6 +9,8 @@ from bench import fit
 
 from satchel.recall.fusion import NOTES, TURNS, Fitted
 
+pytestmark = pytest.mark.slow
+
 THINGS = ("anchor", "sail", "rudder", "pump", "hull", "winch")
 
 

@@ -13,6 +13,8 @@ import satchel
 from conftest import Cli, clean_environment
 from satchel import Draft
 
+pytestmark = pytest.mark.slow
+
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
 
 

@@ -24,6 +24,8 @@ from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, lock_held, request, tool_call
 from satchel import cli
 from satchel.server.mcp import web
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-31-characters-or-so"
 LAST_SECONDS = 5.0
 MOST_BYTES = 4 * 1024 * 1024
