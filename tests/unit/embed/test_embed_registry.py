@@ -126,7 +126,7 @@ def test_none_embeds_nothing():
 
 def test_importing_and_resolving_loads_nothing_heavy():
     program = (
-        "import sys\nfrom satchel.embed import resolve_embedder as resolve\n"
+        "import sys\nfrom satchel.embed.registry import resolve_embedder as resolve\n"
         "for spec in ('static', 'none', 'sentence-transformers:x'): resolve(spec)\n"
         "resolve('static').dimensions\n"
         "heavy = {'numpy', 'splintr', 'msgspec', 'wordllama', 'tokenizers', 'torch', 'urllib.request'}\n"
