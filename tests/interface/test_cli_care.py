@@ -16,6 +16,7 @@ from sample import contents, fill
 import satchel
 from conftest import Cli, clean_environment
 from satchel.cli.app import COMMANDS, app
+from tables import each_row
 
 CALLS = {
     "add": "words",
@@ -161,7 +162,7 @@ def test_without_arguments_the_help_is_printed_as_it_is_with_help(cli: Cli):
     assert "Commands:\n" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_every_command_has_help_that_says_what_it_does(cli: Cli, command: str):
     done = cli(command, "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -22,6 +22,7 @@ from pg_server import Server
 from satchel.cli import run as run_command
 from satchel.store.locations import shown_location
 from satchel.store.postgres import connection
+from tables import each_row
 
 MARKER = "Ze3bra-Quokka"
 PARTS = ("ze3bra", "quokka")
@@ -275,7 +276,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_row("form", FORMS)
 def test_a_password_is_never_printed(
     form: str, command: Command, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
