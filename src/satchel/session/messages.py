@@ -11,7 +11,7 @@ from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
-from satchel.session.results import Entry, History, Messages, digest_line, unpacked
+from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.ledger import Level, Posted
 
 __all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
@@ -69,7 +69,7 @@ def history_within(ledger: Ledger, budget: int) -> History:
     return History(
         text=text,
         token_count=count(text),
-        entries=tuple(Entry.of(each.entry) for each in log),
+        entries=tuple(LedgerEntry.of(each.entry) for each in log),
         omitted=len({*omitted, *left_out}),
     )
 
@@ -105,7 +105,7 @@ def _text(ledger: Ledger, entry: Posted) -> str:
         return entry.digest or entry.stub
     if entry.media == "bytes":
         return entry.note
-    shown = repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
+    shown = repair_surrogates(decompress(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
     if not entry.note:
         return shown
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note
@@ -199,7 +199,7 @@ def _system_texts(ledger: Ledger) -> Iterator[str]:
         content = ledger.ledgers.content(ledger.org, entry.content)
         if content is None:
             raise ExpiredError(f"the system text {entry.name or entry.handle!r} is no longer kept; record it again")
-        yield repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass"))
+        yield repair_surrogates(decompress(content).decode("utf-8", "surrogatepass"))
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:
