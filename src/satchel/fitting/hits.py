@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.fitting.documents import matched_start
-from satchel.fitting.listing import Detail, Portion, entry, entry_json, join_entries, join_json, portioned
+from satchel.fitting.listing import Detail, Portion, entry, entry_json, fit_portions, join_entries, join_json
 from satchel.model.memory import Change, Hit, Memory
 from satchel.text.tokens import Counter
 
@@ -144,7 +144,7 @@ def fitted_hits(
         return join_entries(shown_as(shown))
 
     portions = [Portion(said(hit), name=hit.memory.id) for hit in listed]
-    fitted = portioned(portions, budget=budget, count=counter.count, assemble=assemble)
+    fitted = fit_portions(portions, budget=budget, count=counter.count, assemble=assemble)
     kept = {portion.name for portion in fitted.shown}
     return Hits(
         [_marked(hit, kept) for hit in listed if hit.memory.id in kept],

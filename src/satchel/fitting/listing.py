@@ -17,18 +17,18 @@ __all__ = [
     "INDENT",
     "Assemble",
     "Detail",
+    "FittedPortions",
     "Portion",
-    "Portioned",
     "as_json",
     "clean",
     "entry",
     "entry_json",
+    "fit_portions",
     "indented",
     "join_entries",
     "join_json",
-    "joined",
+    "join_portions",
     "json_inside",
-    "portioned",
 ]
 
 
@@ -183,7 +183,7 @@ Assemble = Callable[[Sequence[Portion], bool], str]
 """Makes the final text of some portions, told whether they are all there is."""
 
 
-class Portioned(NamedTuple):
+class FittedPortions(NamedTuple):
     """The final text, what stands in it, and what does not."""
 
     text: str
@@ -193,21 +193,21 @@ class Portioned(NamedTuple):
     """Where nothing fitted: the least budget that shows something."""
 
 
-def portioned(
+def fit_portions(
     portions: Sequence[Portion],
     *,
     budget: int | None,
     count: Count,
     assemble: Assemble,
     in_turn: bool = False,
-) -> Portioned:
+) -> FittedPortions:
     """As many portions as fit, those of the lowest rank first and the others skipped; shown in the order given.
 
     `in_turn` stops at the first that does not fit instead. What can be split is, where room is left: within
     its indented text or between its lines, never within a line at the margin.
     """
     if budget is None:
-        return Portioned(assemble(portions, True), tuple(portions), ())
+        return FittedPortions(assemble(portions, True), tuple(portions), ())
     answer = _Answer(portions, budget, count, assemble)
     if answer.take(dict(enumerate(portions))):
         return answer.done()
@@ -219,8 +219,8 @@ def portioned(
     if not answer.chosen and next_ones:
         smallest = answer.take_least(answer.alone(next_ones))
         if smallest is not None:
-            return Portioned(answer.without_any(), (), tuple(portions), smallest)
-    return answer.done() if answer.chosen else Portioned(answer.without_any(), (), ())
+            return FittedPortions(answer.without_any(), (), tuple(portions), smallest)
+    return answer.done() if answer.chosen else FittedPortions(answer.without_any(), (), ())
 
 
 class _Answer(Assembly[Portion]):
@@ -231,13 +231,13 @@ class _Answer(Assembly[Portion]):
         self._portions = portions
         self._assemble = assemble
 
-    def done(self) -> Portioned:
+    def done(self) -> FittedPortions:
         rest = tuple(
             _remainder(portion, self.chosen[place]) if place in self.chosen else portion
             for place, portion in enumerate(self._portions)
             if self.chosen.get(place) is not portion
         )
-        return Portioned(self.text, tuple(self.chosen.values()), rest)
+        return FittedPortions(self.text, tuple(self.chosen.values()), rest)
 
     def without_any(self) -> str:
         text = self._assemble((), False)
@@ -334,7 +334,7 @@ def _at_a_seam(kept: str, text: str) -> str:
     return kept if inside else kept[:start].rstrip()
 
 
-def joined(portions: Sequence[Portion]) -> str:
+def join_portions(portions: Sequence[Portion]) -> str:
     """Portions under their headings."""
     lines: list[str] = []
     section = ""
