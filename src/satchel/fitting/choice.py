@@ -1,8 +1,7 @@
-"""What a policy chooses from: candidates with their levels of detail and prices, as steps in an order.
+"""The candidates of a packing: levels of detail, prices, and steps in the order of rank or of value per token.
 
-A step takes an item or raises it to a higher level. `tabulate` takes steps in turn under many budgets at once.
-Prices are those of parts, which together cost at least what the text costs; the text itself is held against the
-budget by `satchel.fitting.engine`.
+A step includes an item or raises it to a higher level. `tabulate` takes steps in turn under many budgets at once.
+Prices are those of parts, which together cost at least what the assembled text costs.
 """
 
 import heapq

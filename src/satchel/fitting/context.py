@@ -1,4 +1,4 @@
-"""A text for a model's context window, within its budget, and what went into it."""
+"""Context blocks: items packed into one text within a budget, and what may stand around that text."""
 
 from abc import ABC, abstractmethod
 from collections import Counter as Tally
@@ -22,10 +22,10 @@ __all__ = ["BlockFacts", "ContextBlock", "Frame", "Pricing", "fitted_block"]
 
 
 class BlockFacts(NamedTuple):
-    """What is true of a block beside its text, for a frame to state."""
+    """The numbers of a block, which a frame may state."""
 
     token_count: int
-    """What the block's own text costs, without the frame."""
+    """The tokens of the block's own text, without the frame."""
     facts_included: int
     facts_omitted: int
     """How many candidates were left out, whatever the reason: the receipt names it."""
@@ -42,7 +42,7 @@ class BlockFacts(NamedTuple):
 
     @classmethod
     def widest(cls, candidates: int, *, matched: bool) -> "BlockFacts":
-        """Numbers at least as long as any that a block of so many candidates can have."""
+        """Numbers with at least as many digits as any that a block of so many candidates can have."""
         most = 10 * candidates + 10
         return cls(
             token_count=_WIDEST_TOKENS,
@@ -59,26 +59,27 @@ _WIDEST_TOKENS = 999_999
 
 
 class Frame(ABC):
-    """What stands around the text of a block and may state facts about it: a prompt, a footer, a JSON object.
+    """The text around a block, which may state numbers about it: a prompt, a footer, a JSON object.
 
-    A frame is a value that is known before anything is chosen. The budget is held against the text it writes, and
-    what it takes is reserved first. A subclass has to give `write`; the rest only where it differs.
+    The budget applies to the final text, which `write` returns. The cost of the frame is reserved before
+    anything is chosen. A subclass must define `write`, `encode` if it escapes the block, and `within` if it
+    states the budget.
     """
 
     @abstractmethod
     def write(self, body: str, facts: BlockFacts) -> str:
-        """The final text around the block's own."""
+        """Return the final text, given the block's own text and its numbers."""
 
     def encode(self, part: str) -> str:
-        """What becomes of a part of the block's text inside the frame, such as the escapes of JSON."""
+        """Return a part of the block's text as it is inside the frame, such as escaped for JSON."""
         return part
 
     def within(self, budget: int) -> "Frame":
-        """The same frame for another budget, where it states the budget."""
+        """Return the same frame for another budget."""
         return self
 
     def reserve(self, around: str, candidates: int, *, matched: bool, count: Count) -> int:
-        """The tokens to set aside for the frame and for what stands around everything in the block."""
+        """Return the tokens to reserve for the frame and for what the layout puts `around` all items."""
         return count(self.write(around, BlockFacts.widest(candidates, matched=matched)))
 
 
@@ -141,7 +142,7 @@ class ContextBlock:
 
 
 class Pricing:
-    """What the parts of a layout cost with a counter, inside a frame if there is one."""
+    """The prices of the parts of a layout, counted as they are inside the frame."""
 
     def __init__(
         self, layout: Layout, counter: Counter, frame: Frame | None, candidates: int, *, matched: bool = True
@@ -201,9 +202,10 @@ def fitted_block(
     hits: Sequence[Hit] | None = None,
     matched: bool = True,
 ) -> ContextBlock:
-    """What is worth most of the items, which come in order of rank, as one block within the budget.
+    """Pack items, given in order of rank, into one block within the budget.
 
-    `hits` are the same items as they were found, for the block to tell which of them it holds.
+    `hits` are the same items as recall found them; the block lists those it includes. `matched` is False if the
+    items are not matches but the newest and most important ones. The other options are those of `pack`.
     """
     check_known("policy", policy, tuple(POLICIES))
     check_known("pins", pins, PINS)
@@ -241,7 +243,7 @@ def fitted_block(
 
 
 class _Writer:
-    """Writes what is placed: the block of the layout, inside the frame if there is one."""
+    """Writes chosen items as a block of the layout, inside the frame if there is one."""
 
     def __init__(
         self,
@@ -261,15 +263,15 @@ class _Writer:
         self._matched = matched
 
     def text(self, placed: Sequence[Placed]) -> str:
-        """The final text."""
+        """Return the final text."""
         return self.body(placed) if self._frame is None else self._framed(placed, self._frame)
 
     def body(self, placed: Sequence[Placed]) -> str:
-        """The block without the frame."""
+        """Return the block without the frame."""
         return self._layout.block(marked(placed))
 
     def facts(self, placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
-        """What is true of a block of so many tokens, where so many are wanted."""
+        """Return the numbers of a block that costs so many tokens."""
         return BlockFacts(
             token_count=tokens,
             facts_included=len(placed),
@@ -282,7 +284,7 @@ class _Writer:
         )
 
     def smallest_budget(self, packed: Packed) -> int | None:
-        """Where nothing fitted, the least budget that holds a part of it, and a frame that states that budget."""
+        """If nothing fitted, the smallest budget that holds something and a frame that states that budget."""
         smallest, frame = packed.smallest_budget, self._frame
         if smallest is None or frame is None:
             return smallest

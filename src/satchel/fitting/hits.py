@@ -1,4 +1,4 @@
-"""What `Satchel` answers with."""
+"""Results of `Satchel` methods: search hits within a budget, timelines, outcomes of writes."""
 
 from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
