@@ -443,8 +443,8 @@ def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
             yield _entry(item, cost=cost, reason=reason, other=None if other is None else items[other].id)
 
 
-def _entry(item: Item, **outcome: object) -> ReceiptEntry: return ReceiptEntry(id=item.id,
-headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
+def _entry(item: Item, **outcome: object) -> ReceiptEntry:
+    return ReceiptEntry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
 
 
 def _for_want_of_room(packed: Packed, place: int) -> bool:
