@@ -35,6 +35,7 @@ __all__ = [
     "Shown",
     "Stop",
     "about_tokens",
+    "allocation_of",
     "as_output",
     "binary_note",
     "check_handle",
@@ -60,10 +61,14 @@ __all__ = [
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What was entered into the books of a session."""
+    """One entry of a session's ledger: a message, a call, a result or a page of one.
+
+    `level` says how much of it the context holds: whole, digest, stub or gone. `token_count` is what it cost when
+    it was entered, which is more than it costs now if it has shrunk since.
+    """
 
     handle: str
-    """What `expand` gives the whole of it for."""
+    """`Session.expand` returns the original for it."""
     role: str
     category: str
     turn: int
@@ -91,7 +96,10 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a result, within its allocation."""
+    """A page of a tool's result, within its allocation.
+
+    `text` goes to the model. `str()` gives it too, and `structured()` has the same facts for programs.
+    """
 
     text: str
     """What goes to the model: the content, then the note. `token_count` is its number of tokens."""
@@ -100,7 +108,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     handle: str
     cursor: str | None
-    """What `page` gives the next page for; None where there is none."""
+    """`Session.page` returns the next page for it; None on the last page."""
     total: int
     returned: int
     unit: str
@@ -118,7 +126,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return self.text
 
     def structured(self) -> dict[str, Any]:
-        """What a program wants to know of it."""
+        """The facts of the note as JSON, for programs."""
         facts: dict[str, Any] = {
             "total": self.total,
             "returned": self.returned,
@@ -130,24 +138,30 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a result that match a pattern, within their allocation."""
+    """The lines of a result that match a pattern, within their allocation.
+
+    `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
+    """
 
     text: str
     token_count: int
     allocation: int
     matches: int
-    """Lines that match."""
+    """How many lines match."""
     shown: int
-    """How many of them the text has."""
+    """How many of them are in the text."""
     complete: bool
-    """Whether the search went to the end."""
+    """Whether the search reached the end of the result."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The work log as text: results as digests, what was evicted as stubs."""
+    """A session as a text log: results as digests, evicted entries as stubs.
+
+    `entries` are all that the context holds, also those for which the text has no room.
+    """
 
     text: str
     token_count: int
@@ -160,7 +174,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Messages(list[dict[str, Any]]):
-    """Messages as a provider takes them."""
+    """A session as a list of messages, as the API of a provider takes them.
+
+    Pass `system` separately to Anthropic; for OpenAI it is the first message.
+    """
 
     def __init__(
         self, messages: Sequence[dict[str, Any]], *, system: str, token_count: int, omitted: int = 0
@@ -169,7 +186,7 @@ class Messages(list[dict[str, Any]]):
         self.omitted = omitted
         """How many entries are left out for lack of room, without even a stub."""
         self.system = system
-        """The system prompt, which Anthropic takes apart from the messages."""
+        """The system prompt."""
         self.token_count = token_count
         """Of the messages as JSON."""
 
@@ -186,7 +203,7 @@ Output = str | bytes
 
 
 def as_output(output: Any) -> Output:
-    """An output as text, or as bytes where they are not UTF-8; anything but these as JSON."""
+    """An output as text: bytes are decoded unless they are not UTF-8, and other values become JSON."""
     if isinstance(output, bytearray | memoryview):
         output = bytes(output)
     if isinstance(output, bytes):
@@ -203,7 +220,7 @@ def as_output(output: Any) -> Output:
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; half a surrogate pair, which UTF-8 does not know, is spelled out."""
+    """A value as JSON; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return as_json(value)
     except UnicodeEncodeError:
@@ -257,10 +274,10 @@ def decompress(content: Content) -> bytes:
         ) from error
 
 
-# Handles of what was said, and cursors to where its next page begins.
+# Handles of contents, and cursors: a handle, the character where the next page begins, and a seal.
 
 
-# Without i, l, o and u: nothing that is read for something else, and few words.
+# Crockford's base 32, without i, l, o and u: no letter is mistaken for another, and few words appear.
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _HANDLE_LENGTH = 8
 _SEAL_LENGTH = 6
@@ -272,7 +289,7 @@ _CURSOR = re.compile(
 
 
 class Place(NamedTuple):
-    """What a cursor says."""
+    """The parts of a cursor."""
 
     handle: str
     start: int
@@ -284,7 +301,7 @@ def new_handle() -> str:
 
 
 def check_handle(handle: object) -> str:
-    """A handle as it is stored; a cursor stands for the handle it begins with."""
+    """A handle as it is stored; a cursor is accepted in the place of its handle."""
     if not isinstance(handle, str):
         raise InputError(f"a handle is a string, not {type(handle).__name__}")
     bare = handle.strip().lower()
@@ -300,7 +317,7 @@ def cursor_to(handle: str, start: int, secret: bytes) -> str:
 
 
 def parse_cursor(cursor: object) -> Place:
-    """What a cursor says, which its seal has yet to prove."""
+    """The parts of a cursor; the caller has to check its seal."""
     if not isinstance(cursor, str):
         raise InputError(f"a cursor is a string, not {type(cursor).__name__}")
     found = _CURSOR.fullmatch(cursor.strip().lower())
@@ -313,7 +330,7 @@ def parse_cursor(cursor: object) -> Place:
 
 
 def seal(handle: str, start: int, secret: bytes) -> str:
-    """What only the session can have written."""
+    """A keyed hash, which proves that this session made the cursor."""
     digest = blake2b(f"{handle}.{start}".encode(), key=secret, digest_size=8).digest()
     return _spelled(int.from_bytes(digest) % len(_LETTERS) ** _SEAL_LENGTH, _SEAL_LENGTH)
 
@@ -400,7 +417,7 @@ def _between_characters(text: str, start: int, stop: int) -> int:
     return stop
 
 
-# The lines below a page that say what it is a part of and costs, and the lines that stand for what has left.
+# The note below a page, and the lines that stand for entries that were shortened or evicted.
 
 
 Count = Callable[[str], int]
@@ -429,7 +446,7 @@ def binary_note(size: int, handle: str) -> str:
 
 
 def stub_line(handle: str, named: str, headline: str, *, size: int, tokens: int) -> str:
-    """What stays of an entry that was evicted: its handle, one line, its size."""
+    """What remains of an evicted entry: its handle, one line, its size."""
     return f"[{handle} {named}: {headline} · {kilobytes(size)}, ~{tokens:,} tokens]"
 
 
@@ -441,7 +458,7 @@ def kilobytes(size: int) -> str:
     return f"{size:,} bytes" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# How many tokens a long text has, without counting all of it.
+# The tokens of a long text, estimated from samples.
 
 
 _EXACT_BELOW = 200_000
@@ -459,7 +476,7 @@ def about_tokens(text: str, count: Callable[[str], int]) -> int:
     return round(counted / (_SAMPLES * _SAMPLE) * len(text))
 
 
-# A result on its way out: whole if it fits its allocation, else the next page of it, with the note below.
+# A result: examined once, then shown in pages that fit their allocation, each with a note below.
 
 
 # So many characters for each token of the room, and tokens too, are surely not one page.
@@ -540,14 +557,17 @@ def examined(
     )
 
 
+def allocation_of(parcel: Parcel, account: Account) -> int:
+    """The tokens that the text of a result may have now."""
+    granted = (account.in_next_turn() if parcel.new_turn else account).granted(parcel.max_tokens)
+    # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
+    return max(min(granted, FLOOR), granted - parcel.extra_tokens)
+
+
 def page_of(parcel: Parcel, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
     """The page that starts at a character, within what the account grants now."""
-    if parcel.new_turn:
-        account = account.in_next_turn()
-    granted, extra = account.granted(parcel.max_tokens), parcel.extra_tokens
-    # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
-    allocation = max(min(granted, FLOOR), granted - extra)
-    held = account.after(extra)
+    allocation = allocation_of(parcel, account)
+    held = (account.in_next_turn() if parcel.new_turn else account).after(parcel.extra_tokens)
     if parcel.data is not None:
         return delivered_bytes(parcel.data, parcel.handle, allocation=allocation, account=held, count=count)
     return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
