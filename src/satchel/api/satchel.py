@@ -15,14 +15,14 @@ from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder
 from satchel.embed.registry import resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fitting.choice import Policy
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.documents import as_item
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
 from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix
@@ -42,7 +42,7 @@ from satchel.model.memory import (
     checked,
     utc_now,
 )
-from satchel.model.packing import Entry
+from satchel.model.packing import ReceiptEntry
 from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store.contract import Check, SearchStore, Stats, Store
@@ -466,12 +466,12 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: Format = "system_prompt",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         explain: bool = False,
         as_of: When | None = None,
         min_relevance: float | None = None,
@@ -480,8 +480,8 @@ class Satchel(Keeper):
         """One text with what is worth most for its tokens: all that is pinned, then what the query finds.
 
         The budget is a limit, not a target: only what has `min_relevance` comes, the best match first, and 0 fills
-        the budget. Without a query what is recent and important. The budget is held against `text`, which
-        `frame` may make of the block, such as a prompt around it. Where what is pinned does not fit, that is an
+        the budget. Without a query what is recent and important. The budget is held against `text`, to which
+        a `frame` around the block belongs, such as a prompt. Where what is pinned does not fit, that is an
         error, or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
         """
@@ -530,11 +530,11 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
@@ -700,6 +700,6 @@ class Satchel(Keeper):
             raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
         return found[0]
 
-    def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
+    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
         """The shortest prefix that names each of these memories, which may be given by their ids."""
         return self._store.short_ids([each if isinstance(each, str) else each.id for each in memories])

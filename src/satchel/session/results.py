@@ -6,20 +6,20 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
 from satchel.errors import InputError, StoreFormatError
-from satchel.fitting.engine import self_counted
+from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
+from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
 from satchel.session.account import FLOOR, Account
-from satchel.session.digests.base import Ends, Measure, found_by
+from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
 from satchel.store.ledger import Category, Content, Posted, Role
-from satchel.text.cutting import Bracket, Price, first_character, narrowed
 from satchel.text.passages import continues
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "Place",
     "ResultOptions",
     "Shown",
-    "Stop",
     "about_tokens",
     "allocation_of",
     "as_output",
@@ -346,67 +345,12 @@ def _spelled(number: int, width: int = 1) -> str:
 # Where a page ends: at a record, a hunk or a line if it can, within its tokens, never inside a character.
 
 
-# A page that ends at a better place may leave this much of its room unused.
-_ENOUGH = 0.6
-# An end of a line is good enough where it uses this much; a line as long as a page is cut between words.
-_ENOUGH_OF_LINES = 0.3
-
-_FIRST_REACH = 4
-_LINE_ENDS = found_by(re.compile(r"\n"))
-_WORD_ENDS = found_by(re.compile(r"(?<=\s)(?=\S)"))
+# An end of a line is good enough if the page uses this much; a line as long as a page is cut between words.
+_LINE_ENDS = seam_at(re.compile(r"\n"), 0.3)
+_WORD_ENDS = seam_at(re.compile(r"(?<=\s)(?=\S)"), 0.3)
 
 
-class Stop(NamedTuple):
-    """Where a page ends, and what it costs, which may be a little less where it was cut inside a word."""
-
-    place: int
-    price: int
-
-
-def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Stop:
-    """The end of the page that starts here; the start itself where not even a character has room.
-
-    The price of a beginning may go down a little as it grows, as that of tokens does.
-    """
-
-    def price_at(stop: int) -> int:
-        return price(text[start:stop])
-
-    if room <= 0 or start >= len(text):
-        return Stop(start, 0)
-    bracket = _first_bracket(text, start, price_at, room)
-    if bracket.fits == len(text):
-        return Stop(bracket.fits, bracket.spent)
-    for ends, share in _kinds_of_ends(shape):
-        bracket = narrowed(bracket, ends(text, start, bracket.fits, bracket.over), price_at, room)
-        if bracket.fits > start and bracket.spent >= share * room:
-            return Stop(bracket.fits, bracket.spent)
-    last = narrowed(bracket, _anywhere(bracket), price_at, room)
-    return Stop(_between_characters(text, start, last.fits), last.spent)
-
-
-def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int) -> Bracket:
-    """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
-    reach = _FIRST_REACH * room
-    while start + reach < len(text):
-        if (cost := price_at(start + reach)) > room:
-            return Bracket(start, 0, start + reach, cost)
-        reach *= 2
-    cost = price_at(len(text))
-    if cost <= room:
-        return Bracket(len(text), cost, len(text), room + 1)
-    return Bracket(start, 0, len(text), cost)
-
-
-def _kinds_of_ends(shape: str) -> Iterator[tuple[Ends, float]]:
-    """The best places first, with how much of the room a page must use to end there."""
-    for ends in SHAPES[shape].page_ends:
-        yield ends, _ENOUGH
-    yield _LINE_ENDS, _ENOUGH_OF_LINES
-    yield _WORD_ENDS, _ENOUGH_OF_LINES
-
-
-def _anywhere(within: Bracket) -> Sequence[int]:
+def _anywhere(text: str, start: int, within: Bracket) -> Sequence[int]:
     return range(within.fits + 1, within.over)
 
 
@@ -417,10 +361,21 @@ def _between_characters(text: str, start: int, stop: int) -> int:
     return stop
 
 
+_CHARACTERS = Seam(_anywhere, 0.0, back=_between_characters)
+
+
+def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
+    """The end of the page that starts here; the start itself where not even a character has room.
+
+    The price of a beginning may go down a little as it grows, as that of tokens does.
+    """
+    seams = (*SHAPES[shape].seams, _LINE_ENDS, _WORD_ENDS, _CHARACTERS)
+    return longest_beginning(
+        text, start=start, room=room, price_at=lambda stop: price(text[start:stop]), seams=seams
+    )
+
+
 # The note below a page, and the lines that stand for entries that were shortened or evicted.
-
-
-Count = Callable[[str], int]
 
 
 def noted(
@@ -581,22 +536,26 @@ def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, 
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
-    def made(stop: Stop) -> Shown:
+    def made(stop: Beginning) -> Shown:
         return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
 
-    while (stop := page_stop(text, start, room=room, price=count, shape=parcel.shape)).place > start or not text:
+    def attempt(room: int) -> Attempt[Shown] | None:
+        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
+        if stop.end == start:
+            return None
         shown = made(stop)
-        over = shown.token_count - allocation
-        if over <= 0:
-            return shown
-        if not text:
-            return _silent(shown, shown.token_count)
         # What is cut off costs a token or more for each token that is too many.
-        room = min(room, stop.price) - over
+        return Attempt(shown, shown.token_count - allocation, used=stop.price)
+
+    if not text:
+        shown = made(Beginning(start, 0))
+        return shown if shown.token_count <= allocation else _silent(shown, shown.token_count)
+    if (page := with_less_room(room, attempt)) is not None:
+        return page
     # A page that shows nothing would lead to itself.
     first = first_character(text[start : start + _LONG_CHARACTER])
-    least = made(Stop(start + max(1, len(first)), 1))
-    return least if least.token_count <= allocation else _silent(made(Stop(start, 0)), least.token_count)
+    least = made(Beginning(start + max(1, len(first)), 1))
+    return least if least.token_count <= allocation else _silent(made(Beginning(start, 0)), least.token_count)
 
 
 def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Account, count: Count) -> Shown:
@@ -622,9 +581,9 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Accou
 
 
 def _made(
-    parcel: Parcel, start: int, end: Stop, *, allocation: int, account: Account, hints: bool, count: Count
+    parcel: Parcel, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
-    text, stop = parcel.text, end.place
+    text, stop = parcel.text, page.end
     content = text[start:stop]
     more = stop < len(text)
     returned = parcel.measure.within(text, start, stop)
@@ -638,9 +597,9 @@ def _made(
         )
         lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
         if hints and returned:
-            room = account.after(end.price + _USUAL_NOTE).allocation
-            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, end.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=end.price, extra=parcel.extra_tokens)
+            room = account.after(page.price + _USUAL_NOTE).allocation
+            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=parcel.extra_tokens)
     return Shown(
         text=whole,
         content=content,

@@ -1,8 +1,8 @@
 """A secret is known by the name that it is given to, and other things that names are given are left alone."""
 
 import pytest
-from invented_secrets import ASSIGNED
 
+from invented_secrets import ASSIGNED
 from satchel.text.redact import Redacted, redact
 
 ORDINARY = [

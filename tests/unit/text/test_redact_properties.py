@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 
+from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 from satchel.text.redact import ACROSS_WORDS, HINTS, SHAPES, WITHIN_WORDS, Redacted, redact
 
 ADVERSARIAL = [

@@ -1,8 +1,8 @@
 """Tokens are known by their shape or by what stands around them, and what resembles them is left alone."""
 
 import pytest
-from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 
+from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 from satchel.text.redact import SHAPES, Redacted, redact
 
 ORDINARY = [

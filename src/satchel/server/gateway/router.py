@@ -12,6 +12,7 @@ import msgspec
 
 from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offers, Route
@@ -35,7 +36,6 @@ from satchel.server.gateway.wire import (
 from satchel.server.mcp.process import short_line
 from satchel.server.mcp.recorder import Behind
 from satchel.session.session import Prepared, Session
-from satchel.text.cutting import truncate
 from satchel.text.tokens import Counter
 
 __all__ = [

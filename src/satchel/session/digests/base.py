@@ -1,13 +1,14 @@
 """What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import clean
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import continues
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
-    "Ends",
     "Measure",
     "Rank",
     "Row",
@@ -33,10 +34,10 @@ __all__ = [
     "excerpt",
     "finished",
     "fitted",
-    "found_by",
     "one_line",
     "plain",
     "sample",
+    "seam_at",
     "split_lines",
 ]
 
@@ -231,10 +232,6 @@ class Seen(NamedTuple):
         return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
 
 
-Ends = Callable[[str, int, int, int], Sequence[int]]
-"""Called with a text, the start of a page and two bounds: the places between the bounds where the page may end."""
-
-
 class Measure(msgspec.Struct, frozen=True):
     """How much there is of an output, and the unit that this is counted in."""
 
@@ -246,6 +243,10 @@ class Measure(msgspec.Struct, frozen=True):
         if self.unit == "lines":
             return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
         return stop - start
+
+
+ENOUGH = 0.6
+"""The part of its room that a page must use to end at a seam of its shape rather than at a line."""
 
 
 class Shape:
@@ -261,7 +262,7 @@ class Shape:
     """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
     sign: ClassVar[re.Pattern[str] | None] = None
     """A pattern that some line matches wherever `plainly` can succeed, so that most shapes need not be asked."""
-    page_ends: ClassVar[Sequence[Ends]] = ()
+    seams: ClassVar[Sequence[Seam]] = ()
     """Better places for a page to end than the end of a line, the best first."""
 
     def __init__(self, source: Source) -> None:
@@ -301,14 +302,14 @@ class Shape:
         raise NotImplementedError
 
 
-def found_by(pattern: re.Pattern[str]) -> Ends:
-    """A page may end where a match of the pattern does."""
+def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
+    """A page may end where a match of the pattern does, if it uses enough of its room."""
 
-    def ends(text: str, start: int, after: int, before: int) -> Sequence[int]:
-        found = (match.end() for match in pattern.finditer(text, after, before))
-        return [end for end in found if after < end < before]
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
+        return [end for end in found if within.fits < end < within.over]
 
-    return ends
+    return Seam(ends, enough)
 
 
 # The rows of a digest, and which of them are kept where there is little room: what counts first, prose last.

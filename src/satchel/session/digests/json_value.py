@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
 from satchel.session.digests.base import (
+    ENOUGH,
     LONGEST_LOOK,
-    Ends,
     Measure,
     Rank,
     Row,
@@ -75,17 +76,17 @@ def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
             depth -= 1
 
 
-def _after_values(depth: int) -> Ends:
+def _after_values(depth: int) -> Seam:
     """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
 
-    def ends(text: str, start: int, after: int, before: int) -> Sequence[int]:
-        found = list(_separators(text, start, before))
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = list(_separators(text, start, within.over))
         levels = sorted({level for level, _ in found})
         if depth >= len(levels):
             return []
-        return [end for level, end in found if level == levels[depth] and after < end < before]
+        return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
 
-    return ends
+    return Seam(ends, ENOUGH)
 
 
 class _Value(NamedTuple):
@@ -102,7 +103,7 @@ class JsonValue(Shape):
     """A JSON value, whole or cut off, or several of them, one on each line."""
 
     name = "json"
-    page_ends = tuple(_after_values(depth) for depth in range(3))
+    seams = tuple(_after_values(depth) for depth in range(3))
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:
