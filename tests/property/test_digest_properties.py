@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from satchel.session.digests.digest import digest, headline, shape_of
 
+pytestmark = pytest.mark.slow
+
 WORDS = (
     "the", "keeper", "asks", "each", "service", "for", "its", "key", "before", "midnight", "and", "writes", "what",
     "it", "finds", "into", "a", "list", "記憶", "naïve", "🎉",

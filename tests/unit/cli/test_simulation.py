@@ -28,6 +28,7 @@ from satchel.cli.simulation import (
 from satchel.cli.transcripts import Transcript, TranscriptEntry
 from satchel.errors import InputError
 from satchel.text.tokens import counter
+from tables import each_row
 
 WORDS = counter("o200k_base")
 START = datetime(2026, 2, 10, 9, tzinfo=UTC)
@@ -108,8 +109,8 @@ def test_minutes_need_times():
         replay(even_trace(2), KeepAll(), Prices(cache_minutes=5))
 
 
-@pytest.mark.parametrize("field", ["read", "write", "output", "cache_minutes"])
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@each_row("field", ["read", "write", "output", "cache_minutes"])
+@each_row("value", [-0.1, float("nan"), float("inf")])
 def test_a_price_is_a_number_from_0_upwards(field: str, value: float):
     with pytest.raises(InputError, match="give a number from 0 upwards"):
         Prices(**{field: value})

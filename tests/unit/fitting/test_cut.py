@@ -5,6 +5,7 @@ import pytest
 from satchel.errors import BudgetError, InputError
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened, truncate
 from satchel.text.tokens import count_tokens
+from tables import each_row
 
 LONG = " ".join(f"Sentence number {number} says a little about memory." for number in range(5_000))
 
@@ -132,8 +133,8 @@ def test_a_text_whose_white_space_alone_is_too_much_loses_only_that():
     assert truncate(text, token_budget=10).text == "Hello. You too. …"
 
 
-@pytest.mark.parametrize("cluster", ["e\u0301\u0302", "👩🏽\u200d🚀", "\ud83d\ude00", "क\u093f"])
-@pytest.mark.parametrize("room", range(3, 20))
+@each_row("cluster", ["e\u0301\u0302", "👩🏽\u200d🚀", "\ud83d\ude00", "क\u093f"])
+@each_row("room", range(3, 20))
 def test_no_character_is_cut_into(cluster, room):
     kept = shortened(cluster * 20, room=room, price=len)
     assert kept == cluster * ((room - len(ELLIPSIS)) // len(cluster))

@@ -6,6 +6,7 @@ import pytest
 
 from satchel.session.digests.base import Seen, split_lines
 from satchel.session.digests.digest import SHAPES, shape_of
+from tables import each_row
 
 NUMBERED = (
     '     1\t"""Keys."""\n     2\t\n     3\timport re\n     4\t\n     5\tdef rotate(key):\n     6\t    return key\n'
@@ -80,7 +81,7 @@ BY_CONTENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "text"), BY_CONTENT.values(), ids=list(BY_CONTENT))
+@each_row(("shape", "text"), BY_CONTENT.values())
 def test_the_text_alone_shows_its_shape(shape, text):
     assert shape_of(text) == shape
     assert shape_of(text.replace("\n", "\r\n")) == shape
@@ -116,7 +117,7 @@ def test_names_without_any_mark_are_files_to_a_tool_that_lists(tool):
     assert shape_of("README\nsrc\nMakefile\n") == "text"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "text", "shape"),
     [
         ("journal", "rotated 3 keys\nslept well\n", "log"),

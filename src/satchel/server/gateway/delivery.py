@@ -8,8 +8,8 @@ import msgspec
 from satchel.errors import StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
-from satchel.server.gateway.wire import Message
-from satchel.server.mcp.process import short_line
+from satchel.server.jsonrpc import Message
+from satchel.server.process import short_line
 from satchel.session.media import part_tokens
 from satchel.session.results import Shown
 from satchel.session.session import Prepared, Session

@@ -1,11 +1,11 @@
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from satchel.text.tokens import MOST_BYTES, PieceClass, classify, split_pieces
+from tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("The keys rotate.", ["The", " keys", " rotate", "."]),
@@ -23,7 +23,7 @@ def test_text_is_cut_where_tokenizers_cut(text, pieces):
     assert split_pieces(text) == pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("piece", "found"),
     [
         (" word", PieceClass.WORD),
