@@ -29,10 +29,10 @@ __all__ = [
     "LedgerEntry",
     "Messages",
     "Output",
-    "Parcel",
     "Place",
     "ResultOptions",
     "Shown",
+    "ToolResult",
     "about_tokens",
     "allocation_of",
     "as_output",
@@ -459,7 +459,7 @@ class ResultOptions(TypedDict, total=False):
     """Whether a warning that is due is told along with it, and not by `warning`."""
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's output, looked at once, with the options of its call.
 
     Its pages, its digest and its entry in the ledger are all made from this value.
@@ -489,7 +489,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 
 def examined(
     output: Output, *, tool: str, handle: str, secret: bytes, count: Count, **options: Unpack[ResultOptions]
-) -> Parcel:
+) -> ToolResult:
     """Find out the size, the shape and the tokens of an output."""
     if isinstance(output, bytes):
         text, data, shape, size, total_tokens = "", output, "text", len(output), 0
@@ -498,7 +498,7 @@ def examined(
         text, data, shape = output, None, shape_of(output, tool=tool)
         size, total_tokens = len(output.encode("utf-8", "surrogatepass")), about_tokens(output, count)
         measure = SHAPES[shape].measure(output)
-    return Parcel(
+    return ToolResult(
         tool=tool,
         handle=handle,
         text=text,
@@ -512,35 +512,37 @@ def examined(
     )
 
 
-def allocation_of(parcel: Parcel, account: Account) -> int:
+def allocation_of(result: ToolResult, account: Account) -> int:
     """The tokens that the text of a result may have now."""
-    granted = (account.in_next_turn() if parcel.new_turn else account).granted(parcel.max_tokens)
+    granted = (account.in_next_turn() if result.new_turn else account).granted(result.max_tokens)
     # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
-    return max(min(granted, FLOOR), granted - parcel.extra_tokens)
+    return max(min(granted, FLOOR), granted - result.extra_tokens)
 
 
-def page_of(parcel: Parcel, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
+def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
     """The page that starts at a character, within what the account grants now."""
-    allocation = allocation_of(parcel, account)
-    held = (account.in_next_turn() if parcel.new_turn else account).after(parcel.extra_tokens)
-    if parcel.data is not None:
-        return delivered_bytes(parcel.data, parcel.handle, allocation=allocation, account=held, count=count)
-    return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
+    allocation = allocation_of(result, account)
+    held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
+    if result.data is not None:
+        return delivered_bytes(result.data, result.handle, allocation=allocation, account=held, count=count)
+    return delivered(result, start, allocation=allocation, account=held, hints=hints, count=count)
 
 
-def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, hints: bool, count: Count) -> Shown:
+def delivered(
+    result: ToolResult, start: int, *, allocation: int, account: Account, hints: bool, count: Count
+) -> Shown:
     """The page that starts at a character; the note says what the account has left after it."""
-    text = parcel.text
+    text = result.text
     room = allocation
-    if start + _MANY * allocation < len(text) and parcel.total_tokens > _MANY * allocation:
+    if start + _MANY * allocation < len(text) and result.total_tokens > _MANY * allocation:
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
     def made(stop: Beginning) -> Shown:
-        return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
+        return _made(result, start, stop, allocation=allocation, account=account, hints=hints, count=count)
 
     def attempt(room: int) -> Attempt[Shown] | None:
-        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
+        stop = page_stop(text, start, room=room, price=count, shape=result.shape)
         if stop.end == start:
             return None
         shown = made(stop)
@@ -581,40 +583,40 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Accou
 
 
 def _made(
-    parcel: Parcel, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
+    result: ToolResult, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
-    text, stop = parcel.text, page.end
+    text, stop = result.text, page.end
     content = text[start:stop]
     more = stop < len(text)
-    returned = parcel.measure.within(text, start, stop)
-    rest = round(parcel.total_tokens * (len(text) - stop) / len(text)) if more else 0
-    cursor = cursor_to(parcel.handle, stop, parcel.secret) if more else None
+    returned = result.measure.within(text, start, stop)
+    rest = round(result.total_tokens * (len(text) - stop) / len(text)) if more else 0
+    cursor = cursor_to(result.handle, stop, result.secret) if more else None
     summary = None
-    lines = [] if text or parcel.extra_tokens else ["[no output]"]
+    lines = [] if text or result.extra_tokens else ["[no output]"]
     if more:
         summary = (
-            f"{returned:,} of {parcel.measure.total:,} {parcel.measure.unit} shown; the rest costs ~{rest:,} tokens"
+            f"{returned:,} of {result.measure.total:,} {result.measure.unit} shown; the rest costs ~{rest:,} tokens"
         )
-        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
+        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={result.handle}"]
         if hints and returned:
             room = account.after(page.price + _USUAL_NOTE).allocation
             lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=parcel.extra_tokens)
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=result.extra_tokens)
     return Shown(
         text=whole,
         content=content,
         note=note,
-        handle=parcel.handle,
+        handle=result.handle,
         cursor=cursor,
-        total=parcel.measure.total,
+        total=result.measure.total,
         returned=returned,
-        unit=parcel.measure.unit,
+        unit=result.measure.unit,
         token_count=tokens,
         allocation=allocation,
-        total_tokens=parcel.total_tokens,
+        total_tokens=result.total_tokens,
         remaining_tokens=rest,
         budget_note=summary and f"{summary}; go on with the continuation_token",
-        size=parcel.size,
+        size=result.size,
     )
 
 
@@ -632,29 +634,29 @@ def _silent(made: Shown, needed: int) -> Shown:
 # The entries of results and texts: their size, their digest, and the stub that stands for them once evicted.
 
 
-def result_entry(parcel: Parcel, count: Count) -> Posted:
+def result_entry(result: ToolResult, count: Count) -> Posted:
     """The entry of a result, to which the page that was shown is still to be added."""
-    if parcel.data is not None:
-        short = line = f"binary output of {parcel.size:,} bytes"
+    if result.data is not None:
+        short = line = f"binary output of {result.size:,} bytes"
     else:
-        arguments, shape, error = parcel.arguments, parcel.shape, parcel.error
-        short = digest(parcel.text, arguments=arguments, shape=shape, error=error)
-        line = headline(parcel.text, arguments=arguments, shape=shape, error=error)
-    stub = stub_line(parcel.handle, parcel.tool, line, size=parcel.size, tokens=parcel.total_tokens)
+        arguments, shape, error = result.arguments, result.shape, result.error
+        short = digest(result.text, arguments=arguments, shape=shape, error=error)
+        line = headline(result.text, arguments=arguments, shape=shape, error=error)
+    stub = stub_line(result.handle, result.tool, line, size=result.size, tokens=result.total_tokens)
     return Posted(
-        handle=parcel.handle,
+        handle=result.handle,
         category="tool_results",
         role="result",
-        pinned=parcel.pinned,
-        error=parcel.error,
-        media="text" if parcel.data is None else "bytes",
-        size=parcel.size,
-        total_tokens=parcel.total_tokens,
-        shape=parcel.shape,
-        tool=parcel.tool,
-        call_id=parcel.call_id or "",
+        pinned=result.pinned,
+        error=result.error,
+        media="text" if result.data is None else "bytes",
+        size=result.size,
+        total_tokens=result.total_tokens,
+        shape=result.shape,
+        tool=result.tool,
+        call_id=result.call_id or "",
         digest=short,
-        digest_tokens=count(digest_line(parcel.handle, parcel.tool, short)),
+        digest_tokens=count(digest_line(result.handle, result.tool, short)),
         stub=stub,
         stub_tokens=count(stub),
     )

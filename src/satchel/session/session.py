@@ -30,9 +30,9 @@ from satchel.session.results import (
     LedgerEntry,
     Messages,
     Output,
-    Parcel,
     ResultOptions,
     Shown,
+    ToolResult,
     allocation_of,
     as_output,
     check_handle,
@@ -197,15 +197,15 @@ class Session:
             "arguments": options.get("arguments") or self._asked.pop(call_id, None),
         }
         compression = Compression(output)
-        parcel = self._examined(tool, output, **checked)
-        return Prepared(self._ledger, parcel, compression, hints=self.hints == "footer")
+        result = self._examined(tool, output, **checked)
+        return Prepared(self._ledger, result, compression, hints=self.hints == "footer")
 
     def answered(self, answers: Sequence[ToolAnswer]) -> None:
         """Record answers of tools that keep to a budget of their own: nothing is cut, and each is a turn."""
         count, entries = self.counter.count, []
         for tool, text, error in answers:
-            parcel = self._examined(_as_tool(tool), _as_text(text), error=error)
-            entry = msgspec.structs.replace(result_entry(parcel, count), stop=len(text), tokens=parcel.total_tokens)
+            result = self._examined(_as_tool(tool), _as_text(text), error=error)
+            entry = msgspec.structs.replace(result_entry(result, count), stop=len(text), tokens=result.total_tokens)
             entries.append((entry, compress(text)))
         with self._ledger.posting() as posting:
             for entry, content in entries:
@@ -223,7 +223,7 @@ class Session:
         whole, measured = self._output_to_page(entry)
         if not isinstance(whole.output, str) or start > len(whole.output):
             raise InputError(f"the cursor {cursor[:60]!r} points beyond its result")
-        parcel = Parcel(
+        result = ToolResult(
             tool=entry.tool,
             handle=entry.handle,
             text=whole.output,
@@ -235,10 +235,10 @@ class Session:
             max_tokens=check_budget(max_tokens),
         )
         hints, count = self.hints == "footer", self.counter.count
-        shown = page_of(parcel, start, account, hints=hints, count=count)
+        shown = page_of(result, start, account, hints=hints, count=count)
         with self._ledger.posting() as posting:
-            if shown.token_count > posting.account.granted(parcel.max_tokens):
-                shown = page_of(parcel, start, posting.account, hints=hints, count=count)
+            if shown.token_count > posting.account.granted(result.max_tokens):
+                shown = page_of(result, start, posting.account, hints=hints, count=count)
             again = self._page_entry(whole, f"more of {entry.handle}, from character {start:,} on", call_id)
             posting.use(entry, whole.content)
             posting.enter(with_page(again, shown, start=start), whole.content)
@@ -391,7 +391,7 @@ class Session:
             raise InputError(f"unknown provider {provider!r}; known: {', '.join(PROVIDERS)}")
         return messages_within(self._ledger, provider, check_budget(max_tokens))
 
-    def _examined(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> Parcel:
+    def _examined(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> ToolResult:
         return examined(
             output,
             tool=tool,
@@ -446,9 +446,9 @@ class Prepared:
     that is shown whole needs no handle, so it may go to the model before it is entered.
     """
 
-    def __init__(self, ledger: Ledger, parcel: Parcel, compression: Compression, *, hints: bool) -> None:
+    def __init__(self, ledger: Ledger, result: ToolResult, compression: Compression, *, hints: bool) -> None:
         self._ledger = ledger
-        self._parcel = parcel
+        self._result = result
         self._compression = compression
         self._hints = hints
         self.warning: str | None = None
@@ -476,29 +476,29 @@ class Prepared:
             account = self._ledger.lately
             if self._is_over(account):
                 self.shown = self._page(account)
-            tokens = self.shown.token_count + self._parcel.extra_tokens
-            self._ledger.expect(self, tokens, new_turn=self._parcel.new_turn)
+            tokens = self.shown.token_count + self._result.extra_tokens
+            self._ledger.expect(self, tokens, new_turn=self._result.new_turn)
         after = account.after(tokens)
-        if self._parcel.warn and after.level != account.books.warned:
+        if self._result.warn and after.level != account.books.warned:
             self._warned = after.level
             self.warning = after.warning if after.level > account.books.warned else None
 
     def _page(self, account: Account) -> Shown:
-        return page_of(self._parcel, 0, account, hints=self._hints, count=self._ledger.count)
+        return page_of(self._result, 0, account, hints=self._hints, count=self._ledger.count)
 
     def _is_over(self, account: Account) -> bool:
-        return 0 < self.shown.token_count > allocation_of(self._parcel, account)
+        return 0 < self.shown.token_count > allocation_of(self._result, account)
 
     def _described(self) -> tuple[Posted, Content]:
         # In this order: a thread may still be compressing.
-        return result_entry(self._parcel, self._ledger.count), self._compression.done()
+        return result_entry(self._result, self._ledger.count), self._compression.done()
 
     def _post(self, posting: Posting, entry: Posted, content: Content) -> None:
-        if self._parcel.new_turn:
+        if self._result.new_turn:
             posting.begin_turn()
         if self._warned is not None:
             posting.set(warned=self._warned)
-        posting.enter(with_page(entry, self.shown, extra_tokens=self._parcel.extra_tokens), content)
+        posting.enter(with_page(entry, self.shown, extra_tokens=self._result.extra_tokens), content)
 
 
 def enter_all(results: Sequence[Prepared]) -> None:
