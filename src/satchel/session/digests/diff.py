@@ -99,7 +99,7 @@ def _changes(source: Source) -> _Changes:
 
 
 def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np.bool_]", word: str) -> "_Places":
-    """Which of the lines begin so."""
+    """The lines among these that begin with a word."""
     lines = among.nonzero()[0]
     lines = lines[starts[lines] < len(codes) - len(word)]
     for offset, letter in enumerate(word):
