@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from satchel.api.satchel import Satchel
 from satchel.errors import StoreBusyError
 from satchel.server.process import short_line
-from satchel.session.session import Answer, Session
+from satchel.session.session import Session, ToolAnswer
 
 __all__ = ["Behind", "Recorder"]
 
@@ -131,16 +131,16 @@ class Recorder:
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
         self._name = name
-        self._behind: Behind[Answer] = Behind(self._write, gathering_seconds=RECORDING_SECONDS)
+        self._behind: Behind[ToolAnswer] = Behind(self._write, gathering_seconds=RECORDING_SECONDS)
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._behind.do(Answer(tool.strip() or "(no name)", text, error))
+        self._behind.do(ToolAnswer(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
         """Enter what has come so far; the store may be closed then."""
         self._behind.close()
 
-    def _write(self, answers: list[Answer]) -> None:
+    def _write(self, answers: list[ToolAnswer]) -> None:
         self._session.answered(answers)
 
     @cached_property
