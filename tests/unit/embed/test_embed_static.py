@@ -166,7 +166,8 @@ def test_a_forked_child_embeds_without_a_warning():
 
 def test_the_wordllama_package_is_never_imported():
     program = (
-        "import sys\nfrom satchel.embed.embedder import resolve_embedder\nresolve_embedder('static').embed(['hello'])\n"
+        "import sys\nfrom satchel.embed.embedder import resolve_embedder\n"
+        "resolve_embedder('static').embed(['hello'])\n"
         "print({'wordllama', 'tokenizers', 'pydantic', 'requests'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

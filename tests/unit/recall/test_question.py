@@ -10,8 +10,8 @@ from satchel.text.terms import stem, term_codes
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
 
-def read(text: str, vector=lambda text: None) -> Question:
-    return read_question(text, now=NOW, vector=vector)
+def read(text: str) -> Question:
+    return read_question(text, now=NOW)
 
 
 def test_terms_are_the_telling_words_once_each_by_their_stem():
