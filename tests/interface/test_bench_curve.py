@@ -10,6 +10,8 @@ import pytest
 
 from satchel.recall.scoring import RELEVANCE_FILE, SIGNS, FittedRelevance
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NOW = "2026-10-01T09:00:00"
 

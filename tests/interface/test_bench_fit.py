@@ -9,6 +9,8 @@ from bench import fit
 
 from satchel.recall.scoring import NOTES, TURNS, FittedWeights
 
+pytestmark = pytest.mark.slow
+
 THINGS = ("anchor", "sail", "rudder", "pump", "hull", "winch")
 
 

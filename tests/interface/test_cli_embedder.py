@@ -32,11 +32,6 @@ DEFAULT = resolve_embedder(DEFAULT_EMBEDDER).name
 SPEC = re.compile(r"`satchel ([^`]+)`")
 
 
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
 def embedder_of(path: Path) -> str | None:
     with satchel.open(path, create=False) as bag:
         return bag.embedder

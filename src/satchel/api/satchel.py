@@ -17,14 +17,14 @@ import msgspec
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fitting.choice import Policy
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.documents import as_item
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
 from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix
@@ -44,10 +44,10 @@ from satchel.model.memory import (
     checked,
     utc_now,
 )
-from satchel.model.packing import Entry
+from satchel.model.packing import ReceiptEntry
 from satchel.recall.finder import MIN_RELEVANCE, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Check, SearchStore, Stats, Store
+from satchel.store.contract import Candidate, Check, SearchStore, Stats, Store
 from satchel.store.locations import open_store, restore_store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
@@ -190,7 +190,9 @@ class Satchel:
         for draft in wanted:
             if not isinstance(draft, Draft):
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
-        candidates = [new_candidate(draft, self.scope, now=now) for draft in wanted]
+        return self._save([new_candidate(draft, self.scope, now=now) for draft in wanted])
+
+    def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
             return []
         embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
@@ -357,12 +359,12 @@ class Satchel:
         *,
         token_budget: int | None = 2000,
         format: Format = "system_prompt",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         explain: bool = False,
         as_of: When | None = None,
         min_relevance: float | None = None,
@@ -371,8 +373,8 @@ class Satchel:
         """Make one text of what is worth most for its tokens: all that is pinned, then what the query finds.
 
         The budget is a limit, not a target: only what has `min_relevance` is used, the best match first, and 0
-        fills the budget. Without a query it is what is recent and important. The budget holds for `text`, also
-        after `frame` made something of the block, such as a prompt around it. Pinned memories that do not fit are
+        fills the budget. Without a query it is what is recent and important. The budget holds for `text`, to
+        which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
         an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
         """
@@ -428,11 +430,11 @@ class Satchel:
         *,
         token_budget: int | None = 2000,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
@@ -569,7 +571,7 @@ class Satchel:
         """Count what this view holds, whatever its status, by kind, tier, status and project."""
         return self._store.stats(filter_for(self.scope, everything=True), utc_now())
 
-    def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
+    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
         """Return the shortest prefix that names each of these memories, which may be given by their ids."""
         return self._store.short_ids([each if isinstance(each, str) else each.id for each in memories])
 

@@ -12,8 +12,7 @@ from satchel.api.filters import filter_for
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import DETAILS, Detail, body, entry, indented
+from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented
 from satchel.model.checks import as_query, check_known
 from satchel.model.memory import Draft, Hit, Memory, Scope
 from satchel.recall.finder import find
