@@ -20,8 +20,8 @@ from hypothesis import settings
 import satchel
 from pg_server import Database, Server, server
 from satchel import Satchel
+from satchel.embed.embedder import DEFAULT_EMBEDDER
 from satchel.embed.minilm import MiniLMEmbedder
-from satchel.embed.registry import DEFAULT_EMBEDDER
 from satchel.recall import indexer, ranking
 
 settings.register_profile("satchel", deadline=None, derandomize=True)

@@ -21,7 +21,7 @@ from conftest import Cli, clean_environment
 from embedding_server import Server, plain_environment, server, status, well
 from satchel import Draft
 from satchel.cli.options import embed_waiting
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, resolve_embedder
 
 # Fixtures, which the tests ask for by name.
 __all__ = ["plain_environment", "server"]

@@ -21,7 +21,7 @@ from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, too
 from satchel import cli
 from satchel.server.mcp import stdio
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, Traffic
+from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, PendingRequests
 from satchel.server.specs.specs import Specs
 
 pytestmark = pytest.mark.slow
@@ -165,10 +165,10 @@ def test_a_cancelled_call_is_not_waited_for_at_the_end():
     lines = tool_call(7, "mem_save", text="never mind") + b"\n" + json.dumps(cancelled).encode() + b"\n"
 
     async def all_read() -> bool:
-        traffic = Traffic()
-        outgoing = OutgoingLines(io.BytesIO(), traffic)
+        pending = PendingRequests()
+        outgoing = OutgoingLines(io.BytesIO(), pending)
         with anyio.move_on_after(2) as patience:
-            async for _ in IncomingLines(io.BytesIO(lines), outgoing, traffic, at_end=lambda: None):
+            async for _ in IncomingLines(io.BytesIO(lines), outgoing, pending, at_end=lambda: None):
                 pass
         return not patience.cancelled_caught
 

@@ -7,7 +7,7 @@ import pytest
 
 import satchel
 from mcp_pipe import Pipe, lock_held
-from satchel.server.mcp.recorder import Behind, Recorder
+from satchel.server.recorder import Behind, Recorder
 
 pytestmark = pytest.mark.slow
 

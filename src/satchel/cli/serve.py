@@ -70,7 +70,7 @@ def mcp_command(
         return
     from satchel.server.mcp.catalog import chosen_tools
     from satchel.server.mcp.desk import Desk
-    from satchel.server.mcp.recorder import Recorder
+    from satchel.server.recorder import Recorder
     from satchel.server.specs.specs import Specs
     from satchel.session.session import new_session_name
 
@@ -196,7 +196,7 @@ def gateway_command(
         session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
         if sys.stdin is not None and sys.stdin.isatty():
             note("this waits for an MCP client, which would start it itself; Ctrl-D ends it")
-        from satchel.server.gateway.front import serve_gateway
+        from satchel.server.gateway.stdio import serve_gateway
 
         code = serve_gateway(servers, session, start_seconds=start_seconds)
     ctx.exit(code)

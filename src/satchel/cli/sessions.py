@@ -8,12 +8,12 @@ from typing import Any
 import click
 import msgspec
 
-from satchel.cli.find import plot_option
 from satchel.cli.options import (
     LIMIT,
     counter_option,
     json_option,
     open_store_for,
+    plot_option,
     read_file,
     refuse_options_of_group,
     scope_options,

@@ -25,7 +25,7 @@ from satchel.cli.simulation import (
     synthetic_trace,
     trace_of,
 )
-from satchel.cli.transcripts import Entry, Transcript
+from satchel.cli.transcripts import Transcript, TranscriptEntry
 from satchel.errors import InputError
 from satchel.text.tokens import counter
 from tables import each_row
@@ -213,8 +213,8 @@ def test_the_synthetic_trace_is_of_the_length_asked_for_and_begins_alike():
     assert len(synthetic_trace(1).steps) == 1
 
 
-def said(role: str, turn: int, text: str, **fields) -> Entry:
-    return Entry(role=role, turn=turn, text=text, **fields)
+def said(role: str, turn: int, text: str, **fields) -> TranscriptEntry:
+    return TranscriptEntry(role=role, turn=turn, text=text, **fields)
 
 
 def test_a_transcript_becomes_a_trace_with_its_answers_in_the_next_prompt():

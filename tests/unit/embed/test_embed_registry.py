@@ -4,8 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from satchel.embed.embedder import NoEmbedder
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, NoEmbedder, resolve_embedder
 from satchel.errors import InputError
 from tables import each_row
 
@@ -126,7 +125,7 @@ def test_none_embeds_nothing():
 
 def test_importing_and_resolving_loads_nothing_heavy():
     program = (
-        "import sys\nfrom satchel.embed.registry import resolve_embedder as resolve\n"
+        "import sys\nfrom satchel.embed.embedder import resolve_embedder as resolve\n"
         "for spec in ('static', 'none', 'sentence-transformers:x'): resolve(spec)\n"
         "resolve('static').dimensions\n"
         "heavy = {'numpy', 'splintr', 'msgspec', 'wordllama', 'tokenizers', 'torch', 'urllib.request'}\n"

@@ -9,7 +9,7 @@ import satchel
 from satchel import BudgetError, Draft, Satchel, count_tokens, fit
 from satchel.fitting.context import ContextBlock
 from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.model.packing import Entry, Item
+from satchel.model.packing import Item, ReceiptEntry
 from satchel.recall.finder import enough_for
 from satchel.text.tokens import Counter
 from tables import each_row
@@ -32,7 +32,7 @@ def store() -> Iterator[Satchel]:
         yield opened
 
 
-def entries(block: ContextBlock) -> dict[str, Entry]:
+def entries(block: ContextBlock) -> dict[str, ReceiptEntry]:
     return {entry.id: entry for entry in block.receipt.entries}
 
 

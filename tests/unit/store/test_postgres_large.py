@@ -9,7 +9,7 @@ import pytest
 import satchel
 from conftest import Cli
 from satchel import Draft, Scope
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
 from satchel.store.postgres import hnsw

@@ -11,17 +11,17 @@ from typing import Any, Literal, NamedTuple
 
 from satchel.server.gateway.servers import Server, is_there, missing
 from satchel.server.gateway.upstream import Hello, RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     METHOD_NOT_FOUND,
-    Identifier,
     Message,
-    answer,
-    as_identifier,
-    failure,
+    RequestId,
+    as_request_id,
+    error_response,
     notification,
     request,
+    response,
 )
-from satchel.server.mcp.process import short_line
+from satchel.server.process import short_line
 
 __all__ = ["LONGEST_NAME", "Fleet", "Kind", "Named", "Offers", "Relay", "Route", "exposed"]
 
@@ -251,7 +251,7 @@ _PASSED = frozenset(
 
 class _Question(NamedTuple):
     upstream: Upstream
-    identifier: Identifier
+    identifier: RequestId
 
 
 class Relay:
@@ -265,18 +265,20 @@ class Relay:
         """Of the client; what it cannot do it is not asked."""
 
     def asked(self, upstream: Upstream, message: Message) -> None:
-        method, identifier = message["method"], as_identifier(message["id"])
+        method, identifier = message["method"], as_request_id(message["id"])
         if identifier is None:
             return
         if method == "ping":
-            upstream.reply(answer(identifier, {}))
+            upstream.reply(response(identifier, {}))
         elif method in _NEEDS and _NEEDS[method] in self.capabilities:
             self._number += 1
             own = f"satchel-{self._number}"
             self._open[own] = _Question(upstream, identifier)
             self._say(request(own, method, message.get("params")))
         else:
-            upstream.reply(failure(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}"))
+            upstream.reply(
+                error_response(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}")
+            )
 
     def answered(self, message: Message) -> None:
         """The client's answer, to whoever asked."""

@@ -12,30 +12,31 @@ import msgspec
 
 from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offers, Route
 from satchel.server.gateway.servers import Server
 from satchel.server.gateway.upstream import RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    Identifier,
     Message,
+    RequestId,
     UnreadableLineError,
-    answer,
-    as_identifier,
-    decoded,
-    failure,
+    as_request_id,
+    decode,
+    error_response,
     notification,
+    request_fault,
+    response,
 )
-from satchel.server.mcp.process import short_line
-from satchel.server.mcp.recorder import Behind
+from satchel.server.process import short_line
+from satchel.server.recorder import Behind
 from satchel.session.session import Prepared, Session
-from satchel.text.cutting import truncate
 from satchel.text.tokens import Counter
 
 __all__ = [
@@ -369,7 +370,7 @@ class Router:
     ) -> None:
         self._say = say
         self._counter = session.counter
-        self._tasks: dict[Identifier, asyncio.Task[None]] = {}
+        self._tasks: dict[RequestId, asyncio.Task[None]] = {}
         self.fleet = Fleet(servers, say, complain, reserved=NAMES, start_seconds=start_seconds)
         self._offers = self.fleet.offers
         self._calls = Calls(session, self._offers, self._forward, self.fleet.states, behind)
@@ -392,19 +393,21 @@ class Router:
     def received(self, line: bytes) -> None:
         """A line from the client."""
         try:
-            message = decoded(line)
+            message = decode(line)
         except UnreadableLineError as error:
-            self._say(failure(None, PARSE_ERROR, f"a line is {error}"))
+            self._say(error_response(None, PARSE_ERROR, f"a line is {error}"))
             return
         if (wrong := _complaint(message)) is not None:
-            identifier = as_identifier(message.get("id")) if isinstance(message, dict) else None
-            self._say(failure(identifier, *wrong))
+            identifier = as_request_id(message.get("id")) if isinstance(message, dict) else None
+            self._say(error_response(identifier, *wrong))
         elif "method" not in message:
             self.fleet.relay.answered(message)
         elif "id" not in message:
             self._note(message["method"], message.get("params") or {})
         elif message["id"] in self._tasks:
-            self._say(failure(message["id"], INVALID_REQUEST, "a request with this id is still being answered"))
+            self._say(
+                error_response(message["id"], INVALID_REQUEST, "a request with this id is still being answered")
+            )
         else:
             identifier = message["id"]
             task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
@@ -412,7 +415,7 @@ class Router:
             # Not by the task itself: one that is cancelled before its first step never takes any.
             task.add_done_callback(partial(self._finished, identifier))
 
-    def _finished(self, identifier: Identifier, task: asyncio.Task[None]) -> None:
+    def _finished(self, identifier: RequestId, task: asyncio.Task[None]) -> None:
         if self._tasks.get(identifier) is task:
             del self._tasks[identifier]
 
@@ -427,31 +430,31 @@ class Router:
         await self.fleet.stop()
         self._calls.close()
 
-    async def _serve(self, identifier: Identifier, method: str, params: Message) -> None:
+    async def _serve(self, identifier: RequestId, method: str, params: Message) -> None:
         self._say(await self._answer(identifier, method, params))
 
-    async def _answer(self, identifier: Identifier, method: str, params: Message) -> Message:
+    async def _answer(self, identifier: RequestId, method: str, params: Message) -> Message:
         if (handler := self._handlers.get(method)) is None:
-            return failure(identifier, METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
+            return error_response(identifier, METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
         if method != "initialize":
             self.fleet.greet(Greeting())
         try:
-            return answer(identifier, await handler(params))
+            return response(identifier, await handler(params))
         except RefusedError as error:
             return {"jsonrpc": "2.0", "id": identifier, "error": error.error}
         except UnavailableError as error:
-            return failure(identifier, INTERNAL_ERROR, short_line(str(error)))
+            return error_response(identifier, INTERNAL_ERROR, short_line(str(error)))
         except InputError as error:
-            return failure(identifier, INVALID_PARAMS, short_line(str(error)))
+            return error_response(identifier, INVALID_PARAMS, short_line(str(error)))
         except Exception as error:
             if os.environ.get("SATCHEL_DEBUG"):
                 raise
             what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
-            return failure(identifier, INTERNAL_ERROR, short_line(what))
+            return error_response(identifier, INTERNAL_ERROR, short_line(what))
 
     def _note(self, method: str, params: Message) -> None:
         if method == "notifications/cancelled":
-            identifier = as_identifier(params.get("requestId"))
+            identifier = as_request_id(params.get("requestId"))
             # Whoever gives a call up may use its id again at once.
             if identifier is not None and (task := self._tasks.pop(identifier, None)) is not None:
                 task.cancel()
@@ -560,13 +563,8 @@ def _complaint(message: Any) -> tuple[int, str] | None:
         return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not taken"
     if "method" not in message:
         return None if "result" in message or "error" in message else (INVALID_REQUEST, "a request needs a method")
-    if "id" in message and as_identifier(message["id"]) is None:
-        return INVALID_REQUEST, "an id is a string or a whole number"
-    if not isinstance(message["method"], str):
-        return INVALID_REQUEST, "method must be a string"
-    if not isinstance(message.get("params"), dict | None):
-        return INVALID_PARAMS, "params must be an object"
-    return None
+    fault = request_fault(message)
+    return None if fault is None else (fault.code, fault.rule)
 
 
 def _parameter(params: Message, name: str) -> str:

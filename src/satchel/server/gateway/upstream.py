@@ -7,28 +7,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, cast
-
-import anyio
-import httpx2
-import mcp_types as types
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
-from pydantic import ValidationError
 
 from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.gateway.servers import INSIDE_VARIABLE, CommandServer, Server, WebServer
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
-    Lines,
+    LineBuffer,
     Message,
     UnreadableLineError,
-    call_in,
-    decoded,
-    encoded,
+    decode,
+    encode,
+    find_response_id,
     notification,
     request,
 )
@@ -38,13 +31,11 @@ __all__ = [
     "Hello",
     "Link",
     "Listener",
-    "Piped",
+    "ProcessLink",
     "RefusedError",
-    "Remote",
     "UnavailableError",
     "Upstream",
-    "connect",
-    "start",
+    "start_process",
 ]
 
 
@@ -253,11 +244,12 @@ class Upstream:
 
     async def _opened(self) -> Link:
         if isinstance(self.server, CommandServer):
-            return await start(self.server, self, lambda line: self._complain(f"{self.name}: {line}"))
+            return await start_process(self.server, self, lambda line: self._complain(f"{self.name}: {line}"))
         # The SDK, which takes its time to load, only for those who need it.
+        from satchel.server.gateway.http_link import HttpLink
 
         assert isinstance(self.server, WebServer)
-        return await connect(self.server, self)
+        return HttpLink(self.server, self)
 
     async def _greet(self, link: Link, hello: "asyncio.Future[Hello]") -> None:
         client = await asyncio.shield(hello)
@@ -351,12 +343,12 @@ LONGEST_REMARK = 10_000
 Complain = Callable[[str], None]
 
 
-async def start(server: CommandServer, listener: Listener, complain: Complain) -> "Piped":
+async def start_process(server: CommandServer, listener: Listener, complain: Complain) -> "ProcessLink":
     """Start the command; an OSError says why it cannot be."""
     environment = os.environ | server.env | {INSIDE_VARIABLE: server.name}
     loop = asyncio.get_running_loop()
     _, link = await loop.subprocess_exec(
-        lambda: Piped(listener, complain),
+        lambda: ProcessLink(listener, complain),
         server.command,
         *server.args,
         env=environment,
@@ -367,14 +359,14 @@ async def start(server: CommandServer, listener: Listener, complain: Complain) -
     return link
 
 
-class Piped(asyncio.SubprocessProtocol):
+class ProcessLink(asyncio.SubprocessProtocol):
     """The process and its pipes."""
 
     def __init__(self, listener: Listener, complain: Complain) -> None:
         self._listener = listener
         self._complain = complain
-        self._lines = Lines()
-        self._remarks = Lines(LONGEST_REMARK)
+        self._lines = LineBuffer()
+        self._remarks = LineBuffer(LONGEST_REMARK)
         self._over = asyncio.Event()
         self._silent = False
         self._told = False
@@ -385,27 +377,27 @@ class Piped(asyncio.SubprocessProtocol):
 
     def send(self, message: Message) -> None:
         if not self._input.is_closing():
-            self._input.write(encoded(message))
+            self._input.write(encode(message))
 
     def agreed(self, version: str) -> None:
         """Lines carry no version."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            for line in self._remarks.fed(data):
+            for line in self._remarks.feed(data):
                 self._complain(line.decode("utf-8", "replace"))
             return
-        for line in self._lines.fed(data):
+        for line in self._lines.feed(data):
             self._hear(line)
 
     def _hear(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE:
-            self._listener.misheard(call_in(line), f"a line of more than {LONGEST_LINE >> 20} MB")
+            self._listener.misheard(find_response_id(line), f"a line of more than {LONGEST_LINE >> 20} MB")
             return
         try:
-            message = decoded(line)
+            message = decode(line)
         except UnreadableLineError as error:
-            self._listener.misheard(call_in(line), f"a line that is {error}")
+            self._listener.misheard(find_response_id(line), f"a line that is {error}")
             return
         # Batches were part of one version of the protocol.
         for each in message if isinstance(message, list) else [message]:
@@ -468,116 +460,3 @@ class Piped(asyncio.SubprocessProtocol):
                 os.killpg(self._process.get_pid(), number)
             elif not self._over.is_set():
                 self._process.send_signal(number)
-
-
-# A server that runs elsewhere, spoken to over streamable HTTP with the transport of the SDK.
-
-
-CONNECT_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
-VERSION_HEADER = "mcp-protocol-version"
-SESSION_GONE = "HTTP 404"
-
-
-async def connect(server: WebServer, listener: Listener) -> "Remote":
-    """Get ready to speak to it; that nobody is there is found out by the first message."""
-    return Remote(server, listener)
-
-
-class Remote:
-    """Messages to and from an address."""
-
-    def __init__(self, server: WebServer, listener: Listener) -> None:
-        self._server = server
-        self._listener = listener
-        self._outgoing: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._headers: dict[str, str] | None = None
-        self._refusal = ""
-        self._closing = False
-        self._task = asyncio.create_task(self._run())
-
-    def send(self, message: Message) -> None:
-        if not self._task.done():
-            metadata = ClientMessageMetadata(headers=self._headers) if self._headers else None
-            read = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
-            self._outgoing.put_nowait(SessionMessage(read, metadata))
-
-    def agreed(self, version: str) -> None:
-        self._headers = {VERSION_HEADER: version}
-
-    async def close(self) -> None:
-        self._closing = True
-        self._outgoing.put_nowait(None)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-
-    async def _run(self) -> None:
-        why = "closed the connection"
-        try:
-            # A call may take as long as it likes; a client that tires of it cancels.
-            timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
-            hooks = {"response": [self._note_status]}
-            async with (
-                httpx2.AsyncClient(headers=self._server.headers, timeout=timeout, event_hooks=hooks) as client,
-                streamable_http_client(self._server.url, http_client=client, max_sse_event_size=LONGEST_LINE) as (
-                    incoming,
-                    outgoing,
-                ),
-                anyio.create_task_group() as group,
-            ):
-
-                async def say() -> None:
-                    while (message := await self._outgoing.get()) is not None:
-                        await outgoing.send(message)
-                    group.cancel_scope.cancel()
-
-                group.start_soon(say)
-                async for message in incoming:
-                    self._hear(message)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as group_of:
-            why = self._reason(group_of)
-            if group_of.split(Exception)[1] is not None:
-                raise
-        except (httpx2.HTTPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            why = f"cannot be reached: {str(error) or type(error).__name__}"
-        finally:
-            if not self._closing:
-                self._listener.lost(why)
-
-    async def _note_status(self, response: httpx2.Response) -> None:
-        # Servers may refuse the stream for messages out of turn; that is no failure.
-        if response.status_code >= 400 and response.request.method == "POST":
-            self._refusal = f"HTTP {response.status_code}"
-
-    def _hear(self, message: SessionMessage | Exception) -> None:
-        if isinstance(message, Exception):
-            self._listener.misheard(None, f"what is no message: {type(message).__name__}")
-            return
-        said = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        if "error" in said and self._refusal:
-            error, refusal = said["error"], self._refusal
-            self._refusal = ""
-            if refusal == SESSION_GONE and self._headers is not None:
-                # It has forgotten us, most likely since it was started anew.
-                self._listener.lost(f"has ended the session ({refusal})")
-                return
-            said["error"] = error | {"message": f"{error.get('message')} ({refusal})"}
-        self._listener.heard(said)
-
-    @staticmethod
-    def _reason(group: BaseExceptionGroup[BaseException]) -> str:
-        first = next(_leaves(group))
-        if isinstance(first, ValidationError):
-            return "answers what is no message"
-        return f"cannot be reached: {str(first) or type(first).__name__}"
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each

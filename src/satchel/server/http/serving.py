@@ -15,8 +15,8 @@ from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
-from satchel.server.mcp.process import leave_within, log_in_lines
 from satchel.server.mcp.web import Address, _listening, security_of
+from satchel.server.process import leave_within, log_in_lines
 
 __all__ = ["Connection", "check_reach", "serve"]
 

@@ -15,8 +15,8 @@ from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.mcp.catalog import GUIDE, INSTRUCTIONS, TEMPLATES, pack_resources, read_resource
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.process import short_line
 from satchel.server.mcp.tool import Tool
+from satchel.server.process import short_line
 
 __all__ = ["build_server"]
 

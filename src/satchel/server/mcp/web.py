@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from satchel.errors import InputError
 from satchel.server.mcp.desk import Desk
-from satchel.server.mcp.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
+from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 
 __all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "security_of", "serve_http"]
 

@@ -4,7 +4,7 @@ import pytest
 from spec_projects import KILN, count, write
 
 from satchel.errors import InputError
-from satchel.fitting.engine import joined, portioned
+from satchel.fitting.listing import joined, portioned
 from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs, spec_context
 from tables import each_row

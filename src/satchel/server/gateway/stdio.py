@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from satchel.server.gateway.router import Router
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.wire import Lines, Message, encoded
-from satchel.server.mcp.process import leave_within, log_in_lines, short_line, taken_streams
-from satchel.server.mcp.recorder import Behind
+from satchel.server.jsonrpc import LineBuffer, Message, encode
+from satchel.server.process import leave_within, log_in_lines, short_line, taken_streams
+from satchel.server.recorder import Behind
 from satchel.session.session import Session, enter_all
 
 __all__ = ["serve_gateway"]
@@ -81,7 +81,7 @@ class _Incoming:
         self._reading = reading
         self._received = received
         self._end = end
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self._loop = asyncio.get_running_loop()
         try:
             self._loop.add_reader(reading, self._readable)
@@ -104,7 +104,7 @@ class _Incoming:
             self._loop.call_soon_threadsafe(self._end, 0)
 
     def _take(self, data: bytes) -> None:
-        for line in self._lines.fed(data):
+        for line in self._lines.feed(data):
             self._received(line)
 
     def _read(self) -> bytes:
@@ -136,7 +136,7 @@ class _Outgoing:
     def say(self, message: Message) -> None:
         if "method" in message and "id" not in message and self._lines.qsize() >= MOST_REPORTS:
             return
-        line = encoded(message)
+        line = encode(message)
         if not self._put_at_once(line):
             with self._waiting:
                 self._unwritten += 1

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from satchel.api.satchel import Satchel
 from satchel.errors import StoreBusyError
-from satchel.server.mcp.process import short_line
+from satchel.server.process import short_line
 from satchel.session.session import Answer, Session
 
 __all__ = ["Behind", "Recorder"]
