@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from satchel.server.gateway.servers import Server, is_there, missing
-from satchel.server.gateway.upstream import ClientInfo, RefusedError, UnavailableError, Upstream
+from satchel.server.gateway.upstream import ClientInfo, UnavailableError, Upstream, UpstreamError
 from satchel.server.jsonrpc import (
     METHOD_NOT_FOUND,
     Message,
@@ -138,7 +138,7 @@ class Fleet:
                 await self._set_level(upstream)
             for address, holder in list(self._subscriptions.items()):
                 if holder is upstream:
-                    with contextlib.suppress(RefusedError, TimeoutError):
+                    with contextlib.suppress(UpstreamError, TimeoutError):
                         asked = upstream.ask("resources/subscribe", {"uri": address})
                         await asyncio.wait_for(asked, ANSWER_SECONDS)
             self.offers.changed(upstream)
@@ -149,7 +149,7 @@ class Fleet:
 
     async def _set_level(self, upstream: Upstream) -> None:
         if "logging" in upstream.capabilities:
-            with contextlib.suppress(RefusedError, UnavailableError, TimeoutError):
+            with contextlib.suppress(UpstreamError, UnavailableError, TimeoutError):
                 await asyncio.wait_for(upstream.ask("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
 
     def _ready(self) -> Iterator[Upstream]:
@@ -287,7 +287,7 @@ class Offers:
             before = self._changes
             try:
                 found = await asyncio.wait_for(_read(upstream, kind), self._list_seconds)
-            except (RefusedError, UnavailableError, TimeoutError) as error:
+            except (UpstreamError, UnavailableError, TimeoutError) as error:
                 why = str(error) or f"no answer for {self._list_seconds:g} s"
                 self._log(f"the server {upstream.name} does not list its {kind}: {why}")
                 return self._last.get(key, [])

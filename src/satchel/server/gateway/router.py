@@ -18,7 +18,7 @@ from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offer, Offers
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.upstream import PROTOCOL_VERSIONS, ClientInfo, RefusedError, UnavailableError, Upstream
+from satchel.server.gateway.upstream import PROTOCOL_VERSIONS, ClientInfo, UnavailableError, Upstream, UpstreamError
 from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -148,7 +148,7 @@ class Router:
             self.fleet.introduce(ClientInfo())
         try:
             return response(identifier, await handler(params))
-        except RefusedError as error:
+        except UpstreamError as error:
             return {"jsonrpc": "2.0", "id": identifier, "error": error.error}
         except UnavailableError as error:
             return error_response(identifier, INTERNAL_ERROR, short_line(str(error)))
@@ -256,11 +256,11 @@ class Router:
 
     async def _by_holder(self, address: str, method: str, params: Message) -> tuple[Upstream, Any]:
         """Who has a resource, and its answer: of several who may, the first that does not refuse."""
-        refusal: RefusedError | UnavailableError | None = None
+        refusal: UpstreamError | UnavailableError | None = None
         for upstream in await self._offers.holders(address):
             try:
                 return upstream, await self._forward(upstream, method, params)
-            except (RefusedError, UnavailableError) as error:
+            except (UpstreamError, UnavailableError) as error:
                 refusal = refusal or error
         raise refusal or InputError(f"there is no resource {address[:200]!r}")
 
@@ -384,7 +384,7 @@ class ToolCalls:
                 result = await self._forward(offer.upstream, "tools/call", params | {"name": offer.name})
             except UnavailableError as error:
                 return tool_error(str(error))
-            except RefusedError as error:
+            except UpstreamError as error:
                 if len(said := as_json(error.error)) <= LONGEST_ERROR:
                     raise
                 result = {"content": [{"type": "text", "text": said}], "isError": True}

@@ -38,9 +38,9 @@ __all__ = [
     "Link",
     "Listener",
     "ProcessLink",
-    "RefusedError",
     "UnavailableError",
     "Upstream",
+    "UpstreamError",
     "start_process",
 ]
 
@@ -56,7 +56,7 @@ State = Literal["starting", "ready", "restarting", "failed"]
 Progress = Callable[[Message], None]
 
 
-class RefusedError(SatchelError):
+class UpstreamError(SatchelError):
     """Catch this to pass on the error that a server answered."""
 
     def __init__(self, said: Any) -> None:
@@ -173,7 +173,7 @@ class Upstream:
     async def ask(self, method: str, params: Message | None, *, progress: Progress | None = None) -> Any:
         """The result of a request; a server that is down is waited for up to `WAIT_SECONDS`.
 
-        An error it answers raises `RefusedError`, and its absence `UnavailableError`.
+        An error it answers raises `UpstreamError`, and its absence `UnavailableError`.
         """
         if not self._ready.is_set():
             await self._wait_for_it()
@@ -206,7 +206,7 @@ class Upstream:
         if "result" in message:
             waiting.set_result(message["result"])
         else:
-            waiting.set_exception(RefusedError(message.get("error")))
+            waiting.set_exception(UpstreamError(message.get("error")))
 
     def on_unreadable(self, call: int | None, why: str) -> None:
         waiting = None if call is None else self._pending.get(call)
@@ -234,7 +234,7 @@ class Upstream:
                 starting.result()
                 await self._lost
             return self._lost.result()
-        except RefusedError as error:
+        except UpstreamError as error:
             return f"refused to start: {error}"
         except UnavailableError as error:
             return error.what
