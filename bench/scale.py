@@ -42,7 +42,7 @@ from bench.corpus import EMBEDDER, PROJECTS, Asked, Corpus, vocabulary
 from bench.fresh import Building, build, in_fresh_process, peaks_of_asking
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.model.memory import utc_now
 from satchel.recall.question import read_question
 from satchel.text.terms import query_terms

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import satchel
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed

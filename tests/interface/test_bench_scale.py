@@ -10,6 +10,8 @@ import pytest
 
 import satchel
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 

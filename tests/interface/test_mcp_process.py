@@ -24,6 +24,8 @@ from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, PendingRequests
 from satchel.server.specs.specs import Specs
 
+pytestmark = pytest.mark.slow
+
 Refusal = Callable[..., str]
 
 LAST_SECONDS = 5.0

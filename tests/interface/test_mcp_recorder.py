@@ -9,6 +9,8 @@ import satchel
 from mcp_pipe import Pipe, lock_held
 from satchel.server.recorder import BackgroundWriter, Recorder
 
+pytestmark = pytest.mark.slow
+
 
 def test_answers_are_entered_in_order_each_as_a_turn(bag):
     recorder = Recorder(bag, "mcp-1")

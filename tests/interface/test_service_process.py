@@ -18,6 +18,8 @@ from satchel.server.http import serving
 from satchel.server.http.access import read_tokens, revoke_token
 from service_client import Reply, Served, token_in
 
+pytestmark = pytest.mark.slow
+
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 BEGINNING = request(1, "initialize", HELLO)
 

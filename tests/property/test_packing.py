@@ -33,7 +33,7 @@ from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
 from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.packing import Packing, sort_out
+from satchel.fitting.packing import Packed, sort_out
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
 from satchel.text.near_duplicates import within
@@ -196,7 +196,7 @@ def test_best_is_never_worth_less_than_skipping_by_rank(items, case, budget):
     assert case.packing(items, budget).value >= worth(items, plain)
 
 
-def is_as_plain(packing: Packing, plain: Sequence[int]) -> bool:
+def is_as_plain(packing: Packed, plain: Sequence[int]) -> bool:
     """Whether the same is kept, or more only because the text costs less than the sum of its parts.
 
     That is so for all of them together, and for one where there would be none.

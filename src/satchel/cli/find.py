@@ -38,7 +38,7 @@ from satchel.cli.output import (
     spent,
 )
 from satchel.errors import InputError
-from satchel.fitting.context import ContextBlock, Frame
+from satchel.fitting.context import BlockFacts, Frame
 from satchel.fitting.context_pack import PACK_FORMATS, PackFormat
 from satchel.fitting.formats import FORMATS, Format
 from satchel.fitting.listing import Detail, json_inside
@@ -147,7 +147,7 @@ def context_command(
             token_budget=token_budget,
             format=layout,
             ended=ended,
-            frame=Frame(_context_json, json_inside) if as_json else None,
+            frame=_ContextAsJson() if as_json else None,
             as_of=as_of,
             min_relevance=min_relevance,
             **packing,
@@ -172,10 +172,15 @@ def _title(query: str | None, project: str | None) -> str:
     return f"Context for “{query}”" if query is not None else f"Context of {project or 'all projects'}"
 
 
-def _context_json(block: ContextBlock) -> str:
+class _ContextAsJson(Frame):
     """A block as JSON, with what a program may want to know beside its text."""
-    told = ("text", "token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown")
-    return to_json({name: getattr(block, name) for name in told}) + "\n"
+
+    def write(self, body: str, facts: BlockFacts) -> str:
+        told = ("token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown")
+        return to_json({"text": body} | {name: getattr(facts, name) for name in told}) + "\n"
+
+    def encode(self, part: str) -> str:
+        return json_inside(part)
 
 
 def _save_picture(receipt: Receipt, target: Path, *, title: str) -> None:

@@ -14,11 +14,11 @@ from click.core import ParameterSource
 from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.cli.output import counting_bar, note
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
-from satchel.fitting.choice import POLICIES
 from satchel.fitting.listing import DETAILS
 from satchel.fitting.packing import PINS
+from satchel.fitting.policies import POLICIES
 from satchel.model.checks import check_budget, check_limit, check_weight
 from satchel.model.memory import DEFAULT_ORG, KINDS, SCOPE_FIELDS, STATUSES, TIERS
 from satchel.recall.finder import MIN_RELEVANCE

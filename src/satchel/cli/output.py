@@ -15,7 +15,7 @@ from satchel.fitting.context_pack import ContextPack
 from satchel.fitting.hits import Hits
 from satchel.fitting.listing import clean
 from satchel.model.memory import Hit
-from satchel.model.packing import Entry, Receipt
+from satchel.model.packing import Receipt, ReceiptEntry
 from satchel.model.surrogates import repair_surrogates
 
 __all__ = [
@@ -245,7 +245,7 @@ def _kept(receipt: Receipt, names: dict[str, str]) -> Iterator[Row]:
         yield (NONE, "headings", f"{receipt.overhead:,}", NONE, NONE, "")
 
 
-def _row(entry: Entry, names: dict[str, str]) -> Row:
+def _row(entry: ReceiptEntry, names: dict[str, str]) -> Row:
     became: str = entry.level or entry.reason or ""
     if entry.other is not None:
         became = f"{_LINKS.get(became, became)} {names.get(entry.other, entry.other)}"

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from satchel.cli.transcripts import Entry, Transcript
+from satchel.cli.transcripts import Transcript, TranscriptEntry
 from satchel.errors import InputError
 from satchel.session.ledger import LOW, Unit, over_watermark
 from satchel.text.tokens import Counter
@@ -96,12 +96,12 @@ def trace_of(transcript: Transcript, counter: Counter) -> Trace:
     return Trace(tuple(steps), unseen)
 
 
-def _counted(entries: Sequence[Entry], counter: Counter) -> list[int]:
+def _counted(entries: Sequence[TranscriptEntry], counter: Counter) -> list[int]:
     counts = counter.count_many(entry.text for entry in entries)
     return [count + entry.images * IMAGE_TOKENS for count, entry in zip(counts, entries, strict=True)]
 
 
-def _units(entries: Sequence[Entry]) -> list[int]:
+def _units(entries: Sequence[TranscriptEntry]) -> list[int]:
     """A number for each entry; a tool call and its result have the same one."""
     called: dict[str, int] = {}
     return [

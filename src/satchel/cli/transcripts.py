@@ -15,10 +15,10 @@ from satchel.model.surrogates import repaired_value
 
 __all__ = [
     "Assembly",
-    "Entry",
     "Piece",
     "Role",
     "Transcript",
+    "TranscriptEntry",
     "call_piece",
     "is_line",
     "is_message",
@@ -111,7 +111,7 @@ def _text(text: str) -> Piece | None:
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A block of a message. An assistant's is part of the answer of its turn, any other of the turn's prompt."""
 
     role: Role
@@ -123,7 +123,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[TranscriptEntry, ...]
     """In the order in which a prompt holds them."""
     times: tuple[datetime | None, ...]
     """When each turn was answered, where that is recorded."""
@@ -145,7 +145,7 @@ class Assembly:
     """Takes what was said in the order of its recording."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[TranscriptEntry] = []
         self._times: list[datetime | None] = []
         self._tools: dict[str, str] = {}
         # One answer may come in several parts, with the results of its first calls between them.
@@ -191,16 +191,18 @@ class Assembly:
             self._tools[piece.call_id] = piece.tool
         self._entries.append(_entry(role, turn, piece))
 
-    def _named(self, entry: Entry) -> Entry:
+    def _named(self, entry: TranscriptEntry) -> TranscriptEntry:
         tool = self._tools.get(entry.call_id or "")
         return msgspec.structs.replace(entry, tool=tool) if entry.tool is None and tool else entry
 
 
-def _entry(role: Role, turn: int, piece: Piece) -> Entry:
-    return Entry(role=role, turn=turn, text=piece.text, images=piece.images, tool=piece.tool, call_id=piece.call_id)
+def _entry(role: Role, turn: int, piece: Piece) -> TranscriptEntry:
+    return TranscriptEntry(
+        role=role, turn=turn, text=piece.text, images=piece.images, tool=piece.tool, call_id=piece.call_id
+    )
 
 
-def _grown(earlier: Entry, piece: Piece) -> bool:
+def _grown(earlier: TranscriptEntry, piece: Piece) -> bool:
     """Whether a part of an answer was recorded before it was complete, or twice."""
     if piece.call_id is not None or earlier.call_id is not None:
         return piece.call_id == earlier.call_id and piece.tool == earlier.tool

@@ -24,7 +24,7 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import InputError
 from satchel.model.surrogates import repair_surrogates
 from satchel.store.locations import is_address, shown_location

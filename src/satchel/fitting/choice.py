@@ -1,16 +1,20 @@
-"""The policies: which items are taken within a budget, at which level of detail, in which order."""
+"""What a policy chooses from: candidates with their levels of detail and prices, as steps in an order.
+
+A step takes an item or raises it to a higher level. `tabulate` takes steps in turn under many budgets at once.
+Prices are those of parts, which together cost at least what the text costs; the text itself is held against the
+budget by `satchel.fitting.engine`.
+"""
 
 import heapq
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from satchel.fitting.cutting import ELLIPSIS
 from satchel.fitting.renditions import Rendition, first_word, renditions, tail
-from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.cutting import ELLIPSIS as CUT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING",
-    "POLICIES",
+    "Candidates",
     "Choice",
-    "Choosing",
     "Offer",
     "Option",
-    "Policy",
     "Prices",
     "Step",
     "Table",
@@ -338,16 +340,9 @@ def rooms_up_to(most: int) -> list[int]:
     return found
 
 
-# The policies: which items are taken within a budget, and at which level.
-#
-# `best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
-# fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
-# With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
+# The candidates: pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
 # what a newer item overtakes comes last, and only beside that one.
 
-
-Policy = Literal["best", "greedy", "tier"]
-POLICIES: tuple[str, ...] = get_args(Policy)
 
 # Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
 UNIT = 1_000_000_000
@@ -370,7 +365,7 @@ class Choice(NamedTuple):
     value: int
 
 
-class Choosing:
+class Candidates:
     """The items that are considered, with their renditions and what each of them costs."""
 
     def __init__(
@@ -378,18 +373,16 @@ class Choosing:
         items: Sequence[Item],
         considered: Sequence[int],
         prices: Prices,
-        policy: Policy,
         *,
         whole: bool,
         best_first: bool = False,
     ) -> None:
         self.items = items
         self.prices = prices
-        self.policy = policy
-        self.whole = whole or policy != "best"
+        self.whole = whole
         """Whether items are taken whole or not at all."""
         self.considered = considered
-        self.best_first = best_first and policy == "best"
+        self.best_first = best_first
         self._sections: list[int] = []
         self._groups: list[int] = []
         self._numbers: dict[Hashable, int] = {}
@@ -458,32 +451,18 @@ class Choosing:
             for place, item in items
         }
 
-    def among(self, considered: Sequence[int]) -> "Choosing":
+    def among(self, considered: Sequence[int]) -> "Candidates":
         """The same with other items considered."""
-        return Choosing(
-            self.items, considered, self.prices, self.policy, whole=self.whole, best_first=self.best_first
-        )
+        return Candidates(self.items, considered, self.prices, whole=self.whole, best_first=self.best_first)
 
     def placed(self, place: int, level: int) -> Placed:
         item, rendition = self.items[place], self.renditions[place][level]
         return Placed(item, rendition.level, rendition.text(item))
 
-    def choose(self, budget: int) -> Choice:
-        """What the policy takes within a budget, by the prices."""
-        room = budget - self.prices.around
-        if room < 0 or not self.offers:
-            return Choice({}, 0)
-        if self.policy == "greedy":
-            return _choice(self.tabulated(self.by_rank, [room], stop=True))
-        if self.policy == "tier":
-            return _choice(self.tabulated(self.by_tier, [room]))
-        if self.holds_everything(budget):
-            return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
-        rooms = rooms_up_to(room)
-        first, second = self.tabulated(self.by_worth, rooms), self.tabulated(self.by_rank, rooms)
-        return max(_choice(first), _choice(second), key=lambda choice: choice.value)
-
-    def tabulated(self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False) -> Table:
+    def tabulated(
+        self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False, nearby: bool = False
+    ) -> Table:
+        """`tabulate` with the prices of these candidates."""
         return tabulate(
             steps,
             rooms,
@@ -491,7 +470,7 @@ class Choosing:
             sections=self.sections,
             groups=self.groups,
             stop=stop,
-            nearby=self.policy == "best",
+            nearby=nearby,
             beside=self.newer,
         )
 
@@ -501,6 +480,7 @@ class Choosing:
 
     @cached_property
     def by_rank(self) -> list[Step]:
+        """Whole items in the order of rank, after what is served first."""
         others = [whole(offer) for offer in self.offers if offer.item not in self._served]
         return [*self._served_first, *others, *self._outdated_last]
 
@@ -519,14 +499,6 @@ class Choosing:
     @property
     def _outdated_last(self) -> list[Step]:
         return [whole(self.offer(place)) for place in self.newer]
-
-    @cached_property
-    def by_tier(self) -> list[Step]:
-        def priority(step: Step) -> tuple[bool, int]:
-            item = self.items[step.item]
-            return not item.pinned, TIERS.index(item.tier)
-
-        return sorted(self.by_rank, key=priority)
 
     @cached_property
     def by_worth(self) -> list[Step]:
@@ -561,10 +533,13 @@ class Choosing:
         lead = 0 if self._lead is None else LEAD * len(self.renditions[self._lead])
         return lead + sum(_worth(self.items[place]) for place in self.considered)
 
-    def alone(self) -> Iterator[tuple[int, Placed]]:
+    @property
+    def all_of_them(self) -> Choice:
+        return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
+
+    def alone(self, *, first_only: bool = False) -> Iterator[tuple[int, Placed]]:
         """What could stand alone, however little it is: every rendition, and the first word of a text."""
-        # Where it stops at the first that does not fit, no other one counts.
-        for place in self.considered[: 1 if self.policy == "greedy" else None]:
+        for place in self.considered[: 1 if first_only else None]:
             if place in self.newer:
                 continue
             for level in range(len(self.renditions[place])):
@@ -573,7 +548,7 @@ class Choosing:
                 item = self.items[place]
                 before, text = tail(item)
                 word = first_word(text)
-                yield place, Placed(item, "excerpt", before + word + (CUT if word != text else ""))
+                yield place, Placed(item, "excerpt", before + word + (ELLIPSIS if word != text else ""))
 
     def _need(self, offers: Sequence[Offer]) -> int:
         sections = {offer.section for offer in offers}
@@ -629,10 +604,3 @@ def _worth(item: Item) -> int:
 def _about(item: Item, prices: Prices) -> int:
     text = prices.text(item)
     return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
-
-
-def _choice(table: Table) -> Choice:
-    """What is taken under the largest of the budgets, or under a smaller one where that brings more."""
-    column = int(table.best()[-1])
-    steps = table.chosen(column)
-    return Choice({step.item: step.level for step in steps}, int(table.values[column]))

@@ -1,22 +1,85 @@
 """A text for a model's context window, within its budget, and what went into it."""
 
+from abc import ABC, abstractmethod
 from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from satchel.errors import SatchelError
-from satchel.fitting.choice import POLICIES, Policy
+from satchel.errors import InputError
+from satchel.fitting.engine import Count, budget_that_holds
 from satchel.fitting.formats import Layout, as_messages
 from satchel.fitting.packing import PINS, Pins, pack, receipt, sort_out
+from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
-from satchel.model.memory import Hit
+from satchel.model.memory import TIERS, Hit
 from satchel.model.packing import Item, Placed, Receipt, marked
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
-__all__ = ["ContextBlock", "Frame", "Wrap", "fitted_block"]
+__all__ = ["BlockFacts", "ContextBlock", "Frame", "Pricing", "fitted_block"]
+
+
+class BlockFacts(NamedTuple):
+    """What is true of a block beside its text, for a frame to state."""
+
+    token_count: int
+    """What the block's own text costs, without the frame."""
+    facts_included: int
+    facts_omitted: int
+    """How many candidates were left out, whatever the reason: the receipt names it."""
+    facts_wanted: int
+    """How many there would be if there were room for all that is worth its tokens."""
+    complete: bool
+    """Whether those are all here, in full."""
+    tier_breakdown: dict[str, int]
+    """How many of each tier were included."""
+    matched: bool = True
+    """False where nothing matched: then these are the newest and most important that pass the filters."""
+    irrelevant: int = 0
+    """How many candidates were left out because they are not relevant enough."""
+
+    @classmethod
+    def widest(cls, candidates: int, *, matched: bool) -> "BlockFacts":
+        """Numbers at least as long as any that a block of so many candidates can have."""
+        most = 10 * candidates + 10
+        return cls(
+            token_count=_WIDEST_TOKENS,
+            facts_included=most,
+            facts_omitted=most,
+            facts_wanted=most,
+            complete=False,
+            tier_breakdown=dict.fromkeys(TIERS, most),
+            matched=matched,
+        )
+
+
+_WIDEST_TOKENS = 999_999
+
+
+class Frame(ABC):
+    """What stands around the text of a block and may state facts about it: a prompt, a footer, a JSON object.
+
+    A frame is a value that is known before anything is chosen. The budget is held against the text it writes, and
+    what it takes is reserved first. A subclass has to give `write`; the rest only where it differs.
+    """
+
+    @abstractmethod
+    def write(self, body: str, facts: BlockFacts) -> str:
+        """The final text around the block's own."""
+
+    def encode(self, part: str) -> str:
+        """What becomes of a part of the block's text inside the frame, such as the escapes of JSON."""
+        return part
+
+    def within(self, budget: int) -> "Frame":
+        """The same frame for another budget, where it states the budget."""
+        return self
+
+    def reserve(self, around: str, candidates: int, *, matched: bool, count: Count) -> int:
+        """The tokens to set aside for the frame and for what stands around everything in the block."""
+        return count(self.write(around, BlockFacts.widest(candidates, matched=matched)))
 
 
 class ContextBlock:
@@ -26,47 +89,44 @@ class ContextBlock:
         self,
         *,
         text: str,
+        body: str,
         token_count: int,
-        facts_included: int,
-        facts_omitted: int,
-        tier_breakdown: dict[str, int],
-        facts_wanted: int = 0,
-        complete: bool = True,
-        smallest_budget: int | None = None,
-        tokens_omitted: int = 0,
-        hits: Sequence[Hit] = (),
-        receipt: Callable[[], Receipt] | None = None,
-        matched: bool = True,
-        irrelevant: int = 0,
+        facts: BlockFacts,
+        tokens_omitted: int,
+        smallest_budget: int | None,
+        hits: Sequence[Hit],
+        receipt: Callable[[], Receipt],
     ) -> None:
         self.text = text
+        self.body = body
+        """The text without the frame around it; the same as `text` where there is none."""
         self.token_count = token_count
-        self.facts_included = facts_included
-        self.facts_omitted = facts_omitted
+        self.facts = facts
+        """The same facts that a frame states, as they turned out."""
+        self.facts_included = facts.facts_included
+        self.facts_omitted = facts.facts_omitted
         """How many candidates were left out, whatever the reason: the receipt names it."""
         self.tokens_omitted = tokens_omitted
         """What the texts of those would cost, as far as that is known."""
-        self.facts_wanted = facts_wanted
+        self.facts_wanted = facts.facts_wanted
         """How many there would be if there were room for all that is worth its tokens."""
-        self.complete = complete
+        self.complete = facts.complete
         """Whether those are all here, in full."""
-        self.tier_breakdown = tier_breakdown
+        self.tier_breakdown = facts.tier_breakdown
         """How many of each tier were included."""
         self.smallest_budget = smallest_budget
         """Where nothing fitted though something was found: the least budget that holds a part of it."""
         self.hits = tuple(hits)
         """What was included, best first."""
-        self.matched = matched
+        self.matched = facts.matched
         """False where nothing matched: then these are the newest and most important that pass the filters."""
-        self.irrelevant = irrelevant
+        self.irrelevant = facts.irrelevant
         """How many candidates were left out because they are not relevant enough."""
         self._receipt = receipt
 
     @cached_property
     def receipt(self) -> Receipt:
         """What became of every candidate; worked out when first asked for."""
-        if self._receipt is None:
-            raise SatchelError("a frame is given a block in the making, which has no receipt yet")
         return self._receipt()
 
     @property
@@ -80,17 +140,6 @@ class ContextBlock:
         )
 
 
-Wrap = Callable[[ContextBlock], str]
-
-
-class Frame(NamedTuple):
-    """Makes the final text of a block, such as a prompt around it; the budget is held against that."""
-
-    wrap: Wrap
-    encode: Callable[[str], str] = str
-    """What becomes of each part of the block's own text inside the frame, such as the escapes of JSON."""
-
-
 class Pricing:
     """What the parts of a layout cost with a counter, inside a frame if there is one."""
 
@@ -102,22 +151,11 @@ class Pricing:
         self._counts_as_stored = counter.name == DEFAULT_COUNTER
         self._encode = frame.encode if frame else str
         self._headings: dict[tuple[str, Hashable], int] = {}
-        self.around = self._count(layout.around)
-        if frame:
-            # With numbers at least as long as any that can come.
-            most = 10 * candidates + 10
-            tiers = dict.fromkeys(("working", "conversation", "knowledge"), most)
-            widest = ContextBlock(
-                text=layout.around,
-                token_count=999_999,
-                facts_included=most,
-                facts_omitted=most,
-                facts_wanted=most,
-                complete=False,
-                tier_breakdown=tiers,
-                matched=matched,
-            )
-            self.around = self._count(frame.wrap(widest))
+        self.around = (
+            frame.reserve(layout.around, candidates, matched=matched, count=counter.count)
+            if frame
+            else counter.count(layout.around)
+        )
 
     def section(self, item: Item) -> tuple[Hashable, int]:
         key, text = self._layout.section(item)
@@ -156,11 +194,11 @@ def fitted_block(
     budget: int | None,
     counter: Counter,
     layout: Layout,
-    policy: Policy = "best",
+    policy: PolicyName = "best",
     pins: Pins = "strict",
     whole: bool = False,
     best_first: bool = False,
-    frame: Frame | Wrap | None = None,
+    frame: Frame | None = None,
     hits: Sequence[Hit] | None = None,
     matched: bool = True,
 ) -> ContextBlock:
@@ -168,52 +206,58 @@ def fitted_block(
 
     `hits` are the same items as they were found, for the block to tell which of them it holds.
     """
-    check_known("policy", policy, POLICIES)
+    check_known("policy", policy, tuple(POLICIES))
     check_known("pins", pins, PINS)
-    count = counter.count
     if frame is not None and not isinstance(frame, Frame):
-        frame = Frame(frame)
-
+        raise InputError(f"frame must be a Frame, not {type(frame).__name__}")
+    count = counter.count
     kept = sort_out(items, budget=budget)
-    at_first = kept.wanted
 
-    def block(placed: Sequence[Placed], text: str, tokens: int, wanted: int, **more: Any) -> ContextBlock:
-        return ContextBlock(
-            text=text,
+    def facts(placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
+        return BlockFacts(
             token_count=tokens,
             facts_included=len(placed),
             facts_omitted=len(items) - len(placed),
-            tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
             facts_wanted=wanted,
             complete=len(placed) >= wanted and all(each.whole for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             matched=matched,
             irrelevant=kept.irrelevant,
-            **more,
         )
 
-    def assemble(placed: Sequence[Placed]) -> str:
-        text = layout.block(marked(placed))
-        return frame.wrap(block(placed, text, count(text), at_first)) if frame else text
+    def framed(placed: Sequence[Placed], around: Frame | None) -> str:
+        body = layout.block(marked(placed))
+        return around.write(body, facts(placed, count(body), kept.wanted)) if around else body
 
-    packing = pack(
+    packed = pack(
         items,
         kept=kept,
         budget=budget,
         prices=Pricing(layout, counter, frame, len(items), matched=matched),
-        assemble=assemble,
+        assemble=lambda placed: framed(placed, frame),
         count=count,
-        policy=policy,
+        policy=POLICIES[policy],
         pins=pins,
         whole=whole,
         best_first=best_first,
     )
-    return block(
-        list(packing.placed.values()),
-        packing.text,
-        packing.token_count,
-        packing.sorted.wanted,
-        smallest_budget=packing.smallest_budget,
-        hits=_told(hits, packing.placed) if hits else (),
-        receipt=lambda: receipt(packing, counter=counter.name, format=layout.name),
+    smallest = packed.smallest_budget
+    if smallest is not None and frame is not None:
+        alone = packed.alone()
+        smallest = budget_that_holds(
+            lambda larger: min(count(framed([each], frame.within(larger))) for each in alone), smallest
+        )
+    placed = list(packed.placed.values())
+    body = layout.block(marked(placed)) if frame else packed.text
+    own_tokens = count(body) if frame else packed.token_count
+    return ContextBlock(
+        text=packed.text,
+        body=body,
+        token_count=packed.token_count,
+        # What turned out to be said already is not wanted any more.
+        facts=facts(placed, own_tokens, packed.sorted.wanted),
+        tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
+        smallest_budget=smallest,
+        hits=_told(hits, packed.placed) if hits else (),
+        receipt=lambda: receipt(packed, counter=counter.name, format=layout.name),
     )

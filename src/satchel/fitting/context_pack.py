@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from satchel.fitting.choice import Policy
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block
 from satchel.fitting.documents import as_item
 from satchel.fitting.engine import self_counted
 from satchel.fitting.formats import (
@@ -21,6 +20,7 @@ from satchel.fitting.formats import (
 )
 from satchel.fitting.listing import as_json, clean
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.memory import Hit, Memory, compact
 from satchel.model.packing import Item, Placed, Receipt
 from satchel.text.tokens import Counter
@@ -244,15 +244,15 @@ class ContextPack:
         token_budget: int | None,
         counter: Counter,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         best_first: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
     ) -> None:
         self._hits = list(hits)
         self._items = [as_item(hit, relevant=each) for hit, each in zip(hits, relevant, strict=True)]
         self._counter = counter
-        self._policy: Policy = policy
+        self._policy: PolicyName = policy
         self._pins: Pins = pins
         self._best_first = best_first
         self._frame = frame
@@ -266,6 +266,16 @@ class ContextPack:
     def text(self) -> str:
         """The pack in its format."""
         return self._fitted.text
+
+    @property
+    def body(self) -> str:
+        """The text without the frame around it; the same as `text` where there is none."""
+        return self._fitted.body
+
+    @property
+    def facts(self) -> BlockFacts:
+        """What a frame states of it."""
+        return self._fitted.facts
 
     @property
     def token_count(self) -> int:

@@ -12,11 +12,11 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from satchel.errors import InputError
-from satchel.fitting.choice import Policy
 from satchel.fitting.context import ContextBlock, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.listing import SNIPPET, Detail, body
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import check_budget, check_known
 from satchel.model.memory import Hit, Memory, Tier, as_time, checked
 from satchel.model.packing import Item
@@ -286,7 +286,7 @@ def fit(
     *,
     token_budget: int | None,
     format: Format = "system_prompt",
-    policy: Policy = "best",
+    policy: PolicyName = "best",
     pins: Pins = "strict",
     counter: str | Counter = DEFAULT_COUNTER,
 ) -> ContextBlock:

@@ -31,10 +31,10 @@ __all__ = [
     "Format",
     "Heading",
     "Layout",
-    "Messages",
+    "MessagesLayout",
     "Outline",
     "Parsed",
-    "Raw",
+    "RawLayout",
     "ReadableLayout",
     "as_messages",
     "day_of",
@@ -436,7 +436,7 @@ SYSTEM_PROMPT = Outline(
 # Items as a JSON array, one on each line, for programs.
 
 
-class _Entry(msgspec.Struct):
+class _RawItem(msgspec.Struct):
     id: str
     text: str
     tier: str
@@ -448,10 +448,10 @@ class _Entry(msgspec.Struct):
     overtaken_by: str | None = None
 
 
-_read_raw = msgspec.json.Decoder(list[_Entry]).decode
+_read_raw = msgspec.json.Decoder(list[_RawItem]).decode
 
 
-class Raw:
+class RawLayout:
     """The layout of it: no headings, text as it is stored, and only fields that say something."""
 
     name = "raw"
@@ -506,7 +506,7 @@ def _entry(placed: Placed) -> str:
     return as_json({name: value for name, value in fields.items() if value is not None})
 
 
-RAW = Raw()
+RAW = RawLayout()
 
 
 # The block for a system prompt as a list of chat messages.
@@ -518,7 +518,7 @@ _OPENING = '[{"role":"user","content":"'
 _CLOSING = '"}]\n'
 
 
-class Messages:
+class MessagesLayout:
     """The layout of it, valid for OpenAI's and Anthropic's interfaces; every part is escaped as JSON."""
 
     name = "messages"
@@ -555,7 +555,7 @@ def _escaped(heading: Heading) -> Heading:
     return Heading(heading.key, json_inside(heading.text))
 
 
-MESSAGES = Messages()
+MESSAGES = MessagesLayout()
 
 
 # The formats of a context block, by name.

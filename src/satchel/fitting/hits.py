@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion, portioned
-from satchel.fitting.listing import Detail, entry, entry_json, join_entries, join_json
+from satchel.fitting.listing import Detail, Portion, entry, entry_json, join_entries, join_json, portioned
 from satchel.model.memory import Change, Hit, Memory
 from satchel.text.tokens import Counter
 
@@ -29,6 +28,7 @@ class Hits(Sequence[Hit]):
         *,
         text: str,
         entries: Sequence[str],
+        short_ids: Sequence[str] = (),
         counter: Counter,
         omitted: int,
         smallest_budget: int | None,
@@ -41,6 +41,8 @@ class Hits(Sequence[Hit]):
         self.text = text
         self.entries = tuple(entries)
         """What `text` says of each hit."""
+        self.short_ids = tuple(short_ids)
+        """The short id by which `text` names each hit; none where it is JSON, which has whole ids."""
         self.omitted = omitted
         self.tokens_omitted = tokens_omitted
         """What the texts of those would cost."""
@@ -148,6 +150,7 @@ def fitted_hits(
         [_marked(hit, kept) for hit in listed if hit.memory.id in kept],
         text=fitted.text,
         entries=shown_as(fitted.shown),
+        short_ids=[shorts[portion.name] for portion in fitted.shown] if names is not None else (),
         counter=counter,
         omitted=len(found) - len(kept),
         tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from satchel.model.memory import Tier
 
-__all__ = ["LEVELS", "Entry", "Item", "Level", "Placed", "Reason", "Receipt", "Span", "marked"]
+__all__ = ["LEVELS", "Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
 
 Level = Literal["full", "passages", "excerpt", "summary", "title"]
@@ -84,7 +84,7 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: kept at a level of detail, or left out for a reason."""
 
     id: str
@@ -116,14 +116,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     token_count: int
     """What the final text costs."""
-    entries: tuple[Entry, ...]
+    entries: tuple[ReceiptEntry, ...]
 
     @property
-    def kept(self) -> tuple[Entry, ...]:
+    def kept(self) -> tuple[ReceiptEntry, ...]:
         return tuple(entry for entry in self.entries if entry.kept)
 
     @property
-    def left_out(self) -> tuple[Entry, ...]:
+    def left_out(self) -> tuple[ReceiptEntry, ...]:
         return tuple(entry for entry in self.entries if not entry.kept)
 
     @property

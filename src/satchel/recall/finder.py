@@ -47,9 +47,9 @@ def recall(
     from those that the limit itself asks for.
     """
     # Imported when first needed: numpy takes longer to load than most commands take in all.
-    from satchel.recall.fusion import family, near_enough, reads
     from satchel.recall.question import read_question
     from satchel.recall.ranking import rank
+    from satchel.recall.scoring import family, near_enough, reads
 
     moment = now or utc_now()
     question = read_question(query, now=moment, vector=vector)

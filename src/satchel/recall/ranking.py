@@ -10,10 +10,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.course import asks_for_course, course
-from satchel.recall.currency import LEADING, about_then, currency
 from satchel.recall.features import SEEDS, Lexical, Sheet, features, rarity, shared_names, spread, thread_of
-from satchel.recall.fusion import SECOND_LOOK, log_odds, probability, shares, weights
 from satchel.recall.question import (
     QueryTerm,
     Question,
@@ -23,7 +20,18 @@ from satchel.recall.question import (
     near_terms,
     term_code,
 )
-from satchel.recall.relevance import is_keywords, models, relevances, signs
+from satchel.recall.rerank import LEADING, about_then, asks_for_course, course, currency
+from satchel.recall.scoring import (
+    SECOND_LOOK,
+    is_keywords,
+    log_odds,
+    models,
+    probability,
+    relevances,
+    shares,
+    signs,
+    weights,
+)
 from satchel.store.contract import SearchStore, Trace
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.currency import Told, as_told
 from satchel.recall.features import Sheet, unit
-from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
+from satchel.recall.rerank import Told, as_told
+from satchel.recall.scoring import family, reads
 from satchel.store.contract import SearchStore, Store
 from satchel.text.terms import segment
 

@@ -2,14 +2,13 @@
 
 import re
 import time
-from collections.abc import Callable
 from reprlib import repr as shortened
 from typing import Any
 
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fitting.engine import self_counted
+from satchel.fitting.engine import Count, largest, self_counted
 from satchel.model.checks import check_limit
 from satchel.session.results import Found
 
@@ -104,17 +103,14 @@ def _compiled(pattern: object) -> Any:
 # Lines that were found in a result, as many as there is room for.
 
 
-def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -> Found:
+def shown_lines(lines: Lines, *, allocation: int, count: Count) -> Found:
     """The first lines with their numbers, cut where they are long; below, how many there are in all."""
     written = [f"{number}: {line}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
-    low, high = 0, len(written)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _found(written[:middle], lines, allocation, count).token_count <= allocation:
-            low = middle
-        else:
-            high = middle - 1
-    found = _found(written[:low], lines, allocation, count)
+
+    def made(shown: int) -> Found:
+        return _found(written[:shown], lines, allocation, count)
+
+    found = made(largest(len(written), lambda shown: made(shown).token_count <= allocation))
     if found.token_count <= allocation:
         return found
     return Found(
@@ -127,7 +123,7 @@ def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -
     )
 
 
-def _found(written: list[str], lines: Lines, allocation: int, count: Callable[[str], int]) -> Found:
+def _found(written: list[str], lines: Lines, allocation: int, count: Count) -> Found:
     more = "more than " if lines.stopped else ""
     head = "Nothing matched." if not lines.matches else ""
     tail = f"⚡ {len(written):,} of {more}{lines.matches:,} matching lines shown."

@@ -16,7 +16,7 @@ from satchel.errors import StoreError
 from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
-from satchel.session.results import new_handle, packed
+from satchel.session.results import compress, new_handle
 from satchel.store.contract import Store
 from satchel.store.ledger import Books, Category, Content, Level, Posted, TurnRow
 
@@ -79,7 +79,7 @@ def over_watermark(units: Iterable[Unit], *, limit: int, low: float = LOW) -> li
 KEEP_DAYS = 30
 """How long a content is kept after its last use."""
 KEEP_BYTES = 512_000_000
-"""How many bytes the contents of a store may take, packed; the least recently used go first."""
+"""How many bytes the contents of a store may take, compress; the least recently used go first."""
 
 # Stubs that take more than this part of the history are put into one list, down to the second.
 _STUBS_AT_MOST, _STUBS_AFTERWARDS = 0.25, 0.1
@@ -247,20 +247,19 @@ class Posting:
         self._ledgers.end_turn(*self._where, TurnRow(books.turn, utc_now(), *sums, books.evicted))
         self.set(turn=books.turn + 1, turn_results=0)
 
-    def enter(self, handle: str, content: Content, **fields: Any) -> Posted:
-        """A new entry, the newest one."""
+    def enter(self, entry: Posted, content: Content) -> Posted:
+        """Add an entry, which becomes the newest, with its place in the ledger set."""
         now = utc_now()
         seq = self.books.clock + 1
-        call = self._open_call(fields.get("call_id", "")) if fields["role"] != "call" else None
-        entry = Posted(
+        call = self._open_call(entry.call_id) if entry.role != "call" else None
+        entry = msgspec.structs.replace(
+            entry,
             seq=seq,
             used=seq,
-            handle=handle,
             turn=self.books.turn,
             at=now,
             content=content.hash,
             pair=seq if call is None else call.seq,
-            **fields,
         )
         self._ledgers.keep(self._ledger.org, content, now)
         self._ledgers.post(*self._where, entry)
@@ -387,9 +386,8 @@ class Posting:
         stub = f"[{handle} lists {len(entries):,} earlier entries]"
         self.move(entries, level="gone", category="history")
         tokens = self._ledger.count(listing)
-        self.enter(
-            handle,
-            packed(listing),
+        entry = Posted(
+            handle=handle,
             category="history",
             role="note",
             level="stub",
@@ -400,6 +398,7 @@ class Posting:
             stub=stub,
             stub_tokens=self._ledger.count(stub),
         )
+        self.enter(entry, compress(listing))
 
 
 def _too_many(stubs: Sequence[Posted], limit: int) -> list[Posted]:

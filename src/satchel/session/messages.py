@@ -1,16 +1,17 @@
 """The history of a session: its entries within a budget, as a work log or as the messages of a provider."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from satchel.errors import BudgetError, ExpiredError
+from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
-from satchel.session.results import Entry, History, Messages, digest_line, unpacked
+from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.ledger import Level, Posted
 
 __all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
@@ -68,7 +69,7 @@ def history_within(ledger: Ledger, budget: int) -> History:
     return History(
         text=text,
         token_count=count(text),
-        entries=tuple(Entry.of(each.entry) for each in log),
+        entries=tuple(LedgerEntry.of(each.entry) for each in log),
         omitted=len({*omitted, *left_out}),
     )
 
@@ -78,7 +79,7 @@ def _priced(entry: Posted, tokens: int) -> Posted:
 
 
 def _fitted(
-    lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Callable[[str], int]
+    lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Count
 ) -> tuple[str, Sequence[int]]:
     """As many of the lines as fit, below one that says how many were left out, in the order of leaving."""
 
@@ -89,15 +90,10 @@ def _fitted(
 
     if count(whole := made(0)) <= budget:
         return whole, ()
-    low, high = 1, len(leaving)
-    while low < high:
-        middle = (low + high) // 2
-        if count(made(middle)) <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    text = made(high)
-    return (text if count(text) <= budget else ""), leaving[:high]
+    kept = largest(len(leaving) - 1, lambda kept: count(made(len(leaving) - kept)) <= budget)
+    dropped = len(leaving) - kept
+    text = made(dropped)
+    return (text if count(text) <= budget else ""), leaving[:dropped]
 
 
 def _text(ledger: Ledger, entry: Posted) -> str:
@@ -109,7 +105,7 @@ def _text(ledger: Ledger, entry: Posted) -> str:
         return entry.digest or entry.stub
     if entry.media == "bytes":
         return entry.note
-    shown = repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
+    shown = repair_surrogates(decompress(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
     if not entry.note:
         return shown
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note
@@ -166,14 +162,9 @@ def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> M
     made = written(0)
     if budget is None or made.token_count <= budget:
         return made
-    low, high = 1, len(steps_down)
-    while low < high:
-        middle = (low + high) // 2
-        if written(middle).token_count <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    made = written(high)
+    most = len(steps_down)
+    spared = largest(most - 1, lambda spared: written(most - spared).token_count <= budget)
+    made = written(most - spared)
     if made.token_count > budget:
         raise BudgetError(f"the messages need at least {made.token_count:,} tokens, and {budget:,} are given")
     return made
@@ -208,7 +199,7 @@ def _system_texts(ledger: Ledger) -> Iterator[str]:
         content = ledger.ledgers.content(ledger.org, entry.content)
         if content is None:
             raise ExpiredError(f"the system text {entry.name or entry.handle!r} is no longer kept; record it again")
-        yield repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass"))
+        yield repair_surrogates(decompress(content).decode("utf-8", "surrogatepass"))
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:

@@ -2,10 +2,10 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from reprlib import repr as shortened
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, Literal, NamedTuple, Unpack
 
 import msgspec
 
@@ -17,35 +17,35 @@ from satchel.model.memory import Scope, check_name, utc_now
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.account import FLOOR, Account, Calibration, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
-from satchel.session.digests.shapes import Shape
+from satchel.session.digests.base import Measure
+from satchel.session.digests.digest import SHAPES
 from satchel.session.find import find_lines, shown_lines
 from satchel.session.hints import with_hint
 from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
 from satchel.session.results import (
-    Entry,
+    Compression,
     Found,
     History,
-    Measure,
+    LedgerEntry,
     Messages,
-    Packing,
+    Output,
     Parcel,
-    Said,
+    ResultOptions,
     Shown,
+    as_output,
     check_handle,
-    delivered,
-    delivered_bytes,
+    compress,
+    decompress,
     digest_line,
-    fields_of_result,
-    fields_of_text,
-    measure,
+    examined,
     new_handle,
-    packed,
-    parcel_of,
+    page_of,
     parse_cursor,
-    said,
+    result_entry,
     seal,
-    unpacked,
+    text_entry,
+    with_page,
 )
 from satchel.store.contract import Store
 from satchel.store.ledger import Books, Category, Content, Posted, Role, TurnRow
@@ -56,12 +56,11 @@ __all__ = [
     "HOLDS",
     "RECORDED",
     "Answer",
-    "Delivering",
     "Hints",
     "Holds",
     "Prepared",
     "Session",
-    "Whole",
+    "Stored",
     "as_call_id",
     "as_mapping",
     "as_text",
@@ -75,7 +74,7 @@ __all__ = [
     "remove_session",
     "session_states",
     "start_of",
-    "whole_of",
+    "stored",
 ]
 
 
@@ -119,10 +118,12 @@ def as_mapping(name: str, value: object) -> Mapping[str, Any]:
 # The whole of what was said, by its handle or by a cursor into it.
 
 
-class Whole(NamedTuple):
+class Stored(NamedTuple):
+    """An entry with everything that its tool said."""
+
     entry: Posted
     content: Content
-    said: Said
+    output: Output
 
 
 def entry_of(ledger: Ledger, handle: object) -> Posted:
@@ -146,108 +147,94 @@ def start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, int
     return entry, place.start
 
 
-def whole_of(ledger: Ledger, entry: Posted) -> Whole:
-    """Everything that was said, as it was."""
+def stored(ledger: Ledger, entry: Posted) -> Stored:
+    """Read back everything that was said, as it was."""
     content = ledger.ledgers.content(ledger.org, entry.content)
     if content is None:
         raise ExpiredError(
             f"the result {entry.handle!r} has expired: contents are kept {KEEP_DAYS} days after their last use, "
             "and fewer where they take too much room; call the tool again"
         )
-    data = unpacked(content)
-    return Whole(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
+    data = decompress(content)
+    return Stored(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
 
 
-# A result that is ready to be shown, and still to be entered into the books.
+# A result that is ready to be shown, and not yet in the ledger.
 
 
 class Prepared:
-    """Made by `Session.prepare`. What is shown whole needs no handle, so it may be shown before it is entered."""
+    """A tool's result that can be shown but is not in the ledger yet. Made by `Session.prepare`.
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        shown: Shown,
-        make: Callable[[Account], Shown],
-        packing: Packing,
-        describe: Callable[[], dict[str, Any]],
-        *,
-        asked: int | None,
-        extra: int,
-        new_turn: bool,
-    ) -> None:
-        self.shown = shown
-        self.warning: str | None = None
-        """That tokens run low, where that is to be told now."""
-        self._warned: int | None = None
+    `shown` is its first page. `enter` writes the result to the ledger; until then its handle and cursor lead
+    nowhere, but its tokens are already taken into account for the results that are prepared after it. A result
+    that is shown whole needs no handle, so it may go to the model before it is entered.
+    """
+
+    def __init__(self, ledger: Ledger, parcel: Parcel, compression: Compression, *, hints: bool) -> None:
         self._ledger = ledger
-        self._make = make
-        self._packing = packing
-        self._describe = describe
-        self._asked = asked
-        self._extra = extra
-        self._new_turn = new_turn
-
-    def expect(self, *, warn: bool) -> None:
-        """Let the ledger count on it: cut again, if others that are not entered yet take the room."""
-        with self._ledger.lock:
-            account = self._ledger.lately
-            if self._is_over(account):
-                self.shown = self._make(account)
-            tokens = self.shown.token_count + self._extra
-            self._ledger.expect(self, tokens, new_turn=self._new_turn)
-        after = account.after(tokens)
-        if warn and after.level != account.books.warned:
-            self._warned = after.level
-            self.warning = after.warning if after.level > account.books.warned else None
+        self._parcel = parcel
+        self._compression = compression
+        self._hints = hints
+        self.warning: str | None = None
+        """That tokens run low, where the caller asked for warnings and one is due."""
+        self._warned: int | None = None
+        self.shown = self._page(ledger.lately)
+        self._expect()
 
     def enter(self) -> Shown:
-        """Enter it, and give what is to be shown: less, if other calls of the turn have taken room meanwhile."""
-        # In this order: a thread may still be packing.
-        fields, content = self._describe(), self._packing.done()
+        """Enter it and return what is to be shown, which is less if other calls have taken the room meanwhile."""
+        entry, content = self._described()
         try:
             with self._ledger.posting() as posting:
                 account = self._ledger.with_ahead(posting.account, before=self)
                 if self._is_over(account):
-                    self.shown = self._make(account)
-                self._begin(posting)
-                self._post(posting, content, fields)
+                    self.shown = self._page(account)
+                self._post(posting, entry, content)
         finally:
             self._ledger.entered(self)
         return self.shown
 
-    def _is_over(self, account: Account) -> bool:
-        room = (account.in_next_turn() if self._new_turn else account).granted(self._asked)
-        return 0 < self.shown.token_count > max(min(room, FLOOR), room - self._extra)
+    def _expect(self) -> None:
+        """Let the ledger count on it: cut again, if others that are not entered yet take the room."""
+        with self._ledger.lock:
+            account = self._ledger.lately
+            if self._is_over(account):
+                self.shown = self._page(account)
+            tokens = self.shown.token_count + self._parcel.extra_tokens
+            self._ledger.expect(self, tokens, new_turn=self._parcel.new_turn)
+        after = account.after(tokens)
+        if self._parcel.warn and after.level != account.books.warned:
+            self._warned = after.level
+            self.warning = after.warning if after.level > account.books.warned else None
 
-    def _begin(self, posting: Posting) -> None:
-        if self._new_turn:
+    def _page(self, account: Account) -> Shown:
+        return page_of(self._parcel, 0, account, hints=self._hints, count=self._ledger.count)
+
+    def _is_over(self, account: Account) -> bool:
+        parcel = self._parcel
+        room = (account.in_next_turn() if parcel.new_turn else account).granted(parcel.max_tokens)
+        return 0 < self.shown.token_count > max(min(room, FLOOR), room - parcel.extra_tokens)
+
+    def _described(self) -> tuple[Posted, Content]:
+        # In this order: a thread may still be compressing.
+        return result_entry(self._parcel, self._ledger.count), self._compression.done()
+
+    def _post(self, posting: Posting, entry: Posted, content: Content) -> None:
+        if self._parcel.new_turn:
             posting.begin_turn()
         if self._warned is not None:
             posting.set(warned=self._warned)
-
-    def _post(self, posting: Posting, content: Content, fields: dict[str, Any]) -> None:
-        posting.enter(
-            handle=self.shown.handle,
-            content=content,
-            category="tool_results",
-            role="result",
-            stop=len(self.shown.content),
-            tokens=self.shown.token_count + self._extra,
-            note=self.shown.note,
-            **fields,
-        )
+        posting.enter(with_page(entry, self.shown, extra_tokens=self._parcel.extra_tokens), content)
 
 
 def enter_all(results: Sequence[Prepared]) -> None:
-    """Enter what has been shown already, as it was shown, in one transaction; all are of one session."""
+    """Enter results that were shown already, as they were shown, in one transaction; all are of one session."""
     ledger = results[0]._ledger
     try:
-        described = [(each, each._packing.done(), each._describe()) for each in results]
+        described = [(each, *each._described()) for each in results]
         with ledger.posting() as posting:
-            for each, content, fields in described:
-                each._begin(posting)
-                each._post(posting, content, fields)
+            for each, entry, content in described:
+                each._post(posting, entry, content)
     finally:
         for each in results:
             ledger.entered(each)
@@ -282,25 +269,6 @@ class Answer(NamedTuple):
     error: bool = False
 
 
-class Delivering(TypedDict, total=False):
-    """How a result is entered and shown."""
-
-    call_id: str | None
-    """The call it answers."""
-    arguments: Mapping[str, Any] | None
-    """What the call asked for, which a digest says; those of `call` if there was one."""
-    error: bool
-    extra_tokens: int
-    """Of parts that are passed on beside the text, such as images."""
-    max_tokens: int | None
-    """Instead of the allocation; never more than the turn has left."""
-    pinned: bool
-    new_turn: bool
-    """Whether a turn begins with it."""
-    warn: bool
-    """Whether a warning that is due is told along with it, and not by `warning`."""
-
-
 class Session:
     """The books of one agent session, kept in the store. Safe to share between threads and processes."""
 
@@ -309,8 +277,9 @@ class Session:
         self.counter = counter
         self.hints = hints
         self._ledger = Ledger(store, books, counter.count)
+        self._secret = books.secret
         self._asked: OrderedDict[str, Any] = OrderedDict()
-        self._paged: tuple[tuple[bytes, str], Whole, Measure] | None = None
+        self._paged: tuple[tuple[bytes, str], Stored, Measure] | None = None
 
     def __repr__(self) -> str:
         return f"<Session {self.name!r}>"
@@ -319,7 +288,7 @@ class Session:
     def budget(self) -> Budget:
         return self._ledger.account.budget
 
-    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> Entry:
+    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> LedgerEntry:
         """Enter what went into the context beside tool results: system, user, assistant or history.
 
         A system text takes the place of the one of the same name. A user's message begins a turn, and the one
@@ -328,152 +297,139 @@ class Session:
         if category not in RECORDED:
             raise InputError(f"unknown category {shortened(category)}; known: {', '.join(RECORDED)}")
         role, place = _ROLES[category]
-        kept = packed(as_text(text))
-        fields = fields_of_text(text, role, self._ledger.free_handle(), self.counter.count)
-        fields |= {"name": check_name("name", name) or "", "pinned": as_truth("pinned", pinned)}
+        content = compress(as_text(text))
+        entry = msgspec.structs.replace(
+            text_entry(text, role, place, self._ledger.free_handle(), self.counter.count),
+            name=check_name("name", name) or "",
+            pinned=as_truth("pinned", pinned),
+        )
         with self._ledger.posting() as posting:
             if role == "system":
-                earlier = [entry for entry in posting.held("system") if entry.name == fields["name"]]
-                posting.replace(earlier)
+                posting.replace([earlier for earlier in posting.held("system") if earlier.name == entry.name])
             elif role == "user":
                 posting.move(posting.held("user"), level="whole", category="history")
                 posting.begin_turn()
             elif role == "assistant":
                 _answered(posting)
-            return Entry.of(posting.enter(content=kept, category=place, role=role, **fields))
+            return LedgerEntry.of(posting.enter(entry, content))
 
-    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
+    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> LedgerEntry:
         """Enter that the model calls a tool; its result has the same `call_id`, made up here if none is given."""
-        text = said({} if arguments is None else arguments)
+        text = as_output({} if arguments is None else arguments)
         if isinstance(text, bytes):
             raise InputError("the arguments of a call are text or JSON, not bytes")
         handle = self._ledger.free_handle()
-        fields = fields_of_text(text, "call", handle, self.counter.count, tool=as_tool(tool))
-        fields["call_id"] = call_id = as_call_id(call_id) or f"call_{handle}"
+        entry = text_entry(text, "call", "history", handle, self.counter.count, tool=as_tool(tool))
+        call_id = as_call_id(call_id) or f"call_{handle}"
         if isinstance(arguments, Mapping):
             self._asked[call_id] = arguments
             if len(self._asked) > _CALLS_REMEMBERED:
                 self._asked.popitem(last=False)
         with self._ledger.posting() as posting:
             _answered(posting)
-            return Entry.of(posting.enter(content=packed(text), category="history", role="call", **fields))
+            return LedgerEntry.of(posting.enter(msgspec.structs.replace(entry, call_id=call_id), compress(text)))
 
-    def result(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Shown:
+    def result(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Shown:
         """Keep what a tool said, whole, and give as much of it as the allocation has room for.
 
-        `output` is text, bytes or a JSON value; the options are those of `Delivering`. The rest comes by `page`,
+        `output` is text, bytes or a JSON value; the options are those of `ResultOptions`. The rest comes by `page`,
         the whole by `expand`.
         """
         return self.prepare(tool, output, **options).enter()
 
-    def prepare(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Prepared:
+    def prepare(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Prepared:
         """A result as `result` would show it, still to be entered; until then its handle leads nowhere."""
-        if unknown := options.keys() - Delivering.__annotations__.keys():
-            raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(Delivering.__annotations__)}")
-        tool, call_id = as_tool(tool), as_call_id(options.get("call_id"))
-        error = as_truth("error", options.get("error", False))
-        whole = said(output)
-        packing = Packing(whole)
-        account = self._ledger.lately
-        asked, extra = check_budget(options.get("max_tokens")), check_budget(options.get("extra_tokens")) or 0
-        new_turn, count = options.get("new_turn", False), self.counter.count
-        parcel = parcel_of(whole, tool, self._ledger.free_handle(), account.books.secret, count)
-        arguments = options.get("arguments") or self._asked.pop(call_id, None)
-
-        def make(account: Account) -> Shown:
-            return self._delivered(parcel, whole, 0, account.in_next_turn() if new_turn else account, asked, extra)
-
-        known = {"tool": tool, "call_id": call_id, "error": error}
-        known["pinned"] = as_truth("pinned", options.get("pinned", False))
-
-        def describe() -> dict[str, Any]:
-            return known | fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
-
-        ready = Prepared(
-            self._ledger, make(account), make, packing, describe, asked=asked, extra=extra, new_turn=new_turn
-        )
-        ready.expect(warn=options.get("warn", False))
-        return ready
+        if unknown := options.keys() - ResultOptions.__annotations__.keys():
+            raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(ResultOptions.__annotations__)}")
+        tool, call_id, output = as_tool(tool), as_call_id(options.get("call_id")), as_output(output)
+        checked: ResultOptions = {
+            **options,
+            "call_id": call_id,
+            "error": as_truth("error", options.get("error", False)),
+            "extra_tokens": check_budget(options.get("extra_tokens")) or 0,
+            "max_tokens": check_budget(options.get("max_tokens")),
+            "pinned": as_truth("pinned", options.get("pinned", False)),
+            "arguments": options.get("arguments") or self._asked.pop(call_id, None),
+        }
+        compression = Compression(output)
+        parcel = self._examined(tool, output, **checked)
+        return Prepared(self._ledger, parcel, compression, hints=self.hints == "footer")
 
     def answered(self, answers: Sequence[Answer]) -> None:
         """Enter what tools said that keep to a budget of their own, each as a turn of its own; nothing is cut."""
-        count, drafts = self.counter.count, []
+        count, entries = self.counter.count, []
         for tool, text, error in answers:
-            tool = as_tool(tool)
-            parcel = parcel_of(as_text(text), tool, self._ledger.free_handle(), b"", count)
-            fields = fields_of_result(parcel, text, tool, None, error=error, count=count)
-            fields |= {"handle": parcel.handle, "tool": tool, "error": error, "stop": len(text)}
-            drafts.append((packed(text), fields | {"tokens": parcel.total_tokens}))
+            parcel = self._examined(as_tool(tool), as_text(text), error=error)
+            entry = msgspec.structs.replace(result_entry(parcel, count), stop=len(text), tokens=parcel.total_tokens)
+            entries.append((entry, compress(text)))
         with self._ledger.posting() as posting:
-            for content, fields in drafts:
+            for entry, content in entries:
                 posting.begin_turn()
-                posting.enter(content=content, category="tool_results", role="result", **fields)
+                posting.enter(entry, content)
 
     def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
         """The page that a cursor points to, within what a call may have now."""
         account = self._ledger.account
         entry, start = start_of(self._ledger, cursor, account.books.secret)
         whole, measured = self._to_page(entry)
-        if not isinstance(whole.said, str) or start > len(whole.said):
+        if not isinstance(whole.output, str) or start > len(whole.output):
             raise InputError(f"the cursor {cursor[:60]!r} points beyond its result")
         parcel = Parcel(
-            whole.said,
-            entry.handle,
-            cast(Shape, entry.shape),
-            measured,
-            entry.total_tokens,
-            entry.size,
-            account.books.secret,
+            tool=entry.tool,
+            handle=entry.handle,
+            text=whole.output,
+            size=entry.size,
+            shape=entry.shape,
+            measure=measured,
+            total_tokens=entry.total_tokens,
+            secret=account.books.secret,
+            max_tokens=check_budget(max_tokens),
         )
-        asked, text = check_budget(max_tokens), whole.said
-
-        def make(account: Account) -> Shown:
-            return self._delivered(parcel, text, start, account, asked, 0)
-
-        shown = make(account)
+        hints, count = self.hints == "footer", self.counter.count
+        shown = page_of(parcel, start, account, hints=hints, count=count)
         with self._ledger.posting() as posting:
-            if shown.token_count > posting.account.granted(asked):
-                shown = make(posting.account)
-            again = f"more of {entry.handle}, from character {start:,} on"
-            place = {"start": start, "stop": start + len(shown.content), "note": shown.note}
-            self._enter_again(posting, whole, again, shown.token_count, call_id, place)
+            if shown.token_count > posting.account.granted(parcel.max_tokens):
+                shown = page_of(parcel, start, posting.account, hints=hints, count=count)
+            again = self._again(whole, f"more of {entry.handle}, from character {start:,} on", call_id)
+            posting.use(entry, whole.content)
+            posting.enter(with_page(again, shown, start=start), whole.content)
         return shown
 
     def expand(self, handle: str) -> str | bytes:
         """Everything that stands behind a handle, as it was; this counts as a use, and not as a delivery."""
         entry = entry_of(self._ledger, handle)
-        whole = whole_of(self._ledger, entry)
+        whole = stored(self._ledger, entry)
         with self._ledger.posting() as posting:
             posting.use(entry, whole.content)
-        return whole.said
+        return whole.output
 
     def find(
         self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
     ) -> Found:
         """The lines of a result that match a regular expression, which has a second to do so."""
         entry = entry_of(self._ledger, handle)
-        whole = whole_of(self._ledger, entry)
-        if not isinstance(whole.said, str):
+        whole = stored(self._ledger, entry)
+        if not isinstance(whole.output, str):
             raise InputError(f"the result {entry.handle!r} is not text; expand gives its bytes")
-        asked, lines = check_budget(max_tokens), find_lines(whole.said, pattern)
-
-        def make(account: Account) -> Found:
-            return shown_lines(lines, allocation=account.granted(asked), count=self.counter.count)
-
-        found = make(self._ledger.account)
+        asked, count = check_budget(max_tokens), self.counter.count
+        lines = find_lines(whole.output, pattern)
+        found = shown_lines(lines, allocation=self._ledger.account.granted(asked), count=count)
         with self._ledger.posting() as posting:
-            if found.token_count > posting.account.granted(asked):
-                found = make(posting.account)
-            again = f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}"
-            self._enter_again(posting, whole, again, found.token_count, call_id, {"note": found.text})
+            if found.token_count > (granted := posting.account.granted(asked)):
+                found = shown_lines(lines, allocation=granted, count=count)
+            again = self._again(
+                whole, f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}", call_id
+            )
+            posting.use(entry, whole.content)
+            posting.enter(msgspec.structs.replace(again, note=found.text, tokens=found.token_count), whole.content)
         return found
 
-    def pin(self, handle: str, *, pinned: bool = True) -> Entry:
+    def pin(self, handle: str, *, pinned: bool = True) -> LedgerEntry:
         """Keep an entry in the context whatever happens, or no longer."""
         entry = entry_of(self._ledger, handle)
         with self._ledger.posting() as posting:
             posting.pin(entry, pinned=as_truth("pinned", pinned))
-        return Entry.of(entry_of(self._ledger, handle))
+        return LedgerEntry.of(entry_of(self._ledger, handle))
 
     def next_turn(self) -> int:
         """Begin a turn, in which results have their whole tier again; its number."""
@@ -528,9 +484,11 @@ class Session:
         given = as_mapping("schema", schema)
         return with_hint(given, allowance=self.allocation()) if self.hints == "schema" else dict(given)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """What the context still holds or names, oldest first."""
-        return [Entry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)]
+        return [
+            LedgerEntry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)
+        ]
 
     def results(self, *, limit: int = 1000) -> list[Posted]:
         """The newest results, newest first, whether the context still holds them or not."""
@@ -561,38 +519,31 @@ class Session:
             raise InputError(f"unknown provider {provider!r}; known: {', '.join(PROVIDERS)}")
         return messages_within(self._ledger, provider, check_budget(max_tokens))
 
-    def _to_page(self, entry: Posted) -> tuple[Whole, Measure]:
-        """What is paged through, unpacked once: the next page is mostly one of the same result."""
+    def _examined(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> Parcel:
+        return examined(
+            output,
+            tool=tool,
+            handle=self._ledger.free_handle(),
+            secret=self._secret,
+            count=self.counter.count,
+            **options,
+        )
+
+    def _to_page(self, entry: Posted) -> tuple[Stored, Measure]:
+        """What is paged through, read and measured once: the next page is mostly one of the same result."""
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
-        whole = whole_of(self._ledger, entry)
-        measured = measure(whole.said if isinstance(whole.said, str) else "", entry.shape)
+        whole = stored(self._ledger, entry)
+        measured = SHAPES[entry.shape].measure(whole.output if isinstance(whole.output, str) else "")
         if entry.size <= _LARGEST_HELD:
             self._paged = ((entry.content, entry.shape), whole, measured)
         return whole, measured
 
-    def _delivered(
-        self, parcel: Parcel, whole: str | bytes, start: int, account: Account, asked: int | None, extra: int
-    ) -> Shown:
-        granted = account.granted(asked)
-        # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
-        allocation = max(min(granted, FLOOR), granted - extra)
-        held, count = account.after(extra), self.counter.count
-        if isinstance(whole, bytes):
-            return delivered_bytes(whole, parcel.handle, allocation=allocation, account=held, count=count)
-        hints = self.hints == "footer"
-        parcel = parcel._replace(extra=extra)
-        return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
-
-    def _enter_again(
-        self, posting: Posting, whole: Whole, digest: str, tokens: int, call_id: str | None, place: dict[str, Any]
-    ) -> None:
-        """Enter that more of a result went into the context, which counts as a use of it."""
+    def _again(self, whole: Stored, digest: str, call_id: str | None) -> Posted:
+        """The entry of more that is shown of a result."""
         entry = whole.entry
-        posting.use(entry, whole.content)
-        posting.enter(
+        return Posted(
             handle=self._ledger.free_handle(),
-            content=whole.content,
             category="tool_results",
             role="page",
             tool=entry.tool,
@@ -600,11 +551,9 @@ class Session:
             origin=entry.handle,
             shape=entry.shape,
             size=entry.size,
-            tokens=tokens,
             total_tokens=entry.total_tokens,
             digest=digest,
             digest_tokens=self.counter.count(digest_line(entry.handle, entry.tool, digest)),
-            **place,
         )
 
 

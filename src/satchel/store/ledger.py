@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from satchel.model.memory import Scope
+from satchel.model.memory import Scope, utc_now
 
 __all__ = ["CATEGORIES", "Books", "Category", "Content", "Ledgers", "Level", "Posted", "Role", "TurnRow"]
 
@@ -49,13 +49,16 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a session: where it stands, how much of it is held, what it costs at each level."""
+    """One entry of a session: where it stands, how much of it is held, what it costs at each level.
 
-    seq: int
+    `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.
+    """
+
+    seq: int = 0
     handle: str
-    turn: int
-    at: datetime
-    used: int
+    turn: int = 0
+    at: datetime = msgspec.field(default_factory=utc_now)
+    used: int = 0
     category: Category
     role: Role
     level: Level = "whole"

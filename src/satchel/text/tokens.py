@@ -35,11 +35,11 @@ __all__ = [
     "classify",
     "count_tokens",
     "counter",
-    "cut",
     "encoder",
     "estimate_tokens",
     "known_counters",
     "spelling",
+    "split_pieces",
     "without_provider",
 ]
 
@@ -255,7 +255,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def cut(text: str) -> list[str]:
+def split_pieces(text: str) -> list[str]:
     """The pieces of a text, in order and without loss."""
     return _compiled(_PIECE).findall(text)
 
@@ -330,13 +330,13 @@ class ClaudeEstimate(Counter):
 
     def count(self, text: str) -> int:
         """An upper bound; never more than the text has bytes, never lowered by appending text."""
-        pieces = cut(repair_surrogates(text))
+        pieces = split_pieces(repair_surrogates(text))
         total = sum(times * self._bound(piece) for piece, times in Tally(pieces).items())
         return _round_up(self._highest_on_the_way(pieces, total))
 
     def estimate(self, text: str) -> int:
         """The best guess; never above `count`."""
-        pieces = Tally(cut(repair_surrogates(text)))
+        pieces = Tally(split_pieces(repair_surrogates(text)))
         total = sum(times * _price(self.name, piece)[0] for piece, times in pieces.items())
         return _round_up(total)
 

@@ -1,9 +1,9 @@
 """What may be stored: inside its scope, without secrets in any field, its tokens counted."""
 
 import pytest
-from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT
 
 import satchel
+from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT
 from satchel import Draft, Scope
 from satchel.api.saving import new_candidate
 from satchel.text.redact import redact

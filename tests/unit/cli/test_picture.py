@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 from satchel.cli.plots.pack_plot import pack_picture
 from satchel.cli.plots.svg import cut
 from satchel.model.memory import TIERS
-from satchel.model.packing import LEVELS, Entry, Receipt
+from satchel.model.packing import LEVELS, Receipt, ReceiptEntry
 
 SVG = "{http://www.w3.org/2000/svg}"
 BAR = {"y": "96", "height": "40"}
 
 
-def entry(number: int, cost: int, **fields) -> Entry:
+def entry(number: int, cost: int, **fields) -> ReceiptEntry:
     given = {"id": f"m{number}", "headline": f"Headline {number}", "tier": "knowledge", "value": 0.5}
-    return Entry(cost=cost, **given | fields)
+    return ReceiptEntry(cost=cost, **given | fields)
 
 
-def kept(number: int, cost: int, **fields) -> Entry:
+def kept(number: int, cost: int, **fields) -> ReceiptEntry:
     return entry(number, cost, **{"level": "full"} | fields)
 
 
-def left_out(number: int, cost: int, **fields) -> Entry:
+def left_out(number: int, cost: int, **fields) -> ReceiptEntry:
     return entry(number, cost, **{"reason": "over budget", "admitted_at": 9_000 + number} | fields)
 
 
-def receipt(*entries: Entry, budget: int | None = 2_000, overhead: int = 40) -> Receipt:
+def receipt(*entries: ReceiptEntry, budget: int | None = 2_000, overhead: int = 40) -> Receipt:
     used = sum(each.cost for each in entries if each.kept) + overhead
     books = {"counter": "o200k_base", "policy": "value", "format": "markdown"}
     return Receipt(budget=budget, token_count=used, entries=entries, **books)
@@ -215,7 +215,7 @@ headlines = st.one_of(
     st.sampled_from(["]]>", "&amp;", "<!--", "'\"", "🚀👨‍👩‍👧‍👦✅" * 20, "M" * 500, "مرحبا " * 50]),
 )
 entries = st.builds(
-    Entry,
+    ReceiptEntry,
     id=headlines,
     headline=headlines,
     tier=st.sampled_from(TIERS),

@@ -9,7 +9,7 @@ import pytest
 
 from embedding_server import DIMENSIONS, Server, plain_environment, server, status, unit, vectors
 from satchel.embed import endpoint
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import EmbedderError, InputError
 
 # Fixtures, which the tests ask for by name.

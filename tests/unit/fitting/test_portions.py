@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.fitting.engine import Assemble, Portion, Portioned, joined, portioned
-from satchel.fitting.listing import INDENT
+from satchel.fitting.listing import INDENT, Assemble, Portion, Portioned, joined, portioned
 
 
 def plain(frame: str = "") -> Assemble:

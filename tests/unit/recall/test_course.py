@@ -8,8 +8,8 @@ import pytest
 
 from satchel import Draft, Satchel, count_tokens
 from satchel.recall import ranking
-from satchel.recall.course import LATER, LONGEST_PART, OPENING, asks_for_course, course
 from satchel.recall.features import Sheet
+from satchel.recall.rerank import LATER, LONGEST_PART, OPENING, asks_for_course, course
 from satchel.store.contract import Trace
 
 COURSE = {

@@ -10,14 +10,16 @@ import satchel
 from satchel import Draft
 from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
-from satchel.recall.fusion import (
-    FILE,
+from satchel.recall.question import read_question
+from satchel.recall.ranking import examine
+from satchel.recall.scoring import (
     HAND_SET,
     NOTES,
     PARTS,
     TURNS,
+    WEIGHTS_FILE,
     Family,
-    Fitted,
+    FittedWeights,
     Weights,
     family,
     fuse,
@@ -26,10 +28,8 @@ from satchel.recall.fusion import (
     shares,
     weights,
 )
-from satchel.recall.question import read_question
-from satchel.recall.ranking import examine
 
-FITTED = msgspec.json.decode(FILE.read_bytes(), type=Fitted)
+FITTED = msgspec.json.decode(WEIGHTS_FILE.read_bytes(), type=FittedWeights)
 
 
 NOTHING = Weights(0.0, {})

@@ -6,6 +6,7 @@ import pytest
 
 from satchel.recall.question import ASKING, MAX_TERMS, QueryTerm, Question, corrected, index_term, read_question
 from satchel.text.terms import stem, term_codes
+from tables import each_row
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
@@ -70,7 +71,7 @@ def test_nothing_is_embedded_where_there_is_no_word():
     assert asked == ["crane"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word",
     [
         "database",

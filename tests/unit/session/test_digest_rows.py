@@ -6,6 +6,7 @@ import pytest
 
 from satchel.session.digests.base import Rank, Row, cut, fitted
 from satchel.session.digests.digest import digest, headline
+from tables import each_row
 
 PROSE = "".join(f"The keeper of key {word} asks each service.\n" for word in "abcdefghijkl")
 
@@ -46,7 +47,7 @@ def test_a_cut_ends_with_a_mark_and_not_within_a_character():
     assert cut("keeper", -1) == ""
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 7, 12, 13, 40, 100, 499, 500, 5_000])
+@each_row("most", [0, 1, 2, 7, 12, 13, 40, 100, 499, 500, 5_000])
 def test_a_digest_is_never_longer_than_asked(most):
     for text in (
         PROSE,

@@ -15,6 +15,7 @@ from satchel.store.sql.where import filter_sql, scope_sql
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
 from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
+from tables import each_row
 
 DIALECT = SqliteConnection.dialect
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -66,7 +67,7 @@ def scans(lines: list[str], table: str) -> list[str]:
     return [line for line in lines if line.split()[:2] == ["SCAN", table]]
 
 
-@pytest.mark.parametrize("name", STATEMENTS.named)
+@each_row("name", STATEMENTS.named)
 def test_every_statement_fits_the_schema(db: apsw.Connection, name):
     sql = filled(name)
     assert "{" not in sql
@@ -89,7 +90,7 @@ def test_a_missing_part_raises():
         STATEMENTS.statement("newest")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "index"),
     [
         ("memory_by_ref", "INDEX memory_ref (org=? AND project=? AND user=? AND agent=? AND session=? AND ref=?)"),
@@ -145,10 +146,8 @@ def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
 
-@pytest.mark.parametrize("name", ["search_best", "search_filtered"])
-@pytest.mark.parametrize(
-    "where", [Filter(), NARROW, Filter(since=TIME), Filter(scope=Scope(session="s"), ids=("a", "b"))]
-)
+@each_row("name", ["search_best", "search_filtered"])
+@each_row("where", [Filter(), NARROW, Filter(since=TIME), Filter(scope=Scope(session="s"), ids=("a", "b"))])
 def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, where):
     lines = plan(db, filled(name, filter_sql(DIALECT, where)[0]))
     tables = [line for line in lines if line.startswith(("SCAN", "SEARCH"))]

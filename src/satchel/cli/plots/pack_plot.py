@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from satchel.cli.plots.svg import break_mark, cut, document, hatching, hovered, outline, rect, text
 from satchel.model.memory import TIERS
-from satchel.model.packing import Entry, Receipt
+from satchel.model.packing import Receipt, ReceiptEntry
 
 __all__ = ["pack_picture"]
 
@@ -39,7 +39,7 @@ MUCH_LARGER = 8
 
 
 class Row(NamedTuple):
-    entry: Entry
+    entry: ReceiptEntry
     detail: str
     last: str
 
@@ -167,7 +167,7 @@ def _left_out(receipt: Receipt) -> Table:
     return Table("Left out, best first", ("why", "would cost", "smallest budget"), rows, remark)
 
 
-def _reason(entry: Entry, names: dict[str, str]) -> str:
+def _reason(entry: ReceiptEntry, names: dict[str, str]) -> str:
     if entry.other is None:
         return entry.reason or ""
     link = {"duplicate": "duplicate of", "superseded": "superseded by"}.get(entry.reason or "", entry.reason)
@@ -212,14 +212,14 @@ def _row(row: Row, top: float, scale: int) -> str:
     return hovered(_tooltip(entry, f"kept as {row.detail}" if entry.kept else row.detail), parts)
 
 
-def _scale(entries: Sequence[Entry]) -> int:
+def _scale(entries: Sequence[ReceiptEntry]) -> int:
     """The tokens that the longest small bar stands for; what is far beyond all that was kept gets no longer."""
     costs = [entry.cost for entry in entries]
     usual = max((entry.cost for entry in entries if entry.kept), default=min(costs, default=1))
     return max(1, *(cost for cost in (usual, *costs) if cost <= MUCH_LARGER * max(usual, 1)))
 
 
-def _tooltip(entry: Entry, became: str) -> str:
+def _tooltip(entry: ReceiptEntry, became: str) -> str:
     return f"{entry.headline[:TOOLTIP]}\n{entry.tier}, {became[:TOOLTIP]}, {_tokens(entry.cost)}"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offer, Offers
@@ -38,7 +39,6 @@ from satchel.server.jsonrpc import (
 from satchel.server.process import short_line
 from satchel.server.recorder import BackgroundWriter
 from satchel.session.session import Prepared, Session
-from satchel.text.cutting import truncate
 from satchel.text.tokens import Counter
 
 __all__ = [

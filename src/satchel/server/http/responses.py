@@ -13,7 +13,7 @@ from satchel.model.memory import Change, Hit, Memory, Relation
 from satchel.model.packing import Receipt
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import Listing, Span
-from satchel.session.results import Entry, Found, Shown
+from satchel.session.results import Found, LedgerEntry, Shown
 
 __all__ = [
     "Added",
@@ -158,7 +158,7 @@ class Sessions(_Answer, frozen=True, kw_only=True):
 
 
 class Entries(_Answer, frozen=True, kw_only=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
 
 
 class Whole(_Answer, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from satchel.api.satchel import Satchel
-from satchel.fitting.engine import Portion
+from satchel.fitting.listing import Portion
 from satchel.server.mcp.answers import Allowance, Answer, Rest, Shelf, cursor_for, fitted, said
 from satchel.server.recorder import Recorder
 from satchel.server.specs.specs import Specs

@@ -5,16 +5,16 @@ from typing import Any
 
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
-from satchel.fitting.context import ContextBlock
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import Detail, as_json, clean, entry
+from satchel.fitting.context import BlockFacts, Frame
+from satchel.fitting.engine import Count
+from satchel.fitting.listing import Detail, Portion, as_json, clean, entry
 from satchel.model.checks import MAX_LIMIT
 from satchel.model.memory import KINDS, Memory, Relation
 from satchel.server.mcp.answers import (
     RELEVANT,
     Allowance,
     Answer,
-    Footing,
+    Footer,
     answer_of,
     cursor_for,
     footed,
@@ -76,7 +76,8 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
         min_relevance=given.get("min_relevance"),
     )
     section = "" if hits.matched else UNMATCHED
-    portions = [Portion(text, section=section, name=text.split(" ", 1)[0]) for text in hits.entries]
+    named = zip(hits.short_ids, hits.entries, strict=True)
+    portions = [Portion(text, section=section, name=name) for name, text in named]
     nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
     noun = RELEVANT if hits.matched else "memories"
     return desk.listed("mem_search", portions, given, nothing=nothing, noun=noun)
@@ -232,7 +233,7 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
     bag, allowance = desk.view(given), desk.allowance(given)
     # Of the question, not of the answer: it is part of what is counted.
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
-    framing = _Framing(desk, allowance, cursor=cursor, noun=RELEVANT)
+    footers = _Footers(desk.count, allowance, noun=RELEVANT, cursor=cursor)
     block = bag.context(
         query,
         token_budget=allowance.tokens,
@@ -243,11 +244,11 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         until=given.get("until"),
         min_relevance=given.get("min_relevance"),
         pins="best_effort",
-        frame=framing.wrap,
+        frame=footers,
     )
     if not block.facts_included:
         if block.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), block.facts_wanted, allowance, desk.count, noun=RELEVANT)
+            return nothing_fitted(block.smallest_budget, block.facts_wanted, allowance, desk.count, noun=RELEVANT)
         return desk.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
     shown, wanted = block.facts_included, block.facts_wanted
     if block.complete:
@@ -257,64 +258,46 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
         left = entries(bag, [bag.get(each.id) for each in short], given.get("detail_level", "full"))
         desk.put_aside(cursor, "mem_context", left, total=wanted)
-    text, tokens = framing.final(block.text, shown, wanted, block.complete, cursor)
+    text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
 
 
-def _told(block: ContextBlock) -> str:
-    """The text of a block, below the line that says so where nothing matched."""
-    return block.text if block.matched or not block.text else f"{UNMATCHED}\n{block.text}"
+class _Footers(Frame):
+    """The footers below a block, and the line above it that says so where nothing matched."""
 
-
-class _Framing:
-    """Footers around a block while it is made, and with the numbers that are true at the end."""
-
-    def __init__(
-        self, desk: Desk, allowance: Allowance, *, cursor: str | None = None, noun: str = "memories"
-    ) -> None:
-        self._desk = desk
-        self._budget = allowance.tokens
-        self._asked = allowance.given
-        self._cursor = cursor
+    def __init__(self, count: Count, allowance: Allowance, *, noun: str, cursor: str | None = None) -> None:
+        self._count = count
+        self._allowance = allowance
         self._noun = noun
-        self._blocks: dict[str, ContextBlock] = {}
+        self._cursor = cursor
 
-    def wrap(self, block: ContextBlock) -> str:
-        text, _ = self._framed(block, self._budget)
-        self._blocks[text] = block
-        return text
+    def write(self, body: str, facts: BlockFacts) -> str:
+        return self._footed(body, facts, self._cursor)[0]
 
-    def needed(self) -> int:
-        """Where nothing fitted: the least budget with room for one of what was tried, and for its own number."""
-        singles = [block for block in self._blocks.values() if block.facts_included == 1]
-        budget = self._budget
-        while (least := min(self._framed(block, budget)[1] for block in singles)) > budget:
-            budget = least
-        return budget
+    def within(self, budget: int) -> "_Footers":
+        allowance = self._allowance._replace(tokens=budget)
+        return _Footers(self._count, allowance, noun=self._noun, cursor=self._cursor)
 
-    def final(self, text: str, shown: int, wanted: int, complete: bool, cursor: str | None) -> tuple[str, int]:
-        """What turned out to be said already was not left out for lack of room."""
-        block = self._blocks[text]
-        footing = self._footing(
-            block, budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor
+    def final(self, body: str, facts: BlockFacts, cursor: str | None = None) -> tuple[str, int] | None:
+        """The block with the footers that are true once all is chosen, and its tokens; None where they do not fit.
+
+        What turned out to be said already was not left out for lack of room, and the cursor may lead nowhere.
+        """
+        made = self._footed(body, facts, cursor)
+        return made if made[1] <= self._allowance.tokens else None
+
+    def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int]:
+        footer = Footer(
+            budget=self._allowance.tokens,
+            shown=facts.facts_included,
+            total=facts.facts_wanted,
+            whole=facts.complete,
+            noun=self._noun if facts.matched else "memories",
+            cursor=cursor,
+            asked=self._allowance.given,
         )
-        made = footed(_told(block), footing, self._desk.count)
-        return made if made[1] <= self._budget else (text, self._desk.count(text))
-
-    def _framed(self, block: ContextBlock, budget: int) -> tuple[str, int]:
-        footing = self._footing(
-            block,
-            budget=budget,
-            shown=block.facts_included,
-            total=block.facts_wanted,
-            whole=block.complete,
-            cursor=self._cursor,
-        )
-        return footed(_told(block), footing, self._desk.count)
-
-    def _footing(self, block: ContextBlock, **said: Any) -> Footing:
-        noun = self._noun if block.matched else "memories"
-        return Footing(noun=noun, asked=self._asked, **said)
+        above = "" if facts.matched or not body else f"{UNMATCHED}\n"
+        return footed(above + body, footer, self._count)
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
@@ -346,7 +329,7 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
     given = {"max_tokens": PACK_TOKENS} | given
     bag, allowance = desk.view(given), desk.allowance(given)
     noun = RELEVANT if (given.get("query") or "").strip() else "memories"
-    framing = _Framing(desk, allowance, noun=noun)
+    footers = _Footers(desk.count, allowance, noun=noun)
     pack = bag.context_pack(
         given.get("query"),
         token_budget=allowance.tokens,
@@ -358,14 +341,14 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
         limit=MOST_PACKED,
         min_relevance=given.get("min_relevance"),
         pins="best_effort",
-        frame=framing.wrap,
+        frame=footers,
     )
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), pack.wanted, allowance, desk.count, noun=noun)
+            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, desk.count, noun=noun)
         return desk.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
-    text, tokens = framing.final(pack.text, shown, pack.wanted, shown == pack.wanted, None)
+    text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
 
 

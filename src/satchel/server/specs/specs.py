@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from satchel.api.filters import filter_for
-from satchel.api.satchel import Keeper, Satchel
+from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import DETAILS, Detail, body, entry, indented
+from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented
 from satchel.model.checks import as_query, check_known
 from satchel.model.memory import Draft, Hit, Memory, Scope
 from satchel.recall.finder import Finder
@@ -107,7 +106,7 @@ class _Shelf:
         indexer = Indexer(store)
         self.finder = Finder(store, indexer)
         self.sections: dict[str, tuple[Document, Section]] = {}
-        self._keeper = Keeper(store, counter=counter(DEFAULT_COUNTER), indexer=indexer)
+        self._bag = Satchel(store, counter=counter(DEFAULT_COUNTER), indexer=indexer)
         # By identity: a document that was read again is another one, and two may be shown under one name.
         self._held: dict[int, tuple[Document, list[str]]] = {}
         self._sources = 0
@@ -117,7 +116,7 @@ class _Shelf:
         wanted = {id(document): document for document in documents}
         stale = [key for key in self._held if key not in wanted]
         gone = [identifier for key in stale for identifier in self._held.pop(key)[1]]
-        self._keeper.forget(gone, purge=True)
+        self._bag.forget(gone, purge=True)
         for identifier in gone:
             del self.sections[identifier]
         for key, document in wanted.items():
@@ -131,7 +130,7 @@ class _Shelf:
         drafts = [
             _draft(document, section, source=self._sources, place=place) for place, section in enumerate(told)
         ]
-        stored = zip(told, _stored(self._keeper, drafts), strict=True)
+        stored = zip(told, _stored(self._bag, drafts), strict=True)
         taken = {memory.id: (document, section) for section, memory in stored if memory is not None}
         self.sections |= taken
         return list(taken)
@@ -183,14 +182,14 @@ def _draft(document: Document, section: Section, *, source: int, place: int) -> 
     )
 
 
-def _stored(keeper: Keeper, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
+def _stored(bag: Satchel, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
     """The memory of each draft; None for one that is nothing but a secret."""
     try:
-        return keeper.add_many(drafts)
+        return bag.add_many(drafts)
     except InputError:
         if len(drafts) == 1:
             return [None]
-        return [memory for draft in drafts for memory in _stored(keeper, [draft])]
+        return [memory for draft in drafts for memory in _stored(bag, [draft])]
 
 
 # `Specs`: the spec artifacts of one project.

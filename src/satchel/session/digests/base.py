@@ -1,11 +1,14 @@
-"""What digests are made of: a bounded sample of the output, and rows ranked by what counts."""
+"""What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import msgspec
+
+from satchel.fitting.cutting import Bracket
 from satchel.fitting.listing import clean
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import continues
@@ -18,16 +21,20 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_LINE",
     "LONGEST_LOOK",
-    "Digest",
+    "Ends",
+    "Measure",
     "Rank",
     "Row",
     "Sample",
+    "Seen",
+    "Shape",
     "Source",
     "counted",
     "cut",
     "excerpt",
     "finished",
     "fitted",
+    "found_by",
     "one_line",
     "plain",
     "sample",
@@ -86,7 +93,7 @@ def _up_to_line_end(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-# A tool's output as a digest looks at it: what is counted at little cost, and a bounded sample of its lines.
+# The source of a digest: counts that are cheap on megabytes, and a bounded sample of the lines.
 
 
 WHOLE = 64_000
@@ -100,18 +107,12 @@ _PATTERNS = ("pattern", "query", "regex", "search", "q", "text", "glob", "needle
 _KEY_WORD = re.compile(r"[^a-z]")
 
 
-class Digest(Protocol):
-    """What is told of a source by its shape."""
-
-    def title(self) -> str:
-        """What it is and how much, on a line; costs no more than looking at the sample."""
-
-    def rows(self) -> "list[Row]":
-        """What else is worth telling."""
-
-
 class Source:
-    """The text of a tool's output with what its call says about it."""
+    """The text of a tool's output, with the arguments of the call that gave it.
+
+    Counts are made on demand and kept. Everything but the counts comes from `sample`, so that a digest of ten
+    megabytes costs hardly more than one of a hundred kilobytes.
+    """
 
     def __init__(self, text: str, *, arguments: Mapping[str, Any] | None = None) -> None:
         self.text = text
@@ -154,6 +155,11 @@ class Source:
     @cached_property
     def sample(self) -> Sequence[str]:
         return self._sampled.lines
+
+    @property
+    def first_line(self) -> str:
+        """The first line that is not blank, if the sample has one."""
+        return next((line for line in self.sample if line.strip()), "")
 
     @property
     def whole(self) -> bool:
@@ -207,6 +213,103 @@ def counted(number: int, *, exact: bool = True) -> str:
 
 def _in_kilobytes(size: int) -> str:
     return f"{size:,} B" if size < 1_000 else f"{size / 1_000:,.1f} KB"
+
+
+# A shape: how it is recognised, what it is counted in, where its pages end, what its digest says.
+
+
+class Seen(NamedTuple):
+    """What a shape is recognised by."""
+
+    text: str
+    lines: Sequence[str]
+    """Lines from all over the text, blank ones left out; there is at least one."""
+    hint: str | None
+    """The name of the shape that the tool's name suggests."""
+
+    def share(self, pattern: re.Pattern[str]) -> float:
+        """The part of the lines that match."""
+        return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
+
+
+Ends = Callable[[str, int, Bracket], Sequence[int]]
+"""Called with a text, the start of a page and a bracket: the places inside the bracket where the page may end."""
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """How much there is of an output, and the unit that this is counted in."""
+
+    total: int
+    unit: str
+
+    def within(self, text: str, start: int, stop: int) -> int:
+        """How many of them a page shows; one that goes on from the page before counts where it ends."""
+        if self.unit == "lines":
+            return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
+        return stop - start
+
+
+class Shape:
+    """One shape of a tool's output, such as a diff or a log. Each is a subclass in a file of its own.
+
+    The class says how the shape is recognised, in what its outputs are counted and where their pages may end; an
+    instance makes the digest of one source. A new shape is such a file and a line in the table of `digest.py`.
+    """
+
+    name: ClassVar[str]
+    """What the ledger stores."""
+    tool_words: ClassVar[Mapping[str, int]] = {}
+    """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
+    sign: ClassVar[re.Pattern[str] | None] = None
+    """A pattern that some line matches wherever `plainly` can succeed, so that most shapes need not be asked."""
+    page_ends: ClassVar[Sequence[Ends]] = ()
+    """Better places for a page to end than the end of a line, the best first."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if the text has signs of it that hardly any other text has."""
+        return None
+
+    @classmethod
+    def likely(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if most lines look like it."""
+        return None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if the text does not contradict the tool's name, which suggests this."""
+        return None
+
+    @staticmethod
+    def measure(text: str) -> Measure:
+        """Lines, or characters where there is only one line."""
+        lines = text.count("\n") + (not text.endswith("\n") and text != "")
+        return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
+
+    def title(self) -> str:
+        """What it is and how much, in one line; costs no more than looking at the sample."""
+        raise NotImplementedError
+
+    def headline(self) -> str:
+        """The title, with more where the title alone says little."""
+        return self.title()
+
+    def rows(self) -> "list[Row]":
+        """What else is worth saying."""
+        raise NotImplementedError
+
+
+def found_by(pattern: re.Pattern[str]) -> Ends:
+    """A page may end where a match of the pattern does."""
+
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
+        return [end for end in found if within.fits < end < within.over]
+
+    return ends
 
 
 # The rows of a digest, and which of them are kept where there is little room: what counts first, prose last.

@@ -1,9 +1,10 @@
-"""A tool's output in a few hundred characters, made for its shape."""
+"""The table of shapes, and a tool's output in a few hundred characters, made for its shape."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from typing import Any
 
-from satchel.session.digests.base import Digest, Rank, Row, Source, excerpt, finished, fitted, plain
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, finished, fitted, plain, sample
 from satchel.session.digests.content import FileContent
 from satchel.session.digests.diff import Diff
 from satchel.session.digests.errors import error_lines, error_rows
@@ -11,29 +12,58 @@ from satchel.session.digests.files import FileList
 from satchel.session.digests.json_value import JsonValue
 from satchel.session.digests.log import Log
 from satchel.session.digests.matches import Matches
-from satchel.session.digests.shapes import Shape, shape_of
 from satchel.session.digests.status import Status
 from satchel.session.digests.text import AnyText
 
-__all__ = ["DIGEST_CHARACTERS", "HEADLINE_CHARACTERS", "digest", "headline"]
+__all__ = ["DIGEST_CHARACTERS", "HEADLINE_CHARACTERS", "SHAPES", "digest", "headline", "shape_of"]
 
+_SHAPES: tuple[type[Shape], ...] = (
+    # In the order in which they are asked; any text comes last.
+    JsonValue,
+    Diff,
+    Log,
+    Status,
+    Matches,
+    FileList,
+    FileContent,
+    AnyText,
+)
+SHAPES: Mapping[str, type[Shape]] = {shape.name: shape for shape in _SHAPES}
 
 DIGEST_CHARACTERS = 500
 HEADLINE_CHARACTERS = 100
 SHOWN_WHOLE_LINES = 8
 EMPTY = "(empty)"
 
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_SUGGESTED = {word: (number, shape.name) for shape in SHAPES.values() for word, number in shape.tool_words.items()}
 
-_DIGESTS: Mapping[Shape, Callable[[Source], Digest]] = {
-    "files": FileList,
-    "matches": Matches,
-    "file": FileContent,
-    "diff": Diff,
-    "log": Log,
-    "status": Status,
-    "json": JsonValue,
-    "text": AnyText,
-}
+
+def shape_of(text: str, *, tool: str | None = None) -> str:
+    """The name of the shape of a tool's output: what its text shows, else what the tool's name suggests."""
+    lines = sample(text, whole=6_000, head=3_000, windows=3, window=700).lines
+    seen = Seen(text, [line for line in lines if line and not line.isspace()], _hint(tool))
+    if not seen.lines:
+        return AnyText.name
+    return (_plain_shape(seen) or _likely_shape(seen) or _suggested_shape(seen) or AnyText).name
+
+
+def _plain_shape(seen: Seen) -> type[Shape] | None:
+    asked = (shape for shape in SHAPES.values() if shape.sign is None or any(map(shape.sign.match, seen.lines)))
+    return next((found for shape in asked if (found := shape.plainly(seen))), None)
+
+
+def _likely_shape(seen: Seen) -> type[Shape] | None:
+    return next((found for shape in SHAPES.values() if (found := shape.likely(seen))), None)
+
+
+def _suggested_shape(seen: Seen) -> type[Shape] | None:
+    return SHAPES[seen.hint].suggested(seen) if seen.hint else None
+
+
+def _hint(tool: str | None) -> str | None:
+    words = (word.lower() for word in _WORDS.findall(tool or ""))
+    return min((_SUGGESTED[word] for word in words if word in _SUGGESTED), default=(0, None))[1]
 
 
 def digest(
@@ -41,7 +71,7 @@ def digest(
     *,
     tool: str | None = None,
     arguments: Mapping[str, Any] | None = None,
-    shape: Shape | None = None,
+    shape: str | None = None,
     error: bool = False,
     most: int = DIGEST_CHARACTERS,
 ) -> str:
@@ -55,10 +85,10 @@ def digest(
     if (short := _short(text, most)) is not None:
         return finished(short, most)
     source = Source(text, arguments=arguments)
-    made = _DIGESTS[shape or shape_of(text, tool=tool)](source)
+    made = SHAPES[shape or shape_of(text, tool=tool)](source)
     rows = made.rows()
     if error and not any(row.rank is Rank.ERROR for row in rows):
-        rows = [*(error_rows(error_lines(source)) or error_rows([_first_line(source)])), *rows]
+        rows = [*(error_rows(error_lines(source)) or error_rows([source.first_line])), *rows]
     heading = Row(Rank.TITLE, [("Failed. " if error else "") + made.title()])
     return finished(fitted([heading, *rows], most), most)
 
@@ -68,7 +98,7 @@ def headline(
     *,
     tool: str | None = None,
     arguments: Mapping[str, Any] | None = None,
-    shape: Shape | None = None,
+    shape: str | None = None,
     error: bool = False,
     most: int = HEADLINE_CHARACTERS,
 ) -> str:
@@ -77,13 +107,8 @@ def headline(
         return finished(EMPTY, most)
     if (short := _short(text, 4 * most)) is not None:
         return finished(excerpt(short, most), most)
-    source = Source(text, arguments=arguments)
-    found = shape or shape_of(text, tool=tool)
-    line = ("Failed. " if error else "") + _DIGESTS[found](source).title()
-    if found == "text":
-        told = error_lines(source) if source.whole else []
-        line += f": {told[0] if told else _first_line(source)}"
-    return finished(excerpt(line, most), most)
+    made = SHAPES[shape or shape_of(text, tool=tool)](Source(text, arguments=arguments))
+    return finished(excerpt(("Failed. " if error else "") + made.headline(), most), most)
 
 
 def _short(text: str, most: int) -> str | None:
@@ -93,7 +118,3 @@ def _short(text: str, most: int) -> str | None:
         return None
     shown = plain(text).rstrip()
     return shown if len(shown) <= most and shown.count("\n") < SHOWN_WHOLE_LINES else None
-
-
-def _first_line(source: Source) -> str:
-    return next((line for line in source.sample if line.strip()), "")

@@ -7,9 +7,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from satchel.fitting.cutting import Bracket
 from satchel.fitting.listing import as_json
-from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
+from satchel.session.digests.base import (
+    LONGEST_LOOK,
+    Ends,
+    Measure,
+    Rank,
+    Row,
+    Seen,
+    Shape,
+    Source,
+    counted,
+    excerpt,
+    one_line,
+)
 from satchel.session.digests.errors import error_lines, error_rows
+from satchel.session.digests.log import Log, is_log_of_objects
 
 __all__ = ["JsonValue"]
 
@@ -19,6 +33,11 @@ SHOWN_KEYS = 20
 SHOWN_IDS = 6
 SHOWN_ITEMS = 12
 
+_START = re.compile(
+    r"\s*(?:\{\s*(?:\"(?:[^\"\\]|\\.){0,500}\"\s*:|\})"
+    r"|\[\s*(?:[\]\[]|\{\s*[\"}]|\"(?:[^\"\\]|\\.){0,2000}(?:\"\s*[,\]]|\Z)|(?:-?\d[\d.eE+-]*|true|false|null)\s*[,\]]))"
+)
+_SEPARATOR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+(\"?)|[\[\]{},]")
 _TAIL_PAIR = re.compile(
     r"\"([^\"\\]{1,60})\"\s*:\s*(\"(?:[^\"\\]|\\.){0,200}\"|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}])"
@@ -26,6 +45,48 @@ _TAIL_PAIR = re.compile(
 _IDS = ("id", "_id", "uuid", "key", "name", "path", "sha", "number", "title", "slug", "url")
 _TROUBLE = ("error", "errors", "exception", "stderr", "error_message", "failure")
 _TOLD = (*_TROUBLE, "message", "detail", "reason")
+
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class RecordMeasure(Measure, frozen=True):
+    """The number of records in JSON."""
+
+    level: int
+    """How deep in brackets the records are."""
+
+    def within(self, text: str, start: int, stop: int) -> int:
+        # A page starts where a record does, or where the text does.
+        level = 0 if start else self.level
+        shown = sum(1 for depth, end in _separators(text, start, stop) if depth == level and end <= stop)
+        return min(self.total, shown + (stop == len(text)))
+
+
+def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """For each comma between values of JSON: its depth, counted from the start, and where the next value begins."""
+    depth = 0
+    for token in _SEPARATOR.finditer(text, start, stop):
+        mark = token[0][0]
+        if mark == ",":
+            yield depth, token.end()
+        elif mark in "[{":
+            depth += 1
+        elif mark in "]}":
+            depth -= 1
+
+
+def _after_values(depth: int) -> Ends:
+    """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
+
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = list(_separators(text, start, within.over))
+        levels = sorted({level for level, _ in found})
+        if depth >= len(levels):
+            return []
+        return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
+
+    return ends
 
 
 class _Value(NamedTuple):
@@ -38,17 +99,33 @@ class _Value(NamedTuple):
     """How many values there are, one to a line."""
 
 
-class JsonValue:
+class JsonValue(Shape):
+    """A JSON value, whole or cut off, or several of them, one on each line."""
+
+    name = "json"
+    page_ends = tuple(_after_values(depth) for depth in range(3))
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        if not _is_json(seen.text, seen.lines):
+            return None
+        return Log if is_log_of_objects(seen) else cls
+
+    @staticmethod
+    def measure(text: str) -> Measure:
+        """Records where there are several, else lines or characters."""
+        return _records_in(text) or Shape.measure(text)
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._read = _read(source)
 
     def title(self) -> str:
-        path = f" {excerpt(self._source.path, 120)}" if self._source.path else ""
-        return f"JSON{path} {_kind(self._read, self._source)}, {self._source.size}"
+        path = f" {excerpt(self.source.path, 120)}" if self.source.path else ""
+        return f"JSON{path} {_kind(self._read, self.source)}, {self.source.size}"
 
     def rows(self) -> list[Row]:
-        source, value, whole = self._source, self._read.value, self._read.whole
+        source, value, whole = self.source, self._read.value, self._read.whole
         made: list[Row] = []
         if isinstance(value, dict):
             made += _trouble(value)
@@ -58,6 +135,36 @@ class JsonValue:
         if not any(row.rank is Rank.ERROR for row in made):
             made = error_rows(error_lines(source)) + made
         return made or [Row(Rank.PROSE, [excerpt(source.text, 200)])]
+
+
+def _is_json(text: str, lines: Sequence[str]) -> bool:
+    if not _START.match(text, 0, 4_000):
+        return False
+    if text[:200].lstrip().startswith("{") or len(text) > 64_000:
+        return True
+    try:
+        _decoded(text)
+    except msgspec.DecodeError:
+        # Cut off in the middle, if it is JSON at all: what it began with stays open.
+        return lines[0].rstrip().endswith(("[", "{", ",")) or len(lines) == 1
+    except RecursionError:
+        return True
+    return True
+
+
+def _records_in(text: str) -> RecordMeasure | None:
+    """The values of an array, or of the largest array in an object."""
+    try:
+        if text.lstrip()[:1] == "[":
+            return _several(len(_raw_list.decode(text)), level=1)
+        longest = max(_raw_object.decode(text).values(), key=len, default=None)
+        return None if longest is None else _several(len(_raw_list.decode(longest)), level=2)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def _several(number: int, *, level: int) -> RecordMeasure | None:
+    return RecordMeasure(number, "records", level) if number > 1 else None
 
 
 def _items(value: Sequence[Any], whole: bool) -> list[Row]:

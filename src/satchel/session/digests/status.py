@@ -2,9 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from satchel.session.digests.base import Rank, Row, Source, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt
 from satchel.session.digests.errors import complaints, error_lines, error_rows
 
 __all__ = ["Status"]
@@ -12,6 +13,11 @@ __all__ = ["Status"]
 SHOWN_PATHS = 20
 SHOWN_LINES = 15
 
+_HEAD = re.compile(
+    r"(?:On branch |HEAD detached |Not currently on any branch|nothing to commit|Changes to be committed:"
+    r"|Changes not staged for commit:|Untracked files:|Unmerged paths:|Your branch is )"
+)
+_PORCELAIN_LINE = re.compile(r"(?:(?! {3})[ MADRCUT?!]{2} \S|## \S|[12u] [.MADRCU]{2} |# branch\.)")
 _BRANCH = re.compile(
     r"(?:On branch |HEAD detached (?:at|from) |## (?:No commits yet on |Initial commit on )?|# branch\.head )(\S+)"
 )
@@ -31,13 +37,28 @@ _STATES = {"?": "untracked", "!": "ignored", "U": "conflicts"}
 _FACT = re.compile(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
 
 
-class Status:
+class Status(Shape):
+    """The state of a working copy, or of anything else whose tool is called so."""
+
+    name = "status"
+    tool_words: ClassVar[Mapping[str, int]] = {"status": 1}
+    sign = re.compile(f"{_HEAD.pattern}|{_PORCELAIN_LINE.pattern}")
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        begins = any(_HEAD.match(line) for line in seen.lines[:3])
+        return cls if begins or seen.share(_PORCELAIN_LINE) > 0.95 else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        return cls if len(seen.lines) <= 60 else None
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._paths = _paths(source.sample)
 
     def title(self) -> str:
-        source = self._source
+        source = self.source
         branch, distance = _branch(source.sample)
         facts = [excerpt(distance, 60)] if distance else []
         facts += [f"{source.about(len(paths))} {state}" for state, paths in self._paths.items()]
@@ -47,7 +68,7 @@ class Status:
         return f"Status{place}: {', '.join(facts) or f'{source.lines:,} lines'}"
 
     def rows(self) -> list[Row]:
-        source = self._source
+        source = self.source
         # Among paths, a word such as `error` is mostly the name of a file.
         made = error_rows(complaints(source) if self._paths else error_lines(source))
         # Fewest first: two conflicts say more than a thousand files that are new.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
+from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Shape, counted, excerpt, one_line
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
 from satchel.text.redact import redact
 
@@ -17,16 +17,21 @@ WIDTH = 120
 _FACT = re.compile(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
 
 
-class AnyText:
-    def __init__(self, source: Source) -> None:
-        self._source = source
+class AnyText(Shape):
+    """Whatever no other shape is."""
+
+    name = "text"
 
     def title(self) -> str:
-        lines = self._source.lines
-        return f"Text: {lines:,} line{'' if lines == 1 else 's'}, {self._source.size}"
+        lines = self.source.lines
+        return f"Text: {lines:,} line{'' if lines == 1 else 's'}, {self.source.size}"
+
+    def headline(self) -> str:
+        errors = error_lines(self.source) if self.source.whole else []
+        return f"{self.title()}: {errors[0] if errors else self.source.first_line}"
 
     def rows(self) -> list[Row]:
-        source = self._source
+        source = self.source
         filled = [line for line in source.sample if line.strip()]
         told = error_rows(error_lines(source))
         if source.lines <= 1:

@@ -7,6 +7,7 @@ import pytest
 from satchel.cli.clients.entry import Entry
 from satchel.cli.clients.json_file import entry_json, with_entry, without_entry
 from satchel.errors import InputError
+from tables import each_row
 
 ENTRY = Entry("satchel", "/opt/satchel", ("mcp",))
 
@@ -125,7 +126,7 @@ def test_letters_beyond_ascii_are_written_as_they_are():
     assert json.loads(text)["mcpServers"]["satchel"]["args"][-1] == 'über "x"\\'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         (

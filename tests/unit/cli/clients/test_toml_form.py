@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from satchel.cli.clients.entry import Entry
 from satchel.cli.clients.toml_file import entry_toml, with_entry, without_entry
 from satchel.errors import InputError
+from tables import each_row
 
 KEY = "mcp_servers"
 ENTRY = Entry("satchel", "/opt/satchel", ("mcp", "--project", 'a "b" é\x7f'))
@@ -150,7 +151,7 @@ def test_a_value_that_equals_nothing_is_no_obstacle():
     assert uninstalled(installed("x = nan\n")) == "x = nan\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("a = [\n", "not TOML"),

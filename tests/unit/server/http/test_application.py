@@ -21,6 +21,7 @@ from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
 from satchel.server.http.problems import NAMESPACE, RefusedError, as_problem
 from satchel.server.mcp import web
+from tables import each_row
 
 SECURITY = TransportSecuritySettings(allowed_hosts=["here"])
 Message = dict[str, Any]
@@ -68,7 +69,7 @@ def every_error() -> list[type[SatchelError]]:
     return [getattr(errors, name) for name in errors.__all__]
 
 
-@pytest.mark.parametrize("error", every_error())
+@each_row("error", every_error())
 def test_every_error_has_a_type_and_a_status(error: type[SatchelError]):
     problem, headers, complaint = as_problem(error("what happened"))
     assert problem.type.startswith(NAMESPACE)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from satchel.errors import BudgetError, InputError, SatchelError
 from satchel.server.mcp.catalog import TOOLS
 from satchel.server.mcp.desk import Desk
+from tables import each_row
 
 READING = sorted(name for name, tool in TOOLS.items() if tool.effect == "reads")
 NEEDED: dict[str, Any] = {
@@ -56,7 +57,7 @@ def refusal(tool: str, arguments: dict[str, Any]) -> str:
     return message
 
 
-@pytest.mark.parametrize("tool", READING)
+@each_row("tool", READING)
 def test_token_budget_is_another_name_of_max_tokens(tool: str):
     assert read(tool, {"token_budget": 70}) == read(tool, {"max_tokens": 70}) == {"max_tokens": 70}
 
@@ -79,9 +80,7 @@ def test_a_whole_number_is_taken_in_any_form(given: object, meant: int):
     assert read("mem_stats", {"max_tokens": given}) == {"max_tokens": meant}
 
 
-@pytest.mark.parametrize(
-    "given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000], ids=shortened
-)
+@each_row("given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000])
 def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
     message = refusal("mem_stats", {"max_tokens": given})
     assert "token" in message
@@ -89,7 +88,7 @@ def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
         read("mem_stats", {"token_budget": given})
 
 
-@pytest.mark.parametrize("given", [0, -1, 10_001, 2.5, "few", True, [3], 10**30], ids=shortened)
+@each_row("given", [0, -1, 10_001, 2.5, "few", True, [3], 10**30])
 def test_a_limit_out_of_range_is_refused_by_its_value(given: object):
     assert refusal("mem_search", {"limit": given}).startswith("limit ")
 
@@ -99,13 +98,13 @@ def test_limits_are_taken_in_any_form_and_before_and_after_may_be_none_at_all():
     assert read("mem_timeline", {"before": 0, "after": 2.0}) == {"before": 0, "after": 2}
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@each_row("tool", sorted(TOOLS))
 def test_null_is_as_good_as_left_out(tool: str):
     assert read(tool, dict.fromkeys(set(TOOLS[tool].parameters) - set(TOOLS[tool].required))) == {}
     assert read(tool, {"no_such_thing": None}) == {}
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@each_row("tool", sorted(TOOLS))
 def test_an_unknown_argument_is_named_with_what_was_meant(tool: str):
     some = next(name for name in TOOLS[tool].parameters if len(name) > 3)
     assert refusal(tool, {f"{some}s": "x"}).endswith(f"did you mean {some}?")
@@ -118,7 +117,7 @@ def test_an_unknown_argument_of_any_length_is_refused_in_short():
     refusal("mem_search", {"quer" * 10_000: "x"})
 
 
-@pytest.mark.parametrize(("tool", "name"), [(name, each) for name, tool in TOOLS.items() for each in tool.required])
+@each_row(("tool", "name"), [(name, each) for name, tool in TOOLS.items() for each in tool.required])
 def test_what_is_needed_is_asked_for_by_name(tool: str, name: str):
     arguments = {each: value for each, value in needed_by(tool).items() if each != name}
     with pytest.raises(InputError, match=f"^{tool} needs {name}$"):
@@ -137,10 +136,9 @@ def test_one_name_needs_no_list():
     assert read("mem_get", {"ids": "01a1e41f"}) == {"ids": ["01a1e41f"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [7, {"a": 1}, [1], ["a", None], [["a"]], "[1]", "[broken", "[" * 5_000, ["x" * 20_000], ["x"] * 20_000],
-    ids=shortened,
 )
 def test_a_list_of_something_else_is_refused(given: object):
     assert refusal("mem_save", {"tags": given}).startswith("tags ")

@@ -9,6 +9,7 @@ from desks import ask, empty_desk
 from satchel.errors import InputError, UnknownIdError
 from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, pack_resources, read_resource
 from satchel.server.mcp.desk import Desk
+from tables import each_row
 
 NAMES = ("atlas", "thesis & notes", "a/b?c#d", "航海", "100%")
 
@@ -48,7 +49,7 @@ def test_a_memory_is_read_by_its_id_or_a_prefix(desk: Desk):
         read_resource(desk, "satchel://memory/01a1e41f")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         "",

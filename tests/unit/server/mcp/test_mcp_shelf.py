@@ -3,7 +3,7 @@
 import pytest
 
 from satchel.errors import InputError
-from satchel.fitting.engine import Portion
+from satchel.fitting.listing import Portion
 from satchel.server.mcp import answers as shelves
 from satchel.server.mcp.answers import MOST_RESTS, Rest, Shelf, cursor_for
 

@@ -9,7 +9,7 @@ from spec_projects import KILN, count, write
 
 import satchel
 from satchel.errors import InputError
-from satchel.fitting.engine import joined, portioned
+from satchel.fitting.listing import joined, portioned
 from satchel.server.specs.specs import Specs, spec_check, spec_context
 
 pytestmark = pytest.mark.usefixtures("as_installed")

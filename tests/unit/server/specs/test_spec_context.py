@@ -4,9 +4,10 @@ import pytest
 from spec_projects import KILN, count, write
 
 from satchel.errors import InputError
-from satchel.fitting.engine import joined, portioned
+from satchel.fitting.listing import joined, portioned
 from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs, spec_context
+from tables import each_row
 
 
 def told(root, stage=None, detail="summary", **options):
@@ -110,7 +111,7 @@ def test_a_stage_wins_over_a_change_of_its_name(tmp_path):
     assert "change" in told(tmp_path, "changes/design", "full").splitlines()[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stage",
     [
         "",
