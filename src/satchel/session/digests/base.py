@@ -30,7 +30,6 @@ __all__ = [
     "Shape",
     "Source",
     "counted",
-    "cut",
     "excerpt",
     "finished",
     "fitted",
@@ -39,6 +38,7 @@ __all__ = [
     "sample",
     "seam_at",
     "split_lines",
+    "with_ellipsis",
 ]
 
 
@@ -385,7 +385,7 @@ def fitted(rows: Sequence[Row], most: int) -> str:
 def excerpt(line: str, most: int) -> str:
     """A line of the text, cut to `most` characters. Secrets are masked first: half a secret is not recognised."""
     line = one_line(line[:LONGEST_LOOK])
-    return line if len(line) <= most else cut(redact(line).text, most)
+    return line if len(line) <= most else with_ellipsis(redact(line).text, most)
 
 
 def one_line(text: str) -> str:
@@ -395,7 +395,7 @@ def one_line(text: str) -> str:
     return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
-def cut(text: str, most: int) -> str:
+def with_ellipsis(text: str, most: int) -> str:
     """A text cut to `most` characters with an ellipsis at the end, never inside a combined character."""
     if len(text) <= most:
         return text
@@ -411,7 +411,7 @@ def cut(text: str, most: int) -> str:
 def finished(text: str, most: int) -> str:
     """A digest as it is shown: no control characters, no secrets, no line that imitates one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
-    return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
+    return with_ellipsis(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
 
 
 def _shortened_blob(found: re.Match[str]) -> str:
@@ -445,7 +445,7 @@ def _line(row: Row, room: int) -> str:
     least = _LEAST_PROSE if row.rank is Rank.PROSE else _LEAST
     if room < least and row.rank is not Rank.TITLE:
         return ""
-    return cut(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
+    return with_ellipsis(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
 
 
 def _gap(row: Row, shown: int) -> str:
