@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BEGINNING",
     "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
@@ -221,6 +222,10 @@ def _in_kilobytes(size: int) -> str:
 # A shape: how it is recognised, what it is counted in, where its pages end, what its digest says.
 
 
+BEGINNING = 4_000
+"""How many characters of a text may tell what it begins with."""
+
+
 class Seen(NamedTuple):
     """What a shape is recognised by."""
 
@@ -229,6 +234,10 @@ class Seen(NamedTuple):
     """Lines from all over the text, blank ones left out; there is at least one."""
     hint: str | None
     """The name of the shape that the tool's name suggests."""
+
+    def shows(self, sign: re.Pattern[str]) -> bool:
+        """Whether the text or some line begins with the sign."""
+        return sign.match(self.text, 0, BEGINNING) is not None or any(map(sign.match, self.lines))
 
     def share(self, pattern: re.Pattern[str]) -> float:
         """The part of the lines that match."""
@@ -264,7 +273,7 @@ class Shape:
     tool_words: ClassVar[Mapping[str, int]] = {}
     """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
     sign: ClassVar[re.Pattern[str] | None] = None
-    """A pattern that some line matches wherever `plainly` can succeed, so that most shapes need not be asked."""
+    """What a text of this shape has at its beginning or at the start of some line; else the shape is not asked."""
     seams: ClassVar[Sequence[Seam]] = ()
     """Better places for a page to end than the end of a line, the best first."""
 
