@@ -69,7 +69,7 @@ def mcp_command(
         refuse_options_of_group(ctx)
         return
     from satchel.server.mcp.catalog import chosen_tools
-    from satchel.server.mcp.desk import Desk
+    from satchel.server.mcp.tool_context import ToolContext
     from satchel.server.recorder import Recorder
     from satchel.server.specs.specs import Specs
     from satchel.session.session import new_session_name
@@ -89,7 +89,7 @@ def mcp_command(
         open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag,
         contextlib.closing(Recorder(bag, scope["session"] or new_session_name("mcp"))) as recorder,
     ):
-        desk = Desk(
+        context = ToolContext(
             bag,
             reader,
             most_tokens=most_tokens,
@@ -102,9 +102,9 @@ def mcp_command(
 
             if sys.stdin is not None and sys.stdin.isatty():
                 note("this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this")
-            serve_stdio(desk, chosen)
+            serve_stdio(context, chosen)
         else:
-            serve_http(desk, chosen, listen, token=token, allowed_hosts=allow_host)
+            serve_http(context, chosen, listen, token=token, allowed_hosts=allow_host)
 
 
 for _command in (install_command, uninstall_command, config_command):

@@ -26,10 +26,10 @@ from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.catalog import TOOLS
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
@@ -115,10 +115,10 @@ class McpEndpoints:
             self._endpoints.pop(caller).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
-        desk = Desk(self._views.of(caller), self._specs, remembers_session=False)
+        context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)
         tools = {name: _counted(tool, self._metrics) for name, tool in tools_for(caller).items()}
         return StreamableHTTPSessionManager(
-            build_server(desk, tools),
+            build_server(context, tools),
             # A stream of events is cut when the service stops; a call in flight is answered.
             json_response=True,
             security_settings=self._security,
@@ -199,11 +199,11 @@ def _counted(tool: Tool, metrics: Metrics) -> Tool:
     return tool._replace(work=partial(_work, tool, metrics))
 
 
-def _work(tool: Tool, metrics: Metrics, desk: Desk, given: dict[str, Any]) -> Answer:
+def _work(tool: Tool, metrics: Metrics, context: ToolContext, given: dict[str, Any]) -> Answer:
     operation = f"mcp.{tool.name}"
     try:
         with _timed(metrics, operation):
-            answer = tool.work(desk, given)
+            answer = tool.work(context, given)
     except SatchelError as error:
         problem, _, complaint = as_problem(error)
         if complaint is None:

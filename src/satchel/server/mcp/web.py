@@ -16,9 +16,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from satchel.errors import InputError
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 
 __all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "security_of", "serve_http"]
@@ -123,7 +123,7 @@ def security_of(address: Address, allowed_hosts: Sequence[str] = ()) -> Transpor
 
 
 def serve_http(
-    desk: Desk,
+    context: ToolContext,
     tools: Mapping[str, Tool],
     address: Address,
     *,
@@ -133,7 +133,7 @@ def serve_http(
     """Serve until told to stop."""
     check_reach(address, token)
     host, port = address
-    routes = build_server(desk, tools).streamable_http_app(
+    routes = build_server(context, tools).streamable_http_app(
         streamable_http_path=PATH,
         host=host,
         transport_security=security_of(address, allowed_hosts),
