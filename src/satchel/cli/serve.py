@@ -81,7 +81,8 @@ def mcp_command(
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
     if address is not None:
-        from satchel.server.mcp.web import check_reach, find_token, parse_address, serve_http
+        from satchel.server.listening import parse_address
+        from satchel.server.mcp.web import check_reach, find_token, serve_http
 
         listen, token = parse_address(address), find_token(token_file)
         check_reach(listen, token)
@@ -111,8 +112,7 @@ for _command in (install_command, uninstall_command, config_command):
     mcp_command.add_command(_command)
 
 
-# The command that puts a budget in front of other MCP servers.
-
+# The command that puts a budget in front of other MCP servers
 
 LEAST_PER_CALL = 200
 
@@ -202,8 +202,7 @@ def gateway_command(
     ctx.exit(code)
 
 
-# The command that serves many: serve.
-
+# The command that serves many: serve
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
@@ -263,7 +262,7 @@ def serve_command(
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
     from satchel.server.http.serving import check_reach, serve
-    from satchel.server.mcp.web import parse_address
+    from satchel.server.listening import parse_address
 
     listen = parse_address(address)
     check_reach(listen, tokens)
@@ -300,8 +299,7 @@ def _size(option: str, given: str) -> int:
     return size
 
 
-# Commands for the tokens of a service: token create, list, revoke.
-
+# Commands for the tokens of a service: token create, list, revoke
 
 _SPAN = re.compile(r"([0-9]{1,6})\s*([mhdwy])")
 _TIME_UNITS = {

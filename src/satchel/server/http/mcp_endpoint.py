@@ -1,4 +1,4 @@
-"""The MCP server at `/mcp`, once for each token."""
+"""The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own."""
 
 import logging
 import time
@@ -33,44 +33,6 @@ from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
-
-
-class RecentSessions:
-    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
-
-    def __init__(self) -> None:
-        self._rested: dict[str, None] = {}
-        self._in_use: Counter[str] = Counter()
-
-    def begun(self, session: str) -> None:
-        self._rested[session] = None
-
-    @contextmanager
-    def used(self, session: str) -> Iterator[None]:
-        """Mark a session as in use while one of its requests or streams is served."""
-        self._in_use[session] += 1
-        try:
-            yield
-        finally:
-            self._in_use[session] -= 1
-            if not self._in_use[session]:
-                del self._in_use[session]
-            if session in self._rested:
-                del self._rested[session]
-                self._rested[session] = None
-
-    def beyond(self, most: int) -> str | None:
-        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
-        if len(self._rested) < most:
-            return None
-        oldest = next((each for each in self._rested if each not in self._in_use), None)
-        if oldest is not None:
-            del self._rested[oldest]
-        return oldest
-
-
-# The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own.
-
 
 MOST_SESSIONS = 1_000
 IDLE_SECONDS = 600.0
@@ -227,3 +189,40 @@ def _timed(metrics: Metrics, operation: str) -> Iterator[None]:
         outcome = "ok"
     finally:
         metrics.called(operation, outcome, time.perf_counter() - started)
+
+
+# Sessions by their last use
+
+
+class RecentSessions:
+    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
+
+    def __init__(self) -> None:
+        self._rested: dict[str, None] = {}
+        self._in_use: Counter[str] = Counter()
+
+    def begun(self, session: str) -> None:
+        self._rested[session] = None
+
+    @contextmanager
+    def used(self, session: str) -> Iterator[None]:
+        """Mark a session as in use while one of its requests or streams is served."""
+        self._in_use[session] += 1
+        try:
+            yield
+        finally:
+            self._in_use[session] -= 1
+            if not self._in_use[session]:
+                del self._in_use[session]
+            if session in self._rested:
+                del self._rested[session]
+                self._rested[session] = None
+
+    def beyond(self, most: int) -> str | None:
+        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
+        if len(self._rested) < most:
+            return None
+        oldest = next((each for each in self._rested if each not in self._in_use), None)
+        if oldest is not None:
+            del self._rested[oldest]
+        return oldest
