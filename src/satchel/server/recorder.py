@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from satchel.api.satchel import Satchel
 from satchel.errors import StoreBusyError
 from satchel.server.process import short_line
-from satchel.session.session import Answer, Session
+from satchel.session.session import Session, ToolAnswer
 
 __all__ = ["BackgroundWriter", "Recorder"]
 
@@ -36,16 +36,18 @@ class Recorder:
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
         self._name = name
-        self._writer: BackgroundWriter[Answer] = BackgroundWriter(self._write, gathering_seconds=RECORDING_SECONDS)
+        self._writer: BackgroundWriter[ToolAnswer] = BackgroundWriter(
+            self._write, gathering_seconds=RECORDING_SECONDS
+        )
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._writer.put(Answer(tool.strip() or "(no name)", text, error))
+        self._writer.put(ToolAnswer(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
         """Wait until all answers so far are entered; the store may be closed then."""
         self._writer.close()
 
-    def _write(self, answers: list[Answer]) -> None:
+    def _write(self, answers: list[ToolAnswer]) -> None:
         self._session.answered(answers)
 
     @cached_property
