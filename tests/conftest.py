@@ -67,22 +67,20 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New stores have the embedder that they have outside the tests; it works out each question only once."""
-    monkeypatch.setattr(MiniLMEmbedder, "embed", _embed_questions_once)
+    """New stores have the embedder that they have outside the tests, which embeds the same texts only once."""
+    monkeypatch.setattr(MiniLMEmbedder, "embed", _embed_once)
     monkeypatch.setattr(indexer, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
 
 
 _embed = MiniLMEmbedder.embed
-_vectors: dict[str, Any] = {}
+_vectors: dict[tuple[str, ...], Any] = {}
 
 
-def _embed_questions_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
-    """A text on its own, as questions are, has the same vector each time; others depend on what is beside them."""
-    if len(texts) != 1:
-        return _embed(embedder, texts)
-    if texts[0] not in _vectors:
-        _vectors[texts[0]] = _embed(embedder, texts)
-    return _vectors[texts[0]].copy()
+def _embed_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
+    """Many tests begin with the same store and ask the same question, each of which takes milliseconds."""
+    if (key := tuple(texts)) not in _vectors:
+        _vectors[key] = _embed(embedder, texts)
+    return _vectors[key].copy()
 
 
 @pytest.fixture

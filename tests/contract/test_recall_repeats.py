@@ -73,6 +73,7 @@ def test_twice_in_one_process(bag: satchel.Satchel, small):
     assert len(set(first)) == len(QUERIES)
 
 
+@pytest.mark.slow
 def test_in_processes_that_hash_differently(path: Path, small):
     with satchel.open(path) as bag:
         fill(bag)

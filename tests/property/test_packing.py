@@ -7,6 +7,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
@@ -76,6 +77,7 @@ def as_read(placed: Placed, format: str) -> Parsed:
     )
 
 
+@pytest.mark.slow
 @examples(600)
 @given(items=all_items, case=cases(), budget=budgets)
 def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budget):
@@ -125,6 +127,7 @@ def test_the_receipt_accounts_for_every_candidate_once(items, case, budget):
     assert kept.isdisjoint(entry.id for entry in receipt.left_out)
 
 
+@pytest.mark.slow
 @examples(400)
 @given(items=all_items, case=cases(), budget=budgets, data=st.data())
 def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, data):
@@ -136,6 +139,7 @@ def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, 
     assert found.kept or (found.reason == "duplicate" and again[found.other].kept)
 
 
+@pytest.mark.slow
 @examples(350)
 @given(items=some_items, case=cases(), budget=budgets)
 def test_the_smallest_budget_is_the_least_that_gives_something(items, case, budget):
@@ -230,6 +234,7 @@ def test_tier_takes_working_then_conversation_then_knowledge_and_skips(items, ca
 WELL_USED_FROM = 500
 
 
+@pytest.mark.slow
 @examples(250)
 @given(
     items=st.lists(packable(), min_size=1, max_size=9).map(named),
