@@ -173,8 +173,8 @@ def _example(
     refs: dict[str, str | None],
     now: Any,
 ) -> Example:
-    question = read_question(text, now=now, vector=bag._indexer.query_vector)
-    seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100, now=now)
+    question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
+    seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100)
     # Chats are asked at a moment that has nothing to do with their own: for them age says nothing.
     aged = (
         HAND_SET

@@ -43,7 +43,6 @@ from satchel.recall.finder import MIN_RELEVANCE
 from satchel.recall.question import read_question
 from satchel.recall.scoring import (
     RELEVANCE_FILE,
-    SECOND_LOOK,
     SIGNS,
     Answerable,
     FittedRelevance,
@@ -277,13 +276,11 @@ def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None
     name = bag._indexer.embedder.name if bag._indexer.embedder else "none"
     as_of = None if project is None else project.now
     now = utc_now() if as_of is None else as_time(as_of, name="now")
-    question = read_question(text, now=now, vector=bag._indexer.query_vector)
+    question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
     where = filter_for(bag.scope, as_of=as_of)
-    seen = ranking.examine(bag._store, question, where, wanted=100, now=now, close=near_enough(name))
-    odds = log_odds(seen.columns, weights(family(name)))
-    ranking.look_again(bag._store, seen, odds, now=now)
-    odds = odds + sum(weight * seen.columns[column] for column, weight in SECOND_LOOK.items())
-    return signs(question, seen.question, seen.words, seen.columns, odds)
+    seen = ranking.examine(bag._store, question, where, wanted=100, close=near_enough(name))
+    odds, _ = ranking.look_again(seen, log_odds(seen.columns, weights(family(name))))
+    return signs(question, seen, odds)
 
 
 def _write(fitted: dict[str, Answerable], name: str) -> None:

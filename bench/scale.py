@@ -234,7 +234,7 @@ def _bare(store: Path, stack: contextlib.ExitStack, vectors: BareVectors) -> dic
     embed = resolve_embedder(EMBEDDER).embed
 
     def telling(asked: Asked) -> str:
-        question = read_question(asked.text, now=utc_now(), vector=lambda text: None)
+        question = read_question(asked.text, now=utc_now())
         return few.ready(question.searchable)
 
     return {

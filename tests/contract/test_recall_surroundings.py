@@ -104,8 +104,8 @@ def test_what_a_filter_leaves_out_is_not_brought_as_a_neighbour(words: Satchel):
 
 
 def examined(bag: Satchel, query: str, **chosen):
-    question = read_question(query, now=utc_now(), vector=lambda text: None)
-    return examine(bag._store, question, Filter(**chosen), wanted=10, now=utc_now())
+    question = read_question(query, now=utc_now())
+    return examine(bag._store, question, Filter(**chosen), wanted=10)
 
 
 def test_what_a_filter_leaves_out_does_not_come_between_neighbours(words: Satchel):

@@ -45,7 +45,7 @@ from satchel.model.memory import (
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
-from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
+from satchel.recall.finder import MIN_RELEVANCE, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store.contract import Candidate, Check, SearchStore, Stats, Store
 from satchel.store.locations import open_store, restore_store
@@ -118,7 +118,6 @@ class Satchel:
         self._is_view = scope is not None
         self._store = store
         self._indexer = indexer or Indexer(store)
-        self._finder = Finder(store, self._indexer)
 
     def scoped(
         self,
@@ -327,9 +326,12 @@ class Satchel:
         moment = _moment(as_of)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = as_query(query)
-        found = self._finder_at(where, moment).asked(
+        found = find(
+            self._store_at(where, moment, asked=True),
+            self._indexer,
             asked,
             where,
+            now=moment,
             limit=check_limit(limit),
             filtered=_filtered(chosen),
             min_relevance=least,
@@ -344,7 +346,7 @@ class Satchel:
             budget=budget,
             counter=self.counter,
             detail=detail,
-            sought=self._finder.sought(asked),
+            sought=found.sought,
             matched=found.matched,
             weak=len(found.hits) - len(relevant),
         )
@@ -386,16 +388,23 @@ class Satchel:
         asked = _asked(query)
         if asked is None:
             least = 0.0
-        sought = () if asked is None else self._finder.sought(asked)
-        found = self._finder_at(where, moment, asked=asked is not None).for_context(
-            asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least, explain=explain
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+            explain=explain,
         )
         block = fitted_block(
             [
                 as_item(
                     hit,
                     detail=detail,
-                    sought=sought,
+                    sought=found.sought,
                     superseded=not ended,
                     relevant=asked is None or is_relevant(hit, least),
                     needed=hit.needed(least),
@@ -444,8 +453,16 @@ class Satchel:
         asked = _asked(query)
         if asked is None:
             least = 0.0
-        finder = self._finder_at(where, moment, asked=asked is not None)
-        found = finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+        )
         pack = ContextPack(
             found.hits,
             relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],
@@ -739,11 +756,6 @@ class Satchel:
         from satchel.recall.as_of import store_at
 
         return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
-
-    def _finder_at(self, where: Filter, moment: datetime | None, *, asked: bool = True) -> Finder:
-        if moment is None:
-            return self._finder
-        return Finder(self._store_at(where, moment, asked=asked), self._indexer, now=moment)
 
 
 def _filtered(chosen: Chosen) -> bool:

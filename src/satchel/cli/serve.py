@@ -383,10 +383,10 @@ def list_command(path: Path, as_json: bool) -> None:
 @_tokens_option
 def revoke_command(identifier: str, path: Path) -> None:
     """End a token, by its id; a running service refuses it from the next request on."""
-    from satchel.server.http.access import parsed, revoke_token
+    from satchel.server.http.access import parse_token, revoke_token
 
     # The token itself names its id as well.
-    revoked = revoke_token(path, parsed(identifier)[0] or identifier)
+    revoked = revoke_token(path, parse_token(identifier)[0] or identifier)
     click.echo(f"revoked {revoked.id}")
 
 

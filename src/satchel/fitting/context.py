@@ -1,4 +1,4 @@
-"""A text for a model's context window, within its budget, and what went into it."""
+"""Context blocks: items packed into one text within a budget, and what may stand around that text."""
 
 from abc import ABC, abstractmethod
 from collections import Counter as Tally
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds
 from satchel.fitting.formats import Layout, as_messages
-from satchel.fitting.packing import PINS, Pins, pack, receipt, sort_out
+from satchel.fitting.packing import PINS, Packed, Pins, Sorted, pack, receipt, sort_out
 from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.memory import TIERS, Hit
@@ -22,10 +22,10 @@ __all__ = ["BlockFacts", "ContextBlock", "Frame", "Pricing", "fitted_block"]
 
 
 class BlockFacts(NamedTuple):
-    """What is true of a block beside its text, for a frame to state."""
+    """The numbers of a block, which a frame may state."""
 
     token_count: int
-    """What the block's own text costs, without the frame."""
+    """The tokens of the block's own text, without the frame."""
     facts_included: int
     facts_omitted: int
     """How many candidates were left out, whatever the reason: the receipt names it."""
@@ -42,7 +42,7 @@ class BlockFacts(NamedTuple):
 
     @classmethod
     def widest(cls, candidates: int, *, matched: bool) -> "BlockFacts":
-        """Numbers at least as long as any that a block of so many candidates can have."""
+        """Numbers with at least as many digits as any that a block of so many candidates can have."""
         most = 10 * candidates + 10
         return cls(
             token_count=_WIDEST_TOKENS,
@@ -59,26 +59,27 @@ _WIDEST_TOKENS = 999_999
 
 
 class Frame(ABC):
-    """What stands around the text of a block and may state facts about it: a prompt, a footer, a JSON object.
+    """The text around a block, which may state numbers about it: a prompt, a footer, a JSON object.
 
-    A frame is a value that is known before anything is chosen. The budget is held against the text it writes, and
-    what it takes is reserved first. A subclass has to give `write`; the rest only where it differs.
+    The budget applies to the final text, which `write` returns. The cost of the frame is reserved before
+    anything is chosen. A subclass must define `write`, `encode` if it escapes the block, and `within` if it
+    states the budget.
     """
 
     @abstractmethod
     def write(self, body: str, facts: BlockFacts) -> str:
-        """The final text around the block's own."""
+        """Return the final text, given the block's own text and its numbers."""
 
     def encode(self, part: str) -> str:
-        """What becomes of a part of the block's text inside the frame, such as the escapes of JSON."""
+        """Return a part of the block's text as it is inside the frame, such as escaped for JSON."""
         return part
 
     def within(self, budget: int) -> "Frame":
-        """The same frame for another budget, where it states the budget."""
+        """Return the same frame for another budget."""
         return self
 
     def reserve(self, around: str, candidates: int, *, matched: bool, count: Count) -> int:
-        """The tokens to set aside for the frame and for what stands around everything in the block."""
+        """Return the tokens to reserve for the frame and for what the layout puts `around` all items."""
         return count(self.write(around, BlockFacts.widest(candidates, matched=matched)))
 
 
@@ -141,7 +142,7 @@ class ContextBlock:
 
 
 class Pricing:
-    """What the parts of a layout cost with a counter, inside a frame if there is one."""
+    """The prices of the parts of a layout, counted as they are inside the frame."""
 
     def __init__(
         self, layout: Layout, counter: Counter, frame: Frame | None, candidates: int, *, matched: bool = True
@@ -149,13 +150,12 @@ class Pricing:
         self._layout = layout
         self._count = counter.count
         self._counts_as_stored = counter.name == DEFAULT_COUNTER
-        self._encode = frame.encode if frame else str
+        self._encode = str if frame is None else frame.encode
         self._headings: dict[tuple[str, Hashable], int] = {}
-        self.around = (
-            frame.reserve(layout.around, candidates, matched=matched, count=counter.count)
-            if frame
-            else counter.count(layout.around)
-        )
+        if frame is None:
+            self.around = counter.count(layout.around)
+        else:
+            self.around = frame.reserve(layout.around, candidates, matched=matched, count=counter.count)
 
     def section(self, item: Item) -> tuple[Hashable, int]:
         key, text = self._layout.section(item)
@@ -202,62 +202,100 @@ def fitted_block(
     hits: Sequence[Hit] | None = None,
     matched: bool = True,
 ) -> ContextBlock:
-    """What is worth most of the items, which come in order of rank, as one block within the budget.
+    """Pack items, given in order of rank, into one block within the budget.
 
-    `hits` are the same items as they were found, for the block to tell which of them it holds.
+    `hits` are the same items as recall found them; the block lists those it includes. `matched` is False if the
+    items are not matches but the newest and most important ones. The other options are those of `pack`.
     """
     check_known("policy", policy, tuple(POLICIES))
     check_known("pins", pins, PINS)
     if frame is not None and not isinstance(frame, Frame):
         raise InputError(f"frame must be a Frame, not {type(frame).__name__}")
-    count = counter.count
     kept = sort_out(items, budget=budget)
-
-    def facts(placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
-        return BlockFacts(
-            token_count=tokens,
-            facts_included=len(placed),
-            facts_omitted=len(items) - len(placed),
-            facts_wanted=wanted,
-            complete=len(placed) >= wanted and all(each.whole for each in placed),
-            tier_breakdown=dict(Tally(each.item.tier for each in placed)),
-            matched=matched,
-            irrelevant=kept.irrelevant,
-        )
-
-    def framed(placed: Sequence[Placed], around: Frame | None) -> str:
-        body = layout.block(marked(placed))
-        return around.write(body, facts(placed, count(body), kept.wanted)) if around else body
-
+    writer = _Writer(items, kept, layout=layout, count=counter.count, frame=frame, matched=matched)
     packed = pack(
         items,
         kept=kept,
         budget=budget,
         prices=Pricing(layout, counter, frame, len(items), matched=matched),
-        assemble=lambda placed: framed(placed, frame),
-        count=count,
+        assemble=writer.text,
+        count=counter.count,
         policy=POLICIES[policy],
         pins=pins,
         whole=whole,
         best_first=best_first,
     )
-    smallest = packed.smallest_budget
-    if smallest is not None and frame is not None:
-        alone = packed.alone()
-        smallest = budget_that_holds(
-            lambda larger: min(count(framed([each], frame.within(larger))) for each in alone), smallest
-        )
     placed = list(packed.placed.values())
-    body = layout.block(marked(placed)) if frame else packed.text
-    own_tokens = count(body) if frame else packed.token_count
+    body = packed.text if frame is None else writer.body(placed)
     return ContextBlock(
         text=packed.text,
         body=body,
         token_count=packed.token_count,
         # What turned out to be said already is not wanted any more.
-        facts=facts(placed, own_tokens, packed.sorted.wanted),
+        facts=writer.facts(
+            placed, packed.token_count if frame is None else counter.count(body), packed.sorted.wanted
+        ),
         tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
-        smallest_budget=smallest,
+        smallest_budget=writer.smallest_budget(packed),
         hits=_told(hits, packed.placed) if hits else (),
         receipt=lambda: receipt(packed, counter=counter.name, format=layout.name),
     )
+
+
+class _Writer:
+    """Writes chosen items as a block of the layout, inside the frame if there is one."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        kept: Sorted,
+        *,
+        layout: Layout,
+        count: Count,
+        frame: Frame | None,
+        matched: bool,
+    ) -> None:
+        self._items = items
+        self._kept = kept
+        self._layout = layout
+        self._count = count
+        self._frame = frame
+        self._matched = matched
+
+    def text(self, placed: Sequence[Placed]) -> str:
+        """Return the final text."""
+        return self.body(placed) if self._frame is None else self._framed(placed, self._frame)
+
+    def body(self, placed: Sequence[Placed]) -> str:
+        """Return the block without the frame."""
+        return self._layout.block(marked(placed))
+
+    def facts(self, placed: Sequence[Placed], tokens: int, wanted: int) -> BlockFacts:
+        """Return the numbers of a block that costs so many tokens."""
+        return BlockFacts(
+            token_count=tokens,
+            facts_included=len(placed),
+            facts_omitted=len(self._items) - len(placed),
+            facts_wanted=wanted,
+            complete=len(placed) >= wanted and all(each.whole for each in placed),
+            tier_breakdown=dict(Tally(each.item.tier for each in placed)),
+            matched=self._matched,
+            irrelevant=self._kept.irrelevant,
+        )
+
+    def smallest_budget(self, packed: Packed) -> int | None:
+        """If nothing fitted, the smallest budget that holds something and a frame that states that budget."""
+        smallest, frame = packed.smallest_budget, self._frame
+        if smallest is None or frame is None:
+            return smallest
+        alone = packed.alone()
+
+        def least(budget: int) -> int:
+            stating = frame.within(budget)
+            return min(self._count(self._framed([each], stating)) for each in alone)
+
+        return budget_that_holds(least, smallest)
+
+    def _framed(self, placed: Sequence[Placed], frame: Frame) -> str:
+        body = self.body(placed)
+        return frame.write(body, self.facts(placed, self._count(body), self._kept.wanted))

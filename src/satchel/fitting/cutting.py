@@ -1,7 +1,7 @@
-"""One text cut to the room there is, where its writer would cut it.
+"""Cut one text to a number of tokens, at a place where a writer would cut it.
 
-`longest_beginning` finds where to cut. `shortened` and `truncate` end a text at a sentence or a word, with an
-ellipsis; the pages of a session end at records, hunks or lines.
+`longest_beginning` finds the place. `shortened` and `truncate` end at a sentence or a word and add an ellipsis; the
+result pages of a session end at records, hunks or lines.
 """
 
 import re
@@ -43,10 +43,10 @@ _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a text, what that costs, and how much of the text is not in it."""
+    """A truncated text, its token count, and how much was left out."""
 
     text: str
-    """The beginning that was kept, with the ellipsis after it where there was room for one."""
+    """The beginning that was kept, and an ellipsis if there was room for one."""
     token_count: int
     omitted_tokens: int
     omitted_characters: int
@@ -54,10 +54,10 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DEFAULT_COUNTER) -> Cut:
-    """The text within the budget: unchanged where it fits, otherwise its beginning and an ellipsis.
+    """Cut a text to a token budget: unchanged if it fits, otherwise its beginning and an ellipsis.
 
-    It ends with a sentence where that uses nine tenths of the budget, else with a word, and within a word
-    only where that one would leave much of the budget unused. Without a budget nothing is cut.
+    It ends with a sentence if that uses nine tenths of the budget, else with a word, and within a word only if
+    ending before it would waste much of the budget. With `token_budget=None` nothing is cut.
     """
     if not isinstance(text, str):
         raise InputError(f"text must be a string, not {type(text).__name__}")
@@ -78,11 +78,11 @@ def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DE
 
 
 def shortened(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, enough: float = 2 / 3) -> str:
-    """The longest beginning of a text that fits together with the ellipsis; comes without it.
+    """Return the longest beginning of a text that fits together with the ellipsis, without the ellipsis.
 
-    It ends with a paragraph, line or sentence where that uses `enough` of the room, else with a word, else
-    with a character; empty where not even one fits. The price may go down a little as the text grows, as
-    that of tokens does; it is asked for beginnings not much longer than what fits.
+    It ends with a paragraph, line or sentence if that uses the share `enough` of the room, else with a word, else
+    with a character. It is empty if not even one character fits. `price` is asked only for beginnings that are not
+    much longer than what fits.
     """
     seams = (
         Seam(_sentence_ends, enough),
@@ -96,7 +96,7 @@ def shortened(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, e
 
 
 def first_character(text: str) -> str:
-    """The least that `cut` keeps of a text: up to the end of the first character that is not white space."""
+    """Return the least that `shortened` keeps: up to the end of the first character that is not white space."""
     end = len(text) - len(text.lstrip()) + 1
     while end < len(text) and not _ends_character(text, end):
         end += 1
@@ -105,7 +105,7 @@ def first_character(text: str) -> str:
 
 
 class Bracket(NamedTuple):
-    """An end of a beginning that fits and a later one that does not, with the price of each."""
+    """Two ends of a beginning: one that fits and a later one that does not, with the price of each."""
 
     fits: int
     spent: int
@@ -114,18 +114,18 @@ class Bracket(NamedTuple):
 
 
 class Seam(NamedTuple):
-    """A kind of places at which a text may end."""
+    """A kind of place where a text may end, such as sentences or words."""
 
     ends: Callable[[str, int, Bracket], Sequence[int]]
-    """All of them inside a bracket, in order; told the text and where the beginning starts."""
+    """Returns all such places inside a bracket, in order, given the text and where the beginning starts."""
     enough: float
-    """How much of the room must be used to end there, rather than at a seam of the next kind."""
+    """The share of the room that must be used; otherwise the next kind of seam is tried."""
     back: Callable[[str, int, int], int] | None = None
-    """Moves an end that was found back to where the text may really be parted."""
+    """Moves an end back to a place where the text may be split, such as between characters."""
 
 
 class Beginning(NamedTuple):
-    """Where a beginning ends, and what it costs, which may be a little less where its end was moved back."""
+    """Where a beginning ends and what it costs. The price is a little too high if its end was moved back."""
 
     end: int
     price: int
@@ -140,10 +140,11 @@ def longest_beginning(
     seams: Iterable[Seam],
     whole: int | None = None,
 ) -> Beginning:
-    """The longest part of a text from the start on that has room, and ends at one of the seams.
+    """Find the longest beginning of `text[start:]` that fits into the room and ends at a seam.
 
-    The kinds of seams are tried in turn, until one uses enough of the room; the last is taken in any case. All of
-    the text, up to `whole`, needs no seam. The part is empty where not even the nearest seam has room.
+    Kinds of seams are tried in turn until one uses enough of the room; the last kind is always good enough. The
+    whole text, up to `whole`, needs no seam. Where even the nearest seam is too far, the beginning is empty.
+    The price may go down a little as the text grows, as that of tokens does.
     """
     if room <= 0 or start >= len(text):
         return Beginning(start, 0)
@@ -160,7 +161,7 @@ def longest_beginning(
 
 
 def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int, whole: int) -> Bracket:
-    """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
+    """Find an end that is too far, by doubling from a near one, so that a long text is never priced whole."""
     reach = _FIRST_REACH * room
     while start + reach < len(text):
         if (cost := price_at(start + reach)) > room:
@@ -173,10 +174,10 @@ def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: 
 
 
 def _narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> Bracket:
-    """The same bracket with neighbouring ends.
+    """Narrow a bracket to two neighbouring ends.
 
-    The price is nearly linear in the length, so the next end to try is where the room would be used up;
-    each third is the one in the middle, which bounds the number of tries where it is not.
+    The price is nearly linear in the length, so the next try is where the room would be used up by interpolation.
+    Every third try is in the middle instead, which bounds the number of tries where the price is not linear.
     """
     tries = 0
 

@@ -1,4 +1,4 @@
-"""What other libraries call a document, a node or a memory, as items to pack, and packed without a store."""
+"""Documents, nodes and memories of other libraries as items, and `fit`, which packs them without a store."""
 
 import math
 from collections import Counter as Tally
@@ -278,7 +278,7 @@ def _values(scores: Sequence[float | None]) -> list[float]:
     return [_LOWEST_VALUE + (1 - _LOWEST_VALUE) * (each - low) / span if span else 1.0 for each in scaled]
 
 
-# Packing what another retriever found: no store, no file.
+# `satchel.fit`.
 
 
 def fit(
@@ -290,7 +290,7 @@ def fit(
     pins: Pins = "strict",
     counter: str | Counter = DEFAULT_COUNTER,
 ) -> ContextBlock:
-    """What is worth most of any retriever's items, as one text within the budget.
+    """Pack the results of any retriever into one text within the budget, without a store.
 
     Strings, mappings and objects that have a text, best first or with a score; LangChain documents and
     LlamaIndex nodes are taken as they are. The block's receipt names each by its id, or by its place:

@@ -1,20 +1,21 @@
-"""As much as fits: the one place that holds the promise `count(final text) <= budget`.
+"""The fitting engine: the one place that holds the promise `count(final text) <= budget`.
 
-Tokens of parts do not add up to the tokens of the whole, and a footer that says what was left out costs tokens
-itself. So nothing here relies on estimates: whoever has more to say than there is room for tells how the *final*
-text of a choice is made, with its headings, footers and punctuation. That text is made, counted, and taken or
-refused. What is left to decide is which choice to try next. There are four ways:
+The tokens of parts do not add up to the tokens of the whole, and a footer that says what was left out costs
+tokens itself. So estimates never decide. The caller says how the final text of a choice is assembled, with
+headings, footers and punctuation; the engine assembles it, counts it, and accepts or rejects it. What remains
+is which choice to try:
 
-- `largest` is for what is ordered, such as lines, entries or the characters of a text: the longest beginning that
-  fits, found in a few tries, because more of it costs more.
-- `Assembly` is for pieces of different worth. It takes a choice if its text fits, drops the least wanted pieces one
-  by one until it does, or names the least that a single piece costs where nothing fits.
-- `with_less_room` is for a choice that was made by prices: where the text costs more than its parts, the choice is
-  made again for as many tokens less.
-- `self_counted` and `budget_that_holds` are for a text that states its own number of tokens, or its budget.
+- `largest`: for ordered things, such as lines, entries or the characters of a text. A binary search for the longest
+  beginning that fits.
+- `Assembly`: for pieces of different worth. Accepts a choice if its text fits, drops the last pieces until it
+  does, or finds the cheapest single piece if nothing fits.
+- `with_less_room`: for a choice made by prices. If its text costs more than the prices said, the choice is made
+  again with that much less room.
+- `self_counted` and `budget_that_holds`: for a text that states its own token count or its budget.
 
-The users decide what a piece is and what it is worth: `cutting` (one text), `listing` (search results, answers of
-tools), `packing` (context blocks and packs), and the pages, work logs and messages of `satchel.session`.
+The users say what a piece is and what it is worth: `cutting` (one text), `listing` (search results, MCP answers),
+`packing` (context blocks and packs), and in `satchel.session` the result pages, work logs, provider messages and
+found lines.
 """
 
 import itertools
@@ -32,21 +33,21 @@ __all__ = [
 ]
 
 Count = Callable[[str], int]
-"""The number of tokens of a text: exact, or an upper bound."""
+"""Counts the tokens of a text: exactly, or as an upper bound."""
 
 
 T = TypeVar("T")
 
 
-# The longest beginning of what is ordered.
+# Ordered things: the longest beginning that fits.
 
 
 def largest(number: int, fits: Callable[[int], bool], *, next_try: Callable[[int, int], int] | None = None) -> int:
-    """How many of so many ordered things fit: a number from 0, which is never tried, up to `number`.
+    """Return the largest n from 0 to `number` for which `fits(n)` is true; 0 is never tried.
 
-    `fits` is asked about a number of them, and must not say yes to more where it says no to fewer, but for the few
-    tokens by which a longer text may cost less. The next try is the one in the middle; `next_try` may guess better,
-    and is given the numbers between which it must choose, both included.
+    `fits` should be monotone: if n does not fit, n + 1 does not either. A longer text that costs a token or two
+    less does no harm; then the result fits, but may not be the largest. Each try is in the middle unless
+    `next_try` has a better guess; it receives the lowest and the highest number left to try.
     """
     low, high = 0, number
     while low < high:
@@ -58,14 +59,14 @@ def largest(number: int, fits: Callable[[int], bool], *, next_try: Callable[[int
     return low
 
 
-# Pieces of different worth.
+# Pieces of different worth: choices that are accepted only if their text fits.
 
 
 class Assembly(Generic[T]):
-    """The text that chosen pieces make together, which is never over its budget.
+    """A text assembled from chosen pieces, never over its budget.
 
-    A choice is a mapping from places to pieces; `make` gets it in the order of places and gives the final text.
-    `chosen`, `text` and `token_count` are those of the last choice that was taken; at first nothing is.
+    A choice maps places to pieces. `make` receives it ordered by place and returns the final text. `chosen`, `text`
+    and `token_count` describe the last choice that was accepted; before that they are empty.
     """
 
     def __init__(self, make: Callable[[Mapping[int, T]], str], *, budget: int, count: Count) -> None:
@@ -76,10 +77,10 @@ class Assembly(Generic[T]):
         self.text = ""
         self.token_count = 0
         self.over = 0
-        """By how many tokens the last choice that was tried is over the budget."""
+        """By how many tokens the last choice that was tried exceeds the budget; 0 if it was accepted."""
 
     def take(self, choice: Mapping[int, T]) -> bool:
-        """Take exactly these if their text fits; if not, what was taken before stays."""
+        """Accept this choice if its text fits; otherwise keep the one before."""
         ordered = _in_order(choice)
         text = self._make(ordered)
         tokens = self.count(text)
@@ -90,15 +91,15 @@ class Assembly(Generic[T]):
         return True
 
     def take_most(self, choice: dict[int, T], *, beside: Mapping[int, T] | None = None) -> None:
-        """Take as many of these as fit: the last in the mapping is dropped, one after another, until the rest does.
+        """Accept as many of these as fit: drop the last of the mapping, one at a time, until the rest fits.
 
-        What is `beside` them stays in any case. Where not even one of them fits, what was taken before stays.
+        The pieces `beside` them are never dropped. If not even the first fits, the choice before is kept.
         """
         while choice and not self.take({**beside, **choice} if beside else choice):
             choice.popitem()
 
     def take_least(self, options: Iterable[tuple[int, T]]) -> int | None:
-        """Of what can stand alone take the one that costs least; what it costs, where even that does not fit."""
+        """Accept the cheapest single piece. If even that does not fit, return what it costs, otherwise None."""
         costs = [(self.cost({place: piece}), place, piece) for place, piece in options]
         if not costs:
             return None
@@ -106,7 +107,7 @@ class Assembly(Generic[T]):
         return None if self.take({place: piece}) else cost
 
     def cost(self, choice: Mapping[int, T]) -> int:
-        """What the text of these costs, whether it fits or not."""
+        """Count the text of a choice without accepting it."""
         return self.count(self._make(_in_order(choice)))
 
 
@@ -114,22 +115,22 @@ def _in_order(choice: Mapping[int, T]) -> dict[int, T]:
     return {place: choice[place] for place in sorted(choice)}
 
 
-# What was chosen by prices, and costs more in the end.
+# Choices made by prices: again with less room until the text fits.
 
 
 class Attempt(NamedTuple, Generic[T]):
-    """What was made for some room, and by how many tokens its final text is over the budget."""
+    """Something made for a given room, and by how many tokens its final text exceeds the budget."""
 
     made: T
     over: int
     used: int | None = None
-    """How much of the room its parts took, where that is known: the next one gets less than that."""
+    """How much of the room was used, if known: the next attempt gets less than that."""
 
 
 def with_less_room(room: int, attempt: Callable[[int], Attempt[T] | None], *, tries: int | None = None) -> T | None:
-    """What is made for this room, or for as much less as the final text was over, until it fits.
+    """Call `attempt` with this room, then with less by what the text was over, until it fits; return what it made.
 
-    None where `attempt` gives up, which it must at some room, or after as many tries as are allowed.
+    Return None if `attempt` gives up by returning None, which it must do at some room, or after `tries`.
     """
     for _ in itertools.count() if tries is None else range(tries):
         made = attempt(room)
@@ -142,13 +143,13 @@ def with_less_room(room: int, attempt: Callable[[int], Attempt[T] | None], *, tr
     return None
 
 
-# Texts that state numbers about themselves.
+# Texts that state their own token count or budget.
 
 
 def budget_that_holds(cost: Callable[[int], int], budget: int) -> int:
-    """The least budget, from this one on, within which a text fits that may state the budget itself.
+    """Return the smallest budget, from the given one up, that holds a text which states the budget itself.
 
-    `cost` tells what the text costs that is made for a budget: a larger number may be longer.
+    `cost(budget)` counts the text that states this budget: a larger number may be longer.
     """
     while (needed := cost(budget)) > budget:
         budget = needed
@@ -160,10 +161,11 @@ FILLERS = 64
 
 
 def self_counted(make: Callable[[int], str], count: Count, *, guess: int | None = None) -> tuple[str, int]:
-    """The text that `make` gives for its own number of tokens, and that number, which a guess finds sooner.
+    """Return the text that states its own token count, and that count; a close `guess` saves tries.
 
-    Some vocabularies spell a number and the next one at such lengths that neither is true. Then blank lines at
-    the end move the sum until one is; a counter that defies all of them gets a text that states too much.
+    `make` writes the text for a number. In some vocabularies neither a number nor the next one is true, because
+    they have different lengths; then blank lines at the end change the sum until one is. If a counter defies
+    even that, the text states more than it costs.
     """
     start = stated = count(make(0)) if guess is None else guess
     for filler in ("", *("\n" + " \n" * extra for extra in range(FILLERS))):

@@ -1,4 +1,8 @@
-"""Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it cannot pose as ours."""
+"""Lists of memories as plain text or JSON, whole or within a budget.
+
+Stored text is indented and cleaned, so that it can neither look like another entry nor send commands to a terminal.
+`fit_portions` shows as much of a list as fits, and keeps the rest for later.
+"""
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -17,33 +21,32 @@ __all__ = [
     "INDENT",
     "Assemble",
     "Detail",
+    "FittedPortions",
     "Portion",
-    "Portioned",
     "as_json",
     "clean",
     "entry",
     "entry_json",
+    "fit_portions",
     "indented",
     "join_entries",
     "join_json",
-    "joined",
+    "join_portions",
     "json_inside",
-    "portioned",
 ]
 
 
 def as_json(value: object) -> str:
-    """Compact, with all but control characters as they are."""
+    """Encode as compact JSON; only control characters are escaped."""
     return msgspec.json.encode(value).decode()
 
 
 def json_inside(text: str) -> str:
-    """What stands between the quotation marks of a JSON string; parts of a text can be joined in it."""
+    """Return what is between the quotation marks of a JSON string; parts of a text can be joined in it."""
     return as_json(text)[1:-1]
 
 
-# Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it can
-# neither look like another entry nor send commands to a terminal.
+# Entries as text and as JSON.
 
 
 Detail = Literal["summary", "standard", "full"]
@@ -159,55 +162,55 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-# A list within a budget: as many of its portions as fit on the final text, and what is left for later.
+# A list within a budget: what fits, and what is left for later.
 
 
 CONTINUED = " (continued)"
 
 
 class Portion(NamedTuple):
-    """Whole lines of an answer, such as one memory."""
+    """One entry of a list: whole lines, such as a memory."""
 
     text: str
     section: str = ""
-    """The heading line it stands under, which is there only with one of its portions."""
+    """The heading above it; shown only with at least one of its portions."""
     rank: int = 0
-    """What is taken first where not all fit; of two that are equal the earlier one."""
+    """Portions of lower rank are taken first; of equal ones, the earlier."""
     splits: bool = False
-    """Whether a beginning of it is better than nothing."""
+    """Whether its beginning may be shown if there is no room for the whole."""
     name: str = ""
-    """Which one it is, such as an id; what is left of it for later stands under this."""
+    """Its name, such as an id; a portion that is continued later has it as its heading."""
 
 
 Assemble = Callable[[Sequence[Portion], bool], str]
-"""Makes the final text of some portions, told whether they are all there is."""
+"""Returns the final text of some portions, given whether they are all, uncut."""
 
 
-class Portioned(NamedTuple):
-    """The final text, what stands in it, and what does not."""
+class FittedPortions(NamedTuple):
+    """The final text, the portions in it, and the portions (or remainders) that are not."""
 
     text: str
     shown: tuple[Portion, ...]
     rest: tuple[Portion, ...]
     smallest_budget: int | None = None
-    """Where nothing fitted: the least budget that shows something."""
+    """If nothing fitted: the smallest budget that shows something."""
 
 
-def portioned(
+def fit_portions(
     portions: Sequence[Portion],
     *,
     budget: int | None,
     count: Count,
     assemble: Assemble,
     in_turn: bool = False,
-) -> Portioned:
-    """As many portions as fit, those of the lowest rank first and the others skipped; shown in the order given.
+) -> FittedPortions:
+    """Fit portions into a budget by rank, skipping those that do not fit; they are shown in the order given.
 
-    `in_turn` stops at the first that does not fit instead. What can be split is, where room is left: within
-    its indented text or between its lines, never within a line at the margin.
+    With `in_turn` it stops at the first that does not fit instead of skipping it. If room is left, one portion that
+    may be split is cut: within its indented text or between lines, never within a line at the margin.
     """
     if budget is None:
-        return Portioned(assemble(portions, True), tuple(portions), ())
+        return FittedPortions(assemble(portions, True), tuple(portions), ())
     answer = _Answer(portions, budget, count, assemble)
     if answer.take(dict(enumerate(portions))):
         return answer.done()
@@ -219,32 +222,32 @@ def portioned(
     if not answer.chosen and next_ones:
         smallest = answer.take_least(answer.alone(next_ones))
         if smallest is not None:
-            return Portioned(answer.without_any(), (), tuple(portions), smallest)
-    return answer.done() if answer.chosen else Portioned(answer.without_any(), (), ())
+            return FittedPortions(answer.without_any(), (), tuple(portions), smallest)
+    return answer.done() if answer.chosen else FittedPortions(answer.without_any(), (), ())
 
 
 class _Answer(Assembly[Portion]):
-    """The text of the portions that are shown, by their places."""
+    """The text of the portions that are shown."""
 
     def __init__(self, portions: Sequence[Portion], budget: int, count: Count, assemble: Assemble) -> None:
         super().__init__(self._assembled, budget=budget, count=count)
         self._portions = portions
         self._assemble = assemble
 
-    def done(self) -> Portioned:
+    def done(self) -> FittedPortions:
         rest = tuple(
             _remainder(portion, self.chosen[place]) if place in self.chosen else portion
             for place, portion in enumerate(self._portions)
             if self.chosen.get(place) is not portion
         )
-        return Portioned(self.text, tuple(self.chosen.values()), rest)
+        return FittedPortions(self.text, tuple(self.chosen.values()), rest)
 
     def without_any(self) -> str:
         text = self._assemble((), False)
         return text if self.count(text) <= self.budget else ""
 
     def affordable(self, order: Sequence[int], *, in_turn: bool) -> dict[int, Portion]:
-        """What fits by the sum of its parts, in the order of rank."""
+        """Return the portions that fit by the sum of their prices, in order of rank."""
         room = self.budget - self.cost({})
         affordable: dict[int, Portion] = {}
         headed = {""}
@@ -260,7 +263,7 @@ class _Answer(Assembly[Portion]):
         return affordable
 
     def take_beginning(self, places: Sequence[int]) -> None:
-        """As much of the first of these portions as fits beside what is chosen, of which it can be split."""
+        """Add the beginning of the first of these portions that may be split and has room for a beginning."""
         left = self.budget - self.cost(self.chosen)
         headed = {"", *(portion.section for portion in self.chosen.values())}
         for place in places:
@@ -272,7 +275,7 @@ class _Answer(Assembly[Portion]):
                 return
 
     def _with_beginning(self, place: int, least: str, room: int) -> Attempt[Portion] | None:
-        """Take what this room has of a portion beside what is chosen; None where that is less than the least."""
+        """Add as much of a portion as this room holds; give up if that is less than the least worth showing."""
         portion = self._portions[place]
         if self.count(least) >= room:
             return None
@@ -284,7 +287,7 @@ class _Answer(Assembly[Portion]):
         return Attempt(short, self.over)
 
     def alone(self, places: Sequence[int]) -> Iterator[tuple[int, Portion]]:
-        """What each could be alone: whole, which needs fewer words about it, or cut as short as it can be."""
+        """Yield each portion whole, which may need a shorter footer, and cut as short as possible."""
         for place in places:
             portion = self._portions[place]
             yield place, portion
@@ -293,7 +296,7 @@ class _Answer(Assembly[Portion]):
                 yield place, _shortened(portion, beginning)
 
     def _heading(self, portion: Portion, headed: Container[str]) -> int:
-        """What the heading costs that a portion needs, unless it is there."""
+        """The price of a portion's heading, 0 if it is there already."""
         return 0 if portion.section in headed else self.count(f"\n{portion.section}\n")
 
     def _assembled(self, chosen: Mapping[int, Portion]) -> str:
@@ -310,7 +313,7 @@ def _shortened(portion: Portion, kept: str) -> Portion:
 
 
 def _remainder(portion: Portion, short: Portion) -> Portion:
-    """What of a portion comes after its beginning, from the very character on, under the name of the whole."""
+    """The rest of a portion from the character at which it was cut, under its name."""
     kept = short.text.removesuffix(f"{ELLIPSIS}\n")
     left = portion.text[len(kept) :]
     heading = f"{portion.name}{CONTINUED}\n" if portion.name else ""
@@ -319,7 +322,7 @@ def _remainder(portion: Portion, short: Portion) -> Portion:
 
 
 def _least_of(text: str) -> str:
-    """The least that is worth showing: the heading, and of what is below it the first line or character."""
+    """The least worth showing: the heading, and the first line or character below it."""
     if text.startswith(INDENT):
         return first_character(text)
     heading, _, below = text.partition("\n")
@@ -328,14 +331,14 @@ def _least_of(text: str) -> str:
 
 
 def _at_a_seam(kept: str, text: str) -> str:
-    """As much of a beginning as does not end within a line at the margin."""
+    """The beginning without an incomplete line at the margin."""
     start = kept.rfind("\n") + 1
     inside = text.startswith(INDENT, start) or text[len(kept) : len(kept) + 1] in ("", "\n")
     return kept if inside else kept[:start].rstrip()
 
 
-def joined(portions: Sequence[Portion]) -> str:
-    """Portions under their headings."""
+def join_portions(portions: Sequence[Portion]) -> str:
+    """Join portions under their headings."""
     lines: list[str] = []
     section = ""
     for portion in portions:

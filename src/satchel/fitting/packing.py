@@ -1,4 +1,7 @@
-"""From candidates and a budget to a text that fits: sort out, choose, fill, assemble, count, account for it."""
+"""Pack candidates into a budget: sort out duplicates, let the policy choose, fill what is left, write the receipt.
+
+The policy chooses by the prices of parts. `Assembly` then holds the assembled text against the budget.
+"""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -65,7 +68,7 @@ class Sorted(NamedTuple):
 
 
 def sort_out(items: Sequence[Item], *, budget: int | None) -> Sorted:
-    """Leave out what is superseded, not relevant or said already; and of very many the least promising."""
+    """Leave out superseded, irrelevant and duplicate items, and the least promising of very many."""
     verdicts = _superseded(items)
     weak = (place for place, item in enumerate(items) if not item.relevant and not item.pinned)
     verdicts |= {place: Verdict("not relevant") for place in weak if place not in verdicts}
@@ -133,7 +136,7 @@ Assemble = Callable[[Sequence[Placed]], str]
 
 
 class _Block(Assembly[Placed]):
-    """The text of the items that are placed, as renditions by their places."""
+    """The text of a block, assembled from renditions of items."""
 
     def __init__(
         self, candidates: Candidates, policy: Policy, budget: int, assemble: Assemble, count: Count
@@ -144,21 +147,21 @@ class _Block(Assembly[Placed]):
 
     @property
     def left(self) -> int:
-        """What is left of the budget; an empty block may have a text, which gives way to what is placed first."""
+        """The tokens left. The text of an empty block, if it has one, is replaced and does not count."""
         return self.budget - self.token_count if self.chosen else self.budget
 
     @property
     def whole(self) -> bool:
-        """Whether all that is wanted of what is placed is there."""
+        """Whether no item is included only in part."""
         return all(placed.whole for placed in self.chosen.values())
 
     def headings(self) -> "_Headings":
-        """The headings that stand there."""
+        """The headings that are there already."""
         return _Headings(self.candidates, self.chosen)
 
 
 class _Headings:
-    """The headings of a block, and what those of one more item cost."""
+    """The headings of a block, and the price of those that one more item needs."""
 
     def __init__(self, candidates: Candidates, placed: Iterable[int]) -> None:
         self._candidates = candidates
@@ -179,7 +182,7 @@ class _Headings:
         return around + section + (0 if offer.group in self._groups else candidates.groups[offer.group])
 
 
-# What is left of a budget once the choice is made: more items, and one that is cut to fit.
+# Filling the rest of a budget: more items, and one that is cut to fit.
 
 
 # Where more than this share of a budget is left, a text is cut within a sentence to use it.
@@ -197,7 +200,7 @@ _WORD_START = re.compile(r"(?<!\S)\S")
 
 
 def _refill(block: _Block, closed: Collection[int]) -> None:
-    """Take what still fits, in the order of worth: what was repeated, or cost less together, left room."""
+    """Add items that still fit, by worth: removed duplicates and joined lines may have left room."""
     candidates, left, headings = block.candidates, block.left, block.headings()
     more: dict[int, Placed] = {}
     for step in candidates.by_worth:
@@ -212,13 +215,13 @@ def _refill(block: _Block, closed: Collection[int]) -> None:
 
 
 def _may_stand(block: _Block, place: int, more: Collection[int] = ()) -> bool:
-    """Whether an item misleads nobody: what a newer one overtakes stands only beside that."""
+    """Whether an item may be included: an overtaken one only together with the newer one."""
     newer = block.candidates.newer.get(place)
     return newer is None or newer in block.chosen or newer in more
 
 
 def _fill(block: _Block, closed: Collection[int]) -> None:
-    """Cut one of the next items to what is left, or let one go on that is there in part."""
+    """Cut one of the next items to the room that is left, or extend one that is included in part."""
     tried = 0
     for step in block.candidates.by_worth:
         left = block.left
@@ -237,7 +240,7 @@ def _fill(block: _Block, closed: Collection[int]) -> None:
 
 
 def _take_part(block: _Block, place: int) -> None:
-    """As much of an item as there is room for, from what matched best on."""
+    """Include as much of an item as fits, from its best matching passage on."""
     item, prices = block.candidates.items[place], block.candidates.prices
     room, there = block.left, block.chosen.get(place)
     room += prices.lines(there) if there else -block.headings().price(place)
@@ -260,7 +263,7 @@ def _take_part(block: _Block, place: int) -> None:
 
 
 def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
-    """The end of a text, from as far before this start as there is room, at a word if one begins near."""
+    """The end of a text, from as far before `start` as fits, beginning at a word if one is near."""
 
     def part(first: int) -> str:
         return ELLIPSIS.strip() + " " + text[first:].rstrip()
@@ -287,22 +290,22 @@ UNLIMITED = 1 << 60
 
 
 class Packed(NamedTuple):
-    """What was chosen, in the order of rank, and the final text."""
+    """The result of packing: the chosen items in order of rank, and the final text."""
 
     placed: dict[int, Placed]
     text: str
     token_count: int
     value: int
-    """What the choice is worth; a cut that only fills what was left adds nothing."""
+    """The value of the policy's choice; what only fills the rest of the budget adds nothing."""
     sorted: Sorted
     candidates: Candidates
     policy: Policy
     budget: int | None
     smallest_budget: int | None = None
-    """Where nothing was kept though something was found: the least budget that keeps a part of it."""
+    """If nothing was kept though there were candidates: the smallest budget that keeps something."""
 
     def alone(self) -> list[Placed]:
-        """What could stand alone in the block, however little it is."""
+        """Return every rendition that could be the only one in the block."""
         return [placed for _, placed in self.candidates.alone(first_only=self.policy.stops)]
 
 
@@ -319,10 +322,11 @@ def pack(
     whole: bool = False,
     best_first: bool = False,
 ) -> Packed:
-    """The items of most value whose assembled text stays within the budget; `items` come in order of rank.
+    """Choose the items of most value whose assembled text fits the budget; `items` come in order of rank.
 
-    `kept` are those of them that `sort_out` left. With `whole` an item is not cut, nor is only its title taken.
-    With `best_first` the best match is there as far as it fits before any weaker one is.
+    `kept` is what `sort_out` returned for them. With `whole`, items are neither cut nor reduced to their
+    titles. With `best_first`, the best match is included, as far as it fits, before any weaker one. Raises
+    `BudgetError` if pinned items do not fit and `pins` is "strict".
     """
     candidates = Candidates(
         items,
@@ -345,7 +349,7 @@ def pack(
 
 
 def _finished(block: _Block, value: int, kept: Sorted, budget: int | None) -> Packed:
-    """What comes after the choice: what stands there twice goes, and what is left is filled."""
+    """After the choice: remove items whose text is contained in another, then fill the rest of the budget."""
     candidates = block.candidates
     if block.policy.weighs:
         repeated = _repeated(block)
@@ -371,7 +375,7 @@ def _finished(block: _Block, value: int, kept: Sorted, budget: int | None) -> Pa
 
 
 def _settled(block: _Block) -> Choice:
-    """The policy's choice; a smaller one where the text costs more than its parts."""
+    """Accept the policy's choice, or a smaller one if the text costs more than its parts."""
     candidates = block.candidates
     choice = Choice({}, 0)
 
@@ -388,7 +392,7 @@ def _settled(block: _Block) -> Choice:
 
 
 def _repeated(block: _Block) -> dict[int, Verdict]:
-    """What stands in another item that is kept whole."""
+    """Items whose text is contained in another item that is kept whole."""
     whole = [place for place, placed in block.chosen.items() if placed.level == "full"]
     items = [block.candidates.items[place] for place in whole]
     return {
@@ -412,7 +416,7 @@ def _too_many_pins(candidates: Candidates, budget: int) -> str:
 
 
 def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
-    """What became of every candidate, in the order of rank."""
+    """Return what became of every candidate, in order of rank."""
     return Receipt(
         budget=packed.budget,
         counter=counter,

@@ -1,8 +1,8 @@
 """The packing policies: which candidates are taken within a budget, in which order, and what is skipped.
 
-A policy is one object. To add one, write a subclass of `Policy`, put an instance into `POLICIES` and its name into
-`PolicyName`; then the Python interface, the command line and the service offer it. With every policy pinned items
-come first, and the final text is held against the budget by `packing`, whatever was chosen here by prices.
+A policy is one object. To add one, write a subclass of `Policy`, put an instance into `POLICIES` and its name
+into `PolicyName`; Python, the command line and the HTTP service then offer it. Pinned items come first with
+every policy. A policy chooses by the prices of parts; `packing` holds the final text against the budget.
 """
 
 from abc import ABC, abstractmethod
@@ -19,41 +19,41 @@ SKIPPED_THROUGH = 4_096
 
 
 class Policy(ABC):
-    """Takes whole items in its order, each that still has room.
+    """Takes whole items in its own order, each that still fits.
 
-    A subclass gives its name and the order; `stops` and `weighs` say what it does besides. One that chooses in
-    another way than step by step replaces `take` and `admitting` as well.
+    A subclass defines `name` and `order`, and sets `stops` or `weighs`. One that does not choose step by step
+    overrides `take` and `admitting` too.
     """
 
     name: str
     stops = False
-    """Whether nothing is taken after the first item that has no room, rather than that one being skipped."""
+    """Whether to stop at the first item that does not fit, instead of skipping it."""
     weighs = False
-    """Whether items are weighed by what they are worth: one may be there in part, the best match may be served
-    first, what another item says already leaves again, and room that is left is filled."""
+    """Whether to weigh items by value: one may be included in part, the best match may come first, items whose text
+    is contained in another are removed, and the room that is left is filled."""
 
     @abstractmethod
     def order(self, candidates: Candidates) -> Sequence[Step]:
-        """The steps in which items are taken, the first one first."""
+        """Return the steps in the order in which they are taken."""
 
     def choose(self, candidates: Candidates, budget: int) -> Choice:
-        """What is taken within a budget, by the prices of its parts."""
+        """Choose what to take within a budget, by the prices of parts."""
         room = budget - candidates.prices.around
         return Choice({}, 0) if room < 0 or not candidates.offers else self.take(candidates, room)
 
     def take(self, candidates: Candidates, room: int) -> Choice:
-        """What is taken where lines and headings may take this much."""
+        """Choose what to take if lines and headings may cost this much."""
         return _choice(candidates.tabulated(self.order(candidates), [room], stop=self.stops))
 
     def admitting_budgets(self, candidates: Candidates, places: Sequence[int], *, above: int) -> dict[int, int]:
-        """For each place the smallest budget above this one with which its item is taken."""
+        """Return for each place the smallest budget above the given one with which its item is taken."""
         budgets = self.admitting(candidates, places, above=above)
         return {place: max(budgets[place], above + 1) for place in places}
 
     def admitting(self, candidates: Candidates, places: Iterable[int], *, above: int) -> dict[int, int]:
-        """The same, for these places at least; a budget that is not above counts as the next one that is.
+        """Return for these places, and maybe others, a budget that takes the item; it may be lower than `above`.
 
-        Where items are skipped, each budget above is tried, up to the one that holds all that comes before an item.
+        If items are skipped, every budget above is tried, up to the one that holds everything before the item.
         """
         order = self.order(candidates)
         enough = _cumulated(candidates, order)
@@ -73,7 +73,7 @@ class Policy(ABC):
 
 
 class Best(Policy):
-    """Takes what is worth most for its tokens, and is never worth less than skipping by rank."""
+    """Takes the most value per token; the choice is never worth less than going by rank and skipping."""
 
     name = "best"
     weighs = True
@@ -142,14 +142,14 @@ POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Best(), Greedy
 
 
 def _choice(table: Table) -> Choice:
-    """What is taken under the largest of the budgets, or under a smaller one where that brings more."""
+    """The choice for the largest of the budgets, or for a smaller one if that is worth more."""
     column = int(table.best()[-1])
     steps = table.chosen(column)
     return Choice({step.item: step.level for step in steps}, int(table.values[column]))
 
 
 def _cumulated(candidates: Candidates, steps: Iterable[Step]) -> dict[int, int]:
-    """For each item the budget that holds all that comes before it in this order, and it."""
+    """Return for each item the budget that holds it and everything before it in this order."""
     total = candidates.prices.around
     sections, groups = set(), set()
     budgets: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What may be packed, and what became of it: items, places in a text, the receipt."""
+"""The values of packing: items, their renditions in a block, and the receipt."""
 
 from collections.abc import Hashable, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ Span = tuple[int, int]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that may be packed: what it says, where it belongs, and what it is worth."""
+    """A candidate for packing: its text, where it belongs, and its value."""
 
     id: str
     text: str
@@ -55,7 +55,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(NamedTuple):
-    """An item and the text that stands for it in a block; the text is empty at the level of its title."""
+    """An item as included in a block: its level of detail and its text, which is empty at level "title"."""
 
     item: Item
     level: Level
@@ -63,12 +63,12 @@ class Placed(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it holds all that is wanted of the item."""
+        """Whether nothing that is needed of the item was cut."""
         return self.level in ("full", "passages")
 
 
 def marked(placed: Sequence[Placed]) -> list[Placed]:
-    """The same, where only what stands beside what overtakes it is told to be overtaken."""
+    """Return the same, with the mark "overtaken" removed where the newer item is not included."""
     there = {each.item.id for each in placed}
     return [
         each
@@ -78,14 +78,14 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
     ]
 
 
-# What became of every candidate of a pack, and what it would have cost.
+# The receipt.
 
 
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
 class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate: kept at a level of detail, or left out for a reason."""
+    """One candidate of a receipt: kept at a level of detail, or left out for a reason."""
 
     id: str
     headline: str
@@ -108,7 +108,7 @@ class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Every candidate of a pack in the order of rank, and the books of its budget."""
+    """What became of every candidate, in order of rank, and what the text costs."""
 
     budget: int | None
     counter: str

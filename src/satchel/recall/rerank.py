@@ -8,35 +8,24 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from satchel.recall.features import Lexical, Sheet
+from satchel.recall.features import Evidence, Feature, Lexical, Sheet
 from satchel.recall.question import Question, term_code
 from satchel.store.contract import SearchStore, Trace
-from satchel.text.dates import Span
-from satchel.text.terms import QUESTION_WORDS, folded, stem, terms, words
+from satchel.text.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[Any]
 
-__all__ = [
-    "LEADING",
-    "MARKED",
-    "Currency",
-    "Told",
-    "about_then",
-    "as_told",
-    "asks_for_course",
-    "course",
-    "currency",
-]
+__all__ = ["SECOND_LOOK", "Comparison", "Currency", "Told", "as_told", "course", "currency"]
 
 
 # How many of the best finds are compared with each other. For the first of them, what is newer and most like them
@@ -512,62 +501,9 @@ def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) ->
     return found
 
 
-# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
-# verb of the past, since "what must I do before a release?" is about now.
-_FIRST = re.compile(
-    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
-    r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
-    r"|もともと|元々|当初|最初は",
-    re.IGNORECASE,
-)
-_THEN = re.compile(
-    r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
-    r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
-    r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
-    re.IGNORECASE,
-)
-_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
-_PAST = re.compile(
-    r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
-    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
-    re.IGNORECASE,
-)
-_NOW = re.compile(
-    r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
-    r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
-    r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
-    re.IGNORECASE,
-)
-_AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
-
-
-def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
-    """The moment that a question is about, where that is not now.
-
-    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
-    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
-    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
-    """
-    if _FIRST.search(text):
-        return _AT_FIRST
-    told = _THEN.search(text) is not None
-    past = told or _PAST.search(text) is not None
-    ends = [span.end for span in times if span.precise == "exact" or past]
-    if ends:
-        return max(ends) if max(ends) < now - timedelta(days=1) else None
-    if told or (past and _BEFORE.search(text)):
-        return None if _NOW.search(text) else _AT_FIRST
-    return None
-
-
-# Questions about the course of things: "in what order did I bring up …", "summarise how the roof job went".
-#
-# They want a few short pieces from each part of a history rather than the ten memories most like the question.
-# What a conversation is about is said at its beginning, and after the best of one part comes that of another.
-
-
-# A question stands at the beginning of a text or at its end; what is pasted between them is not read.
-HEAD, TAIL = 400, 200
+# Questions about the course of things want a few short pieces from each part of a history rather than the ten
+# memories most like the question. What a conversation is about is said at its beginning, and after the best of one
+# part comes that of another.
 
 # The log-odds of the first memory of a part, and how much less each one after it has, down to the negative.
 OPENING = 1.5
@@ -577,94 +513,6 @@ FURTHER = 0.25
 # A pause this long, or so many memories, and another part of the conversation begins.
 PAUSE = 6 * 3600e6
 LONGEST_PART = 100
-
-# What is asked for stands in one sentence. Texts are folded: no capitals, no accents on Latin letters.
-_NEAR, _FAR = r"[^?!]{0,50}", r"[^?!]{0,120}"
-_ENGLISH = (
-    r"\b(?:what|which) (?:order|sequence) (?:did|do|have|has|had|were|was)\b",
-    r"\b(?:order|sequence) (?:in which|of (?:events|topics|things|how))\b|\blist in order\b",
-    r"\bin (?:chronological|time) order\b|\bchronologically\b|\b(?:timeline|chronology) of\b",
-    r"^(?:please|now|ok|okay|so|and|then)?\W*(?:summari[sz]e|recap|sum up)\b",
-    r"\b(?:(?:can|could|would|will) you|please|me) (?:\w+ly |please |also |just )*(?:summari[sz]e|recap|sum up)\b",
-    r"\b(?:give|show|tell|provide|write|want|need|like)(?: me| us)? (?:with )?(?:a|an|the|your) "
-    r"(?:[\w-]+ ){0,3}(?:summary|recap|overview|history|story|rundown) (?:of|on|about|covering)\b",
-    r"\b(?:walk|talk|take) (?:me|us) through (?:how (?!to\b)|what (?:has|have|happened|we|i)\b"
-    r"|(?:the|my|our) (?:\w+ )?(?:order|history|story|course|evolution|development|progress|journey)\b)",
-    rf"\bhow (?:has|have|had|did)\b{_FAR}\b(?:develop|evolv|progress|unfold|chang|mov|shift|grow|grew)\w*{_NEAR}"
-    r"\b(?:over (?:time|the (?:past|last|course|years?|months?|weeks?))|so far|until"
-    r"|(?:throughout|across|through|during) (?:our|all)\b)",
-    rf"\bhow (?:has|have)\b{_FAR}\b(?:developed|evolved|progressed|unfolded|changed)\b",
-    rf"\bhow did\b{_FAR}\b(?:evolve|unfold|come about|come to (?:be|have))\b",
-    rf"\bhow did\b{_FAR}\bgo\b[^?!]{{0,12}}\bfrom\b",
-    r"\bwhat(?: has|s|'s| have) (?:all )?happened (?:with|to|so far|since|between)\b",
-    rf"\bwhat(?: has|s|'s| have)\b{_FAR}\b(?:happened|done|tried|discussed|covered)\b{_NEAR}\bso far\b",
-    r"(?:^|\b(?:is|was|s) )(?:the )?(?:whole |full |entire )?(?:story|history|evolution) (?:of|behind|with)\b",
-    rf"\b(?:story|history|way) of\b{_FAR}\bfrom\b{_NEAR}\b(?:to|until|beginning|start)\b",
-    r"\b(?:catch|bring|get) (?:me|us) up (?:on|to (?:date|speed))\b",
-)
-_GERMAN = (
-    r"\bwelcher reihenfolge\b|\breihenfolge, in (?:der|welcher)\b|\bder reihe nach\b|\bchronologisch",
-    rf"\bfass(?:e|t|en)?\b{_FAR}\bzusammen\b|\b(?:kannst|konntest|konnen|konnten|bitte)\b{_FAR}\bzusammenfassen\b",
-    rf"\b(?:gib|gebt|geben|schreib|mach|mochte|brauche|hatte)\b{_NEAR}\b(?:zusammenfassung|uberblick|ruckblick|chronik)\b",
-    rf"\bwie (?:hat|haben|hatten?)\b{_NEAR}\bsich\b{_FAR}\b(?:entwickel|verander|geander|gewandel)",
-    rf"\bwie (?:ist|sind|war)\b{_FAR}\b(?:gelaufen|verlaufen|gegangen)\b{_NEAR}\b(?:von|vom|bis)\b",
-    rf"\bwas ist\b{_FAR}\b(?:bisher|bislang|bis jetzt|seither|seitdem|mit)\b{_FAR}\b(?:passiert|geschehen)\b",
-    r"(?:^|\b(?:erzahl|schilder|beschreib|zeig)\w*(?: mir| uns)? )(?:den|der|die) (?:ganzen? )?"
-    r"(?:geschichte|verlauf|hergang|ablauf|entwicklung) (?:von|vom|der|des|mit|hinter|mein|unser)",
-    r"\bbring\w* (?:mich|uns) auf den\b",
-)
-_FRENCH = (
-    r"\bquel ordre\b|\bl'ordre dans lequel\b|\bordre chronologique\b|\bchronologie d",
-    r"(?:^|\b(?:tu|vous|me|nous|plait),? )(?:resume|recapitule|retrace)[zrs]?(?:[- ](?:moi|nous))?,?"
-    r" (?:l[ae']s?|ce|comment|tout|mon|ma|mes|notre|nos)\b",
-    r"\b(?:fais|faites|faire|donner?|donnez|voudrais|veux|besoin)\b[^?!]{0,12}\b(?:un|d'un) "
-    r"(?:\w+ )?(?:resume|recapitulatif|apercu|bilan)\b",
-    rf"\bcomment\b{_NEAR}\b(?:ai?|as|ont|avons|avait|est|sont)\b{_NEAR}\b(?:evolue|change|progresse|developpe)e?s?\b",
-    r"\b(?:que|qu'est-ce qui|ce qui) s'est(?:-il)? passe (?:avec|depuis|jusqu|entre)",
-    r"(?:^|\b(?:raconte|donne|decri)\w*(?:[- ](?:moi|nous))? )l'(?:histoire|historique|evolution) d",
-)
-_SPANISH = (
-    r"\b(?:que|cual) orden\b|\bel orden en (?:el )?que\b|\borden cronologico\b|\bcronologia d",
-    r"\b(?:resumeme|resumime|resumenos|recapitula|recapitulame)\b",
-    r"(?:^|\b(?:puedes|podrias|puede|favor),? )(?:resum(?:e|a|ir|irme)|recapitular)"
-    r" (?:el|la|lo|los|las|como|que|todo|toda|mi|mis|nuestr[oa]s?)\b",
-    r"\b(?:dame|darme|danos|haz|hazme|hacer|hacerme|quiero|necesito|quisiera) un (?:\w+ )?"
-    r"(?:resumen|repaso|recuento)\b",
-    rf"\bcomo (?:se )?(?:ha|han|habia|habian)\b{_NEAR}\b(?:evolucion|cambi|progres|desarroll|transcurri)ad?o",
-    r"\bque (?:ha|han) (?:pasado|ocurrido|sucedido) (?:con|desde|hasta|entre)\b",
-    r"(?:^|\b(?:cuenta|da|explica|muestra)(?:me|nos) )(?:toda )?(?:la|el) (?:historia|historial|evolucion) d",
-    r"\bpon(?:me|nos) al (?:dia|corriente)\b",
-)
-_JAPANESE = (
-    r"どの(?:ような)?順|順番に(?:教|挙|並|列|リスト|話)|時系列|年表",
-    r"(?:まとめ|要約し|整理し|振り返っ)て(?:く|ほし|欲し|もら|いただ|頂|み|教|$|[。？?!！])",
-    r"(?:まとめ|要約|概要|あらすじ)を(?:教|くだ|下|お願|作|見|出)",
-    r"どのように(?:変わ|変化|発展|進ん|進展|推移|展開)|どう(?:変わっ|変化し|発展し|進ん|進展し|推移し|展開し)",
-    r"(?:経緯|経過|推移|変遷|いきさつ|一部始終|道のり|流れ)(?:を|は|に?ついて|$|[。？?!！])",
-)
-
-# One moment, place, person or number is wanted, whatever else is said of a course.
-_ONE_THING = re.compile(
-    r"\W*(?:when|where|who|whose|whom|how (?:many|much|long|often|old|far|soon)|wann|wo|wer|wem|wen"
-    r"|wie ?(?:viele?|lange|oft)|quand|ou|qui|combien|cuando|donde|quien|cuant[oa]s?)\b|いつ|どこ|誰|だれ"
-)
-
-
-def asks_for_course(text: str) -> bool:
-    """Whether a question asks how something went, in which order, or for a summary of it.
-
-    By its words, in English, German, French, Spanish and Japanese. "When did I first …" wants one moment and is
-    no such question.
-    """
-    text = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} {text[-TAIL:]}"
-    asked = folded(text.replace("’", "'")).strip()
-    return _ONE_THING.match(asked) is None and _forms().search(asked) is not None
-
-
-@cache
-def _forms() -> re.Pattern[str]:
-    # Compiled when first asked for, which takes 20 ms: a search needs none of it.
-    return re.compile("|".join((*_ENGLISH, *_GERMAN, *_FRENCH, *_SPANISH, *_JAPANESE)))
 
 
 def course(sheet: Sheet, scores: "Floats") -> "Floats":
@@ -704,3 +552,71 @@ def _parts(sheet: Sheet) -> list[list[int]]:
         else:
             parts.append([place])
     return parts
+
+
+# The second look as a whole.
+
+
+# By how much what overtakes a find can gain at most: what was hardly found itself is probably about something else.
+MOST_LIFT = 3.0
+# Finds within these log-odds of the best are put in order of time where the newest or oldest is asked for.
+ABOUT_AS_GOOD = 3.0
+
+
+class Comparison:
+    """The best candidates of a question, to be compared with each other by their log-odds and scores so far.
+
+    With `surroundings` the answer is a context, for which a question about the course of things is told in parts.
+    """
+
+    def __init__(self, seen: Evidence, odds: "Floats", scores: "Floats", *, surroundings: bool = False) -> None:
+        self._seen = seen
+        self._odds = odds
+        self._scores = scores
+        self._surroundings = surroundings
+
+    @cached_property
+    def currency(self) -> Currency:
+        """What overtakes what; nothing where the question needs the outdated too.
+
+        That is so for a question about the course of things or about reasons.
+        """
+        sheet, question = self._seen.sheet, self._seen.question
+        if question.about_course or question.intent.reasons or not sheet.alone.any():
+            return Currency(np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size), {})
+        leading = [int(place) for place in np.argsort(-self._odds, kind="stable")[:LEADING]]
+        return currency(
+            self._seen.store, sheet, question, self._seen.words, leading, self._odds, then=question.about_then
+        )
+
+    def lift(self) -> "Floats":
+        found: Floats = np.minimum(self.currency.lift, MOST_LIFT)
+        return found
+
+    def newer_ones(self) -> "Floats":
+        """The logarithm of how many of the finds that are about as good are newer.
+
+        Or older, if the oldest is wanted; 0 where the question asks for neither.
+        """
+        order = self._seen.question.intent.order
+        if order is None:
+            return np.zeros(self._seen.sheet.size)
+        at = self._seen.at * (-1 if order == "oldest" else 1)
+        group = np.sort(at[self._odds > self._odds.max() - ABOUT_AS_GOOD])
+        found: Floats = np.log1p(len(group) - np.searchsorted(group, at, side="right"))
+        return found
+
+    def course(self) -> "Floats":
+        if not self._surroundings or not self._seen.question.about_course:
+            return np.zeros(self._seen.sheet.size)
+        return course(self._seen.sheet, self._scores)
+
+
+# Weighed by hand only: what they compare has scores already.
+SECOND_LOOK: tuple[Feature[Comparison], ...] = (
+    Feature("overtaken", "currency", lambda best: best.currency.overtaken, by_hand=-1.5),
+    Feature("overtakes", "currency", lambda best: best.currency.overtakes, by_hand=0.3),
+    Feature("lift", "currency", Comparison.lift, by_hand=1.0),
+    Feature("newer_ones", "time", Comparison.newer_ones, by_hand=-2.0),
+    Feature("course", "session", Comparison.course, by_hand=1.0),
+)

@@ -9,7 +9,6 @@ The fitted numbers are in `weights.json`, made by `python -m bench.fit --write`,
 `python -m bench.relevance --write`. What the data at hand cannot teach is weighed by hand, in `features.FEATURES`.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from satchel.recall.features import Lexical
+from satchel.recall.features import FEATURES, PARTS, Evidence, Feature
 from satchel.recall.question import Question
+from satchel.recall.rerank import SECOND_LOOK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,6 @@ __all__ = [
     "HAND_SET",
     "NOTES",
     "RELEVANCE_FILE",
-    "SECOND_LOOK",
     "SIGNS",
     "TURNS",
     "WEIGHTS_FILE",
@@ -41,7 +40,6 @@ __all__ = [
     "Models",
     "Weights",
     "family",
-    "fuse",
     "is_keywords",
     "log_odds",
     "models",
@@ -57,63 +55,13 @@ __all__ = [
 
 WEIGHTS_FILE = Path(__file__).with_name("weights.json")
 
-# Columns of the second look, which compares the best finds with each other.
-SECOND_LOOK = {
-    "overtaken": -1.5,
-    "overtakes": 0.3,
-    "lift": 1.0,
-    "newer_ones": -2.0,
-    "course": 1.0,
-}
+_ALL: tuple[Feature[Any], ...] = (*FEATURES, *SECOND_LOOK)
+# The columns whose weights are fitted for notes, and for turns.
+NOTES = tuple(each.name for each in _ALL if each.fitted in ("notes", "both"))
+TURNS = tuple(each.name for each in _ALL if each.fitted in ("turns", "both"))
 # Added to the log-odds for each unit of a column.
-HAND_SET = {
-    "importance": 1.5,
-    "doubt": -2.0,
-    "contradicted": -1.0,
-    "recent": 0.5,
-    "used": 0.05,
-    "pinned": 1.0,
-    "linked": 2.5,
-} | SECOND_LOOK
-
-_OWN_WORDS = (
-    "text/top", "text/rank", "passage_cover", "rarest", "named_word", "matched", "passage_meaning",
-    "passage_meaning/top", "passage_meaning/rank", "length", "entities",
-)  # fmt: skip
-_WHEN = ("inside", "too_late", "too_early", "inside*events", "too_late*events", "too_early*events")
-# The columns that are weighed for notes, and for turns.
-NOTES = (*_OWN_WORDS, *_WHEN, "kind_asked", "kind_other", "kind_likely", "recent")
-TURNS = (
-    *_OWN_WORDS, *_WHEN, "text", "passage", "passage/top", "passage/rank", "cover", "unnamed_word", "phrase",
-    "meaning", "meaning/top", "passage_meaning/z",
-    "before", "after", "before2", "after2", "near", "near/top", "near/rank", "around", "around/top", "around_cover",
-    "far", "far/top", "far_cover", "thread", "thread/top", "thread_best/top", "thread_cover",
-    "around_meaning", "far_meaning", "thread_meaning", "around_meaning/top", "far_meaning/top",
-    "thread_meaning/top", "around_meaning/rank", "before_meaning", "after_meaning",
-    "named", "other", "reply", "reply_to_me",
-    "asks", "time_told", "time_wanted", "number_told", "number_wanted", "opening", "early", "dated",
-    "answer", "answer*before", "answer*before_meaning",
-)  # fmt: skip
-
-# What is shown together in an explanation.
-PARTS = {
-    "words": (
-        "text", "passage", "cover", "passage_cover", "rarest", "named_word", "unnamed_word", "phrase", "matched",
-    ),
-    "surroundings": (
-        "before", "after", "before2", "after2", "near", "around", "around_cover", "far", "far_cover", "answer",
-    ),
-    "session": ("thread", "thread_best", "thread_cover", "thread_meaning", "course"),
-    "meaning": ("meaning", "passage_meaning", "around_meaning", "far_meaning", "before_meaning", "after_meaning"),
-    "speaker": ("named", "other", "reply", "reply_to_me"),
-    "shape": ("length", "asks", "time_told", "number_told", "number_wanted", "opening"),
-    "kind": ("kind_asked", "kind_other", "kind_likely"),
-    "time": ("time_wanted", "early", "dated", "recent", "inside", "too_late", "too_early", "newer_ones"),
-    "currency": ("overtaken", "overtakes", "lift"),
-    "graph": ("linked", "entities"),
-    "trust": ("importance", "doubt", "contradicted", "used", "pinned"),
-}  # fmt: skip
-_PART_OF = {column: part for part, columns in PARTS.items() for column in columns}
+HAND_SET = {each.name: each.by_hand for each in _ALL if each.by_hand}
+_PART_OF = {each.name: each.part for each in _ALL}
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -171,11 +119,6 @@ def weights(family: str) -> Family:
     return families.get(family) or families["static"]
 
 
-def fuse(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
-    """The probability of each memory."""
-    return probability(log_odds(columns, chosen))
-
-
 def probability(odds: "Floats") -> "Floats":
     """What log-odds come to."""
     found: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
@@ -211,13 +154,8 @@ def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[
     intercepts = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
     found["shape"] = float(intercepts[place] - intercepts.mean())
     for name, added in _weighed(columns, chosen):
-        found[part_of(name)] += float(added[place] - added.mean())
+        found[_PART_OF[name]] += float(added[place] - added.mean())
     return {part: round(value, 3) for part, value in found.items()}
-
-
-def part_of(column: str) -> str:
-    """The part of an explanation that a column is shown under."""
-    return _PART_OF[re.split(r"[/*]", column, maxsplit=1)[0]]
 
 
 # Relevance. A logistic model of a few numbers about the question tells how likely it has an answer at all, and a
@@ -301,15 +239,14 @@ def is_keywords(question: Question) -> bool:
     return question.words <= telling and all(term.weight == 1 for term in question.terms)
 
 
-def signs(
-    asked: Question, understood: Question, words: Lexical, columns: Mapping[str, "Floats"], odds: "Floats"
-) -> dict[str, float]:
+def signs(asked: Question, seen: Evidence, odds: "Floats") -> dict[str, float]:
     """What tells whether a question has an answer among the candidates.
 
-    `asked` is the question as it was put, `understood` after misspelt words were replaced, `words` are those of the
-    latter; `columns` are those of the ranking. Coverage is the share of the question's words by rarity, once for
-    the names in it and once for all else: a near miss names what the memories name and asks for another thing.
+    `asked` is the question as it was put, that of `seen` has misspelt words replaced. Coverage is the share of the
+    question's words by rarity, once for the names in it and once for all else: a near miss names what the memories
+    name and asks for another thing.
     """
+    understood, words, columns = seen.question, seen.words, seen.columns
     order = np.argsort(-odds, kind="stable")
     best, leading = order[:1], order[:LEADING_HITS]
     there = words.memories > 0

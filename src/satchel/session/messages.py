@@ -1,4 +1,4 @@
-"""The history of a session: its entries within a budget, as a work log or as the messages of a provider."""
+"""The history of a session within a budget: as a text log, or as the messages of a provider."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +21,14 @@ _SPEAKERS = {"user": "User: ", "assistant": "Assistant: ", "note": "", "call": "
 
 
 class Logged(NamedTuple):
-    """An entry, and what it said, as far as the context was shown it."""
+    """An entry, with the part of its content that the context was shown."""
 
     entry: Posted
     text: str
 
     @property
     def short(self) -> str:
-        """Its line in a work log: a result as its digest, anything else as it is."""
+        """Its text in a log: the digest of a result, the whole of anything else."""
         entry = self.entry
         if entry.level == "stub":
             return entry.stub
@@ -39,7 +39,7 @@ class Logged(NamedTuple):
 
 
 def logged(ledger: Ledger) -> list[Logged]:
-    """What the context holds of a session but its system texts, oldest first."""
+    """The entries that the context holds, without system texts, oldest first."""
     entries = [entry for entry in ledger.ledgers.held(ledger.org, ledger.session) if entry.role != "system"]
     return [Logged(entry, _text(ledger, entry)) for entry in entries]
 
@@ -97,7 +97,7 @@ def _fitted(
 
 
 def _text(ledger: Ledger, entry: Posted) -> str:
-    """The part of an entry that was shown, with its note; empty where only a digest or a stub is needed."""
+    """The part of an entry that was shown, with its note; empty if it is held as a digest or a stub."""
     if entry.level != "whole":
         return ""
     content = ledger.ledgers.content(ledger.org, entry.content)
@@ -111,7 +111,7 @@ def _text(ledger: Ledger, entry: Posted) -> str:
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note
 
 
-# The work log as the messages of a provider: a call and its result are both there, side by side, or both not.
+# Messages of a provider. They refuse a call without its result, so both are there, side by side, or neither.
 
 
 Provider = Literal["anthropic", "openai"]
@@ -119,13 +119,13 @@ PROVIDERS = ("anthropic", "openai")
 
 _EARLIER = "Earlier in this session, kept under these handles:"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-# The narrower of what the two take.
+# The stricter limits of the two providers.
 _LONGEST_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Step(NamedTuple):
-    """Something said by one side, or calls with the answers to all of them."""
+    """A message of one side, or calls made together with the results of all of them."""
 
     role: Literal["user", "assistant", "calls"]
     text: str = ""
@@ -133,6 +133,8 @@ class Step(NamedTuple):
 
 
 class Pair(NamedTuple):
+    """A call and its result."""
+
     identifier: str
     tool: str
     arguments: dict[str, Any]
@@ -171,7 +173,7 @@ def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> M
 
 
 def _steps_down(log: Sequence[Logged]) -> Iterator[dict[int, Level]]:
-    """What can be said in fewer words, one thing after another: the levels that entries get."""
+    """The ways to shorten the log, in the order in which they are taken: new levels for entries."""
     entries = [each.entry for each in log]
     newest = max((entry.seq for entry in entries), default=0)
     groups = sorted(
@@ -203,7 +205,7 @@ def _system_texts(ledger: Ledger) -> Iterator[str]:
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:
-    """In order, what was evicted first: the calls of one go, then all of their answers."""
+    """The log as messages: stubs first, then the rest in order, calls made together with all their results."""
     stubs = [each.entry.stub for each in log if levels[each.entry.seq] == "stub" and each.entry.stub]
     gone = sum(levels[each.entry.seq] == "gone" and each.entry.role != "call" for each in log)
     if gone:
@@ -218,7 +220,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
     for each in there:
         entry = each.entry
         if entry.role == "call":
-            # One without an answer yet is not for a provider, which refuses it.
+            # Providers refuse a call that has no result yet.
             if entry.pair in answers:
                 asked[entry.pair] = each.text
             continue
@@ -235,7 +237,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
 
 
 class _Identifiers:
-    """Ids of calls as every provider takes them, each used once."""
+    """Unique ids of calls, in the form that both providers accept."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -294,7 +296,7 @@ def _for_anthropic(steps: Sequence[Step]) -> list[dict[str, Any]]:
                 ],
             )
         elif step.text.strip():
-            # A provider refuses an answer of its model that ends in blanks.
+            # Anthropic refuses an assistant message that ends in whitespace.
             say(
                 step.role, [{"type": "text", "text": step.text.rstrip() if step.role == "assistant" else step.text}]
             )

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -17,7 +17,7 @@ from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_chara
 from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
 from satchel.session.account import FLOOR, Account
-from satchel.session.digests.base import Measure, found_by
+from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
 from satchel.store.ledger import Category, Content, Posted, Role
 from satchel.text.passages import continues
@@ -29,11 +29,12 @@ __all__ = [
     "LedgerEntry",
     "Messages",
     "Output",
-    "Parcel",
     "Place",
     "ResultOptions",
     "Shown",
+    "ToolResult",
     "about_tokens",
+    "allocation_of",
     "as_output",
     "binary_note",
     "check_handle",
@@ -59,10 +60,14 @@ __all__ = [
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What was entered into the books of a session."""
+    """One entry of a session's ledger: a message, a call, a result or a page of one.
+
+    `level` says how much of it the context holds: whole, digest, stub or gone. `token_count` is what it cost when
+    it was entered, which is more than it costs now if it has shrunk since.
+    """
 
     handle: str
-    """What `expand` gives the whole of it for."""
+    """`Session.expand` returns the original for it."""
     role: str
     category: str
     turn: int
@@ -90,7 +95,10 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a result, within its allocation."""
+    """A page of a tool's result, within its allocation.
+
+    `text` goes to the model. `str()` gives it too, and `structured()` has the same facts for programs.
+    """
 
     text: str
     """What goes to the model: the content, then the note. `token_count` is its number of tokens."""
@@ -99,7 +107,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     handle: str
     cursor: str | None
-    """What `page` gives the next page for; None where there is none."""
+    """`Session.page` returns the next page for it; None on the last page."""
     total: int
     returned: int
     unit: str
@@ -117,7 +125,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return self.text
 
     def structured(self) -> dict[str, Any]:
-        """What a program wants to know of it."""
+        """The facts of the note as JSON, for programs."""
         facts: dict[str, Any] = {
             "total": self.total,
             "returned": self.returned,
@@ -129,24 +137,30 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a result that match a pattern, within their allocation."""
+    """The lines of a result that match a pattern, within their allocation.
+
+    `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
+    """
 
     text: str
     token_count: int
     allocation: int
     matches: int
-    """Lines that match."""
+    """How many lines match."""
     shown: int
-    """How many of them the text has."""
+    """How many of them are in the text."""
     complete: bool
-    """Whether the search went to the end."""
+    """Whether the search reached the end of the result."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The work log as text: results as digests, what was evicted as stubs."""
+    """A session as a text log: results as digests, evicted entries as stubs.
+
+    `entries` are all that the context holds, also those for which the text has no room.
+    """
 
     text: str
     token_count: int
@@ -159,7 +173,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Messages(list[dict[str, Any]]):
-    """Messages as a provider takes them."""
+    """A session as a list of messages, as the API of a provider takes them.
+
+    Pass `system` separately to Anthropic; for OpenAI it is the first message.
+    """
 
     def __init__(
         self, messages: Sequence[dict[str, Any]], *, system: str, token_count: int, omitted: int = 0
@@ -168,7 +185,7 @@ class Messages(list[dict[str, Any]]):
         self.omitted = omitted
         """How many entries are left out for lack of room, without even a stub."""
         self.system = system
-        """The system prompt, which Anthropic takes apart from the messages."""
+        """The system prompt."""
         self.token_count = token_count
         """Of the messages as JSON."""
 
@@ -185,7 +202,7 @@ Output = str | bytes
 
 
 def as_output(output: Any) -> Output:
-    """An output as text, or as bytes where they are not UTF-8; anything but these as JSON."""
+    """An output as text: bytes are decoded unless they are not UTF-8, and other values become JSON."""
     if isinstance(output, bytearray | memoryview):
         output = bytes(output)
     if isinstance(output, bytes):
@@ -202,7 +219,7 @@ def as_output(output: Any) -> Output:
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; half a surrogate pair, which UTF-8 does not know, is spelled out."""
+    """A value as JSON; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return as_json(value)
     except UnicodeEncodeError:
@@ -256,10 +273,10 @@ def decompress(content: Content) -> bytes:
         ) from error
 
 
-# Handles of what was said, and cursors to where its next page begins.
+# Handles of contents, and cursors: a handle, the character where the next page begins, and a seal.
 
 
-# Without i, l, o and u: nothing that is read for something else, and few words.
+# Crockford's base 32, without i, l, o and u: no letter is mistaken for another, and few words appear.
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _HANDLE_LENGTH = 8
 _SEAL_LENGTH = 6
@@ -271,7 +288,7 @@ _CURSOR = re.compile(
 
 
 class Place(NamedTuple):
-    """What a cursor says."""
+    """The parts of a cursor."""
 
     handle: str
     start: int
@@ -283,7 +300,7 @@ def new_handle() -> str:
 
 
 def check_handle(handle: object) -> str:
-    """A handle as it is stored; a cursor stands for the handle it begins with."""
+    """A handle as it is stored; a cursor is accepted in the place of its handle."""
     if not isinstance(handle, str):
         raise InputError(f"a handle is a string, not {type(handle).__name__}")
     bare = handle.strip().lower()
@@ -299,7 +316,7 @@ def cursor_to(handle: str, start: int, secret: bytes) -> str:
 
 
 def parse_cursor(cursor: object) -> Place:
-    """What a cursor says, which its seal has yet to prove."""
+    """The parts of a cursor; the caller has to check its seal."""
     if not isinstance(cursor, str):
         raise InputError(f"a cursor is a string, not {type(cursor).__name__}")
     found = _CURSOR.fullmatch(cursor.strip().lower())
@@ -312,7 +329,7 @@ def parse_cursor(cursor: object) -> Place:
 
 
 def seal(handle: str, start: int, secret: bytes) -> str:
-    """What only the session can have written."""
+    """A keyed hash, which proves that this session made the cursor."""
     digest = blake2b(f"{handle}.{start}".encode(), key=secret, digest_size=8).digest()
     return _spelled(int.from_bytes(digest) % len(_LETTERS) ** _SEAL_LENGTH, _SEAL_LENGTH)
 
@@ -328,32 +345,9 @@ def _spelled(number: int, width: int = 1) -> str:
 # Where a page ends: at a record, a hunk or a line if it can, within its tokens, never inside a character.
 
 
-# A page that ends at a better place may leave this much of its room unused.
-_ENOUGH = 0.6
-# An end of a line is good enough where it uses this much; a line as long as a page is cut between words.
-_ENOUGH_OF_LINES = 0.3
-
-_LINE_ENDS = found_by(re.compile(r"\n"))
-_WORD_ENDS = found_by(re.compile(r"(?<=\s)(?=\S)"))
-
-
-def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
-    """The end of the page that starts here; the start itself where not even a character has room.
-
-    The price of a beginning may go down a little as it grows, as that of tokens does.
-    """
-    return longest_beginning(
-        text, start=start, room=room, price_at=lambda stop: price(text[start:stop]), seams=_seams(shape)
-    )
-
-
-def _seams(shape: str) -> Iterator[Seam]:
-    """Where a page may end, the best places first, with how much of its room it must use to end there."""
-    for ends in SHAPES[shape].page_ends:
-        yield Seam(ends, _ENOUGH)
-    yield Seam(_LINE_ENDS, _ENOUGH_OF_LINES)
-    yield Seam(_WORD_ENDS, _ENOUGH_OF_LINES)
-    yield Seam(_anywhere, 0.0, back=_between_characters)
+# An end of a line is good enough if the page uses this much; a line as long as a page is cut between words.
+_LINE_ENDS = seam_at(re.compile(r"\n"), 0.3)
+_WORD_ENDS = seam_at(re.compile(r"(?<=\s)(?=\S)"), 0.3)
 
 
 def _anywhere(text: str, start: int, within: Bracket) -> Sequence[int]:
@@ -367,7 +361,21 @@ def _between_characters(text: str, start: int, stop: int) -> int:
     return stop
 
 
-# The lines below a page that say what it is a part of and costs, and the lines that stand for what has left.
+_CHARACTERS = Seam(_anywhere, 0.0, back=_between_characters)
+
+
+def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
+    """The end of the page that starts here; the start itself where not even a character has room.
+
+    The price of a beginning may go down a little as it grows, as that of tokens does.
+    """
+    seams = (*SHAPES[shape].seams, _LINE_ENDS, _WORD_ENDS, _CHARACTERS)
+    return longest_beginning(
+        text, start=start, room=room, price_at=lambda stop: price(text[start:stop]), seams=seams
+    )
+
+
+# The note below a page, and the lines that stand for entries that were shortened or evicted.
 
 
 def noted(
@@ -393,7 +401,7 @@ def binary_note(size: int, handle: str) -> str:
 
 
 def stub_line(handle: str, named: str, headline: str, *, size: int, tokens: int) -> str:
-    """What stays of an entry that was evicted: its handle, one line, its size."""
+    """What remains of an evicted entry: its handle, one line, its size."""
     return f"[{handle} {named}: {headline} · {kilobytes(size)}, ~{tokens:,} tokens]"
 
 
@@ -405,7 +413,7 @@ def kilobytes(size: int) -> str:
     return f"{size:,} bytes" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# How many tokens a long text has, without counting all of it.
+# The tokens of a long text, estimated from samples.
 
 
 _EXACT_BELOW = 200_000
@@ -423,7 +431,7 @@ def about_tokens(text: str, count: Callable[[str], int]) -> int:
     return round(counted / (_SAMPLES * _SAMPLE) * len(text))
 
 
-# A result on its way out: whole if it fits its allocation, else the next page of it, with the note below.
+# A result: examined once, then shown in pages that fit their allocation, each with a note below.
 
 
 # So many characters for each token of the room, and tokens too, are surely not one page.
@@ -451,7 +459,7 @@ class ResultOptions(TypedDict, total=False):
     """Whether a warning that is due is told along with it, and not by `warning`."""
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's output, looked at once, with the options of its call.
 
     Its pages, its digest and its entry in the ledger are all made from this value.
@@ -481,7 +489,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 
 def examined(
     output: Output, *, tool: str, handle: str, secret: bytes, count: Count, **options: Unpack[ResultOptions]
-) -> Parcel:
+) -> ToolResult:
     """Find out the size, the shape and the tokens of an output."""
     if isinstance(output, bytes):
         text, data, shape, size, total_tokens = "", output, "text", len(output), 0
@@ -490,7 +498,7 @@ def examined(
         text, data, shape = output, None, shape_of(output, tool=tool)
         size, total_tokens = len(output.encode("utf-8", "surrogatepass")), about_tokens(output, count)
         measure = SHAPES[shape].measure(output)
-    return Parcel(
+    return ToolResult(
         tool=tool,
         handle=handle,
         text=text,
@@ -504,32 +512,37 @@ def examined(
     )
 
 
-def page_of(parcel: Parcel, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
-    """The page that starts at a character, within what the account grants now."""
-    if parcel.new_turn:
-        account = account.in_next_turn()
-    granted, extra = account.granted(parcel.max_tokens), parcel.extra_tokens
+def allocation_of(result: ToolResult, account: Account) -> int:
+    """The tokens that the text of a result may have now."""
+    granted = (account.in_next_turn() if result.new_turn else account).granted(result.max_tokens)
     # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
-    allocation = max(min(granted, FLOOR), granted - extra)
-    held = account.after(extra)
-    if parcel.data is not None:
-        return delivered_bytes(parcel.data, parcel.handle, allocation=allocation, account=held, count=count)
-    return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
+    return max(min(granted, FLOOR), granted - result.extra_tokens)
 
 
-def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, hints: bool, count: Count) -> Shown:
+def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
+    """The page that starts at a character, within what the account grants now."""
+    allocation = allocation_of(result, account)
+    held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
+    if result.data is not None:
+        return delivered_bytes(result.data, result.handle, allocation=allocation, account=held, count=count)
+    return delivered(result, start, allocation=allocation, account=held, hints=hints, count=count)
+
+
+def delivered(
+    result: ToolResult, start: int, *, allocation: int, account: Account, hints: bool, count: Count
+) -> Shown:
     """The page that starts at a character; the note says what the account has left after it."""
-    text = parcel.text
+    text = result.text
     room = allocation
-    if start + _MANY * allocation < len(text) and parcel.total_tokens > _MANY * allocation:
+    if start + _MANY * allocation < len(text) and result.total_tokens > _MANY * allocation:
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
     def made(stop: Beginning) -> Shown:
-        return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
+        return _made(result, start, stop, allocation=allocation, account=account, hints=hints, count=count)
 
-    def page_of(room: int) -> Attempt[Shown] | None:
-        stop = page_stop(text, start, room=room, price=count, shape=parcel.shape)
+    def attempt(room: int) -> Attempt[Shown] | None:
+        stop = page_stop(text, start, room=room, price=count, shape=result.shape)
         if stop.end == start:
             return None
         shown = made(stop)
@@ -539,7 +552,7 @@ def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, 
     if not text:
         shown = made(Beginning(start, 0))
         return shown if shown.token_count <= allocation else _silent(shown, shown.token_count)
-    if (page := with_less_room(room, page_of)) is not None:
+    if (page := with_less_room(room, attempt)) is not None:
         return page
     # A page that shows nothing would lead to itself.
     first = first_character(text[start : start + _LONG_CHARACTER])
@@ -570,40 +583,40 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Accou
 
 
 def _made(
-    parcel: Parcel, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
+    result: ToolResult, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
-    text, stop = parcel.text, page.end
+    text, stop = result.text, page.end
     content = text[start:stop]
     more = stop < len(text)
-    returned = parcel.measure.within(text, start, stop)
-    rest = round(parcel.total_tokens * (len(text) - stop) / len(text)) if more else 0
-    cursor = cursor_to(parcel.handle, stop, parcel.secret) if more else None
+    returned = result.measure.within(text, start, stop)
+    rest = round(result.total_tokens * (len(text) - stop) / len(text)) if more else 0
+    cursor = cursor_to(result.handle, stop, result.secret) if more else None
     summary = None
-    lines = [] if text or parcel.extra_tokens else ["[no output]"]
+    lines = [] if text or result.extra_tokens else ["[no output]"]
     if more:
         summary = (
-            f"{returned:,} of {parcel.measure.total:,} {parcel.measure.unit} shown; the rest costs ~{rest:,} tokens"
+            f"{returned:,} of {result.measure.total:,} {result.measure.unit} shown; the rest costs ~{rest:,} tokens"
         )
-        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
+        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={result.handle}"]
         if hints and returned:
             room = account.after(page.price + _USUAL_NOTE).allocation
             lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=parcel.extra_tokens)
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=result.extra_tokens)
     return Shown(
         text=whole,
         content=content,
         note=note,
-        handle=parcel.handle,
+        handle=result.handle,
         cursor=cursor,
-        total=parcel.measure.total,
+        total=result.measure.total,
         returned=returned,
-        unit=parcel.measure.unit,
+        unit=result.measure.unit,
         token_count=tokens,
         allocation=allocation,
-        total_tokens=parcel.total_tokens,
+        total_tokens=result.total_tokens,
         remaining_tokens=rest,
         budget_note=summary and f"{summary}; go on with the continuation_token",
-        size=parcel.size,
+        size=result.size,
     )
 
 
@@ -621,29 +634,29 @@ def _silent(made: Shown, needed: int) -> Shown:
 # The entries of results and texts: their size, their digest, and the stub that stands for them once evicted.
 
 
-def result_entry(parcel: Parcel, count: Count) -> Posted:
+def result_entry(result: ToolResult, count: Count) -> Posted:
     """The entry of a result, to which the page that was shown is still to be added."""
-    if parcel.data is not None:
-        short = line = f"binary output of {parcel.size:,} bytes"
+    if result.data is not None:
+        short = line = f"binary output of {result.size:,} bytes"
     else:
-        arguments, shape, error = parcel.arguments, parcel.shape, parcel.error
-        short = digest(parcel.text, arguments=arguments, shape=shape, error=error)
-        line = headline(parcel.text, arguments=arguments, shape=shape, error=error)
-    stub = stub_line(parcel.handle, parcel.tool, line, size=parcel.size, tokens=parcel.total_tokens)
+        arguments, shape, error = result.arguments, result.shape, result.error
+        short = digest(result.text, arguments=arguments, shape=shape, error=error)
+        line = headline(result.text, arguments=arguments, shape=shape, error=error)
+    stub = stub_line(result.handle, result.tool, line, size=result.size, tokens=result.total_tokens)
     return Posted(
-        handle=parcel.handle,
+        handle=result.handle,
         category="tool_results",
         role="result",
-        pinned=parcel.pinned,
-        error=parcel.error,
-        media="text" if parcel.data is None else "bytes",
-        size=parcel.size,
-        total_tokens=parcel.total_tokens,
-        shape=parcel.shape,
-        tool=parcel.tool,
-        call_id=parcel.call_id or "",
+        pinned=result.pinned,
+        error=result.error,
+        media="text" if result.data is None else "bytes",
+        size=result.size,
+        total_tokens=result.total_tokens,
+        shape=result.shape,
+        tool=result.tool,
+        call_id=result.call_id or "",
         digest=short,
-        digest_tokens=count(digest_line(parcel.handle, parcel.tool, short)),
+        digest_tokens=count(digest_line(result.handle, result.tool, short)),
         stub=stub,
         stub_tokens=count(stub),
     )

@@ -44,7 +44,7 @@ class HttpLink:
             read = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
             self._outgoing.put_nowait(SessionMessage(read, metadata))
 
-    def agreed(self, version: str) -> None:
+    def set_protocol_version(self, version: str) -> None:
         self._headers = {VERSION_HEADER: version}
 
     async def close(self) -> None:
@@ -87,7 +87,7 @@ class HttpLink:
             why = f"cannot be reached: {str(error) or type(error).__name__}"
         finally:
             if not self._closing:
-                self._listener.lost(why)
+                self._listener.on_closed(why)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # Servers may refuse the stream for messages out of turn; that is no failure.
@@ -96,7 +96,7 @@ class HttpLink:
 
     def _hear(self, message: SessionMessage | Exception) -> None:
         if isinstance(message, Exception):
-            self._listener.misheard(None, f"what is no message: {type(message).__name__}")
+            self._listener.on_unreadable(None, f"what is no message: {type(message).__name__}")
             return
         said = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
         if "error" in said and self._refusal:
@@ -104,10 +104,10 @@ class HttpLink:
             self._refusal = ""
             if refusal == SESSION_GONE and self._headers is not None:
                 # It has forgotten us, most likely since it was started anew.
-                self._listener.lost(f"has ended the session ({refusal})")
+                self._listener.on_closed(f"has ended the session ({refusal})")
                 return
             said["error"] = error | {"message": f"{error.get('message')} ({refusal})"}
-        self._listener.heard(said)
+        self._listener.on_message(said)
 
     @staticmethod
     def _reason(group: BaseExceptionGroup[BaseException]) -> str:

@@ -155,7 +155,7 @@ def _fits(pattern: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     )
 
 
-# The description of the API in OpenAPI 3.1, made from the table of routes and the values' own types.
+# The description in OpenAPI 3.1, made from the table of routes and the types of the values
 
 
 _REFS = "#/components/schemas/{name}"

@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds, self_counted
-from satchel.fitting.listing import Portion, Portioned, as_json, joined, portioned
+from satchel.fitting.listing import FittedPortions, Portion, as_json, fit_portions, join_portions
 
 __all__ = [
     "RELEVANT",
@@ -121,7 +121,7 @@ def fitted(
 ) -> Page:
     """As many of the portions as the allowance has room for."""
 
-    def made_for(budget: int) -> Portioned:
+    def made_for(budget: int) -> FittedPortions:
         def assemble(shown: Sequence[Portion], whole: bool) -> str:
             footer = Footer(
                 budget=budget,
@@ -132,9 +132,9 @@ def fitted(
                 cursor=cursor,
                 asked=allowance.given,
             )
-            return footed(joined(shown), footer, count)[0]
+            return footed(join_portions(shown), footer, count)[0]
 
-        return portioned(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
+        return fit_portions(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
 
     made = made_for(allowance.tokens)
     if (needed := made.smallest_budget) is not None:

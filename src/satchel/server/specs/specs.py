@@ -15,7 +15,7 @@ from satchel.fitting.documents import matched_start
 from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented
 from satchel.model.checks import as_query, check_known
 from satchel.model.memory import Draft, Hit, Memory, Scope
-from satchel.recall.finder import Finder
+from satchel.recall.finder import find
 from satchel.recall.indexer import Indexer
 from satchel.recall.question import sought_words
 from satchel.server.specs.documents import (
@@ -98,15 +98,14 @@ class FoundSection(NamedTuple):
 class _Shelf:
     """A store in memory, and what recalls from it.
 
-    Not a `Satchel`, whose searches count as uses: the next one would rank differently.
+    It does not search by `Satchel`, whose searches count as uses: the next one would rank differently.
     """
 
     def __init__(self) -> None:
-        store = open_store(":memory:")
-        indexer = Indexer(store)
-        self.finder = Finder(store, indexer)
+        self._store = open_store(":memory:")
+        self._indexer = Indexer(self._store)
         self.sections: dict[str, tuple[Document, Section]] = {}
-        self._bag = Satchel(store, counter=counter(DEFAULT_COUNTER), indexer=indexer)
+        self._bag = Satchel(self._store, counter=counter(DEFAULT_COUNTER), indexer=self._indexer)
         # By identity: a document that was read again is another one, and two may be shown under one name.
         self._held: dict[int, tuple[Document, list[str]]] = {}
         self._sources = 0
@@ -122,6 +121,9 @@ class _Shelf:
         for key, document in wanted.items():
             if key not in self._held:
                 self._held[key] = document, self._take_in(document)
+
+    def find(self, query: str, *, limit: int) -> list[Hit]:
+        return find(self._store, self._indexer, query, filter_for(Scope()), limit=limit).hits
 
     def _take_in(self, document: Document) -> list[str]:
         # A number and no name: what names a source is short, and must not look like a secret.
@@ -150,7 +152,7 @@ class SectionIndex:
         with self._lock:
             shelf = self._shelf = self._shelf or _Shelf()
             shelf.hold(documents)
-            hits = shelf.finder.asked(query, filter_for(Scope()), limit=limit).hits
+            hits = shelf.find(query, limit=limit)
             found = [FoundSection(*shelf.sections[hit.memory.id], hit) for hit in hits]
         place = {id(document): number for number, document in enumerate(documents)}
         return sorted(

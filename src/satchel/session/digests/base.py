@@ -1,14 +1,14 @@
 """What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
-from satchel.fitting.cutting import Bracket
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import clean
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import continues
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
-    "Ends",
     "Measure",
     "Rank",
     "Row",
@@ -34,10 +34,10 @@ __all__ = [
     "excerpt",
     "finished",
     "fitted",
-    "found_by",
     "one_line",
     "plain",
     "sample",
+    "seam_at",
     "split_lines",
 ]
 
@@ -48,15 +48,18 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 
 class Sample(NamedTuple):
-    """Lines of a text in their order, each cut at a thousand characters."""
+    """Lines of a text in order, each cut at 1,000 characters."""
 
     lines: Sequence[str]
     whole: bool
-    """Whether these are all the lines there are."""
+    """Whether these are all lines of the text."""
 
 
 def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sample:
-    """All lines of a text of at most `whole` characters; of a longer one its beginning and some windows."""
+    """All lines of a text that has at most `whole` characters; of a longer text, lines from all over it.
+
+    These are its first `head` characters and `windows` windows of `window` characters, the last one at the end.
+    """
     if len(text) <= whole:
         return Sample(split_lines(text), True)
     lines = split_lines(_up_to_line_end(text, 0, head))
@@ -71,7 +74,7 @@ def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sa
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines without their ends, each cut at a thousand characters."""
+    """The lines of a text without line ends, each cut at 1,000 characters."""
     lines = plain(text).split("\n")
     if not lines[-1]:
         lines.pop()
@@ -79,7 +82,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Without colours and other commands to a terminal, with line ends as newlines."""
+    """A text without ANSI escape sequences, and with line ends as newlines."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\r" in text:
@@ -120,7 +123,7 @@ class Source:
 
     @cached_property
     def codes(self) -> "NDArray[np.uint8]":
-        """The code point of each character, 255 for all above: numpy counts in it faster than `str.count` does."""
+        """The code point of each character, at most 255: numpy counts in this faster than `str.count` does."""
         import numpy as np
 
         try:
@@ -128,14 +131,14 @@ class Source:
         except UnicodeEncodeError:
             codes = np.empty(len(self.text), dtype=np.uint8)
             for start in range(0, len(self.text), _CHUNK):
-                # As an array of one string: an encoder takes long where surrogates stand alone.
+                # Through an array of one string, because encoders are slow on lone surrogates.
                 wide = np.array([self.text[start : start + _CHUNK]]).view(np.uint32)
                 codes[start : start + _CHUNK] = np.minimum(wide, 255)
             return codes
 
     @cached_property
     def lines(self) -> int:
-        """How many lines there are; what follows the last line end is one too."""
+        """The number of lines, with what follows the last line end."""
         import numpy as np
 
         ends = int(np.count_nonzero(self.codes == 10)) if self.text.isascii() else self.text.count("\n")
@@ -143,7 +146,7 @@ class Source:
 
     @cached_property
     def filled_lines(self) -> int:
-        """How many lines there are that are not empty."""
+        """The number of lines that are not empty."""
         import numpy as np
 
         if not self.text:
@@ -163,7 +166,7 @@ class Source:
 
     @property
     def whole(self) -> bool:
-        """Whether the sample is all there is."""
+        """Whether the sample has all lines of the text."""
         return self._sampled.whole
 
     @cached_property
@@ -171,14 +174,14 @@ class Source:
         return sample(self.text, whole=WHOLE, head=4_000, windows=8, window=1_000)
 
     def about(self, found: int) -> str:
-        """How many there are in all, when so many were found in the sample; marked where it is an estimate."""
+        """A number found in the sample, projected to the whole text; `~` marks an estimate."""
         if self.whole or not found:
             return counted(found) if self.whole else "~0"
         return counted(round(found * self.lines / max(1, len(self.sample))), exact=False)
 
     @cached_property
     def size(self) -> str:
-        """In KB of UTF-8; marked where it is an estimate."""
+        """The size in KB of UTF-8; `~` marks an estimate."""
         if self.text.isascii():
             return _in_kilobytes(len(self.text))
         if self.whole:
@@ -189,12 +192,12 @@ class Source:
 
     @property
     def path(self) -> str | None:
-        """Of the file or folder that was asked for."""
+        """The file or folder that the call asked for."""
         return self._argument(_PATHS)
 
     @property
     def pattern(self) -> str | None:
-        """What was searched for."""
+        """What the call searched for."""
         return self._argument(_PATTERNS)
 
     def _argument(self, names: Sequence[str]) -> str | None:
@@ -204,7 +207,7 @@ class Source:
 
 
 def counted(number: int, *, exact: bool = True) -> str:
-    """`12,345`, or `~12,000` where only the first two digits can be relied on."""
+    """`12,345`, or `~12,000` for an estimate."""
     if exact:
         return f"{number:,}"
     unit = 10 ** max(0, len(str(number)) - 2)
@@ -232,10 +235,6 @@ class Seen(NamedTuple):
         return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
 
 
-Ends = Callable[[str, int, Bracket], Sequence[int]]
-"""Called with a text, the start of a page and a bracket: the places inside the bracket where the page may end."""
-
-
 class Measure(msgspec.Struct, frozen=True):
     """How much there is of an output, and the unit that this is counted in."""
 
@@ -243,10 +242,14 @@ class Measure(msgspec.Struct, frozen=True):
     unit: str
 
     def within(self, text: str, start: int, stop: int) -> int:
-        """How many of them a page shows; one that goes on from the page before counts where it ends."""
+        """How many of them a page shows; one that spans two pages counts where it ends."""
         if self.unit == "lines":
             return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
         return stop - start
+
+
+ENOUGH = 0.6
+"""The part of its room that a page must use to end at a seam of its shape rather than at a line."""
 
 
 class Shape:
@@ -262,7 +265,7 @@ class Shape:
     """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
     sign: ClassVar[re.Pattern[str] | None] = None
     """A pattern that some line matches wherever `plainly` can succeed, so that most shapes need not be asked."""
-    page_ends: ClassVar[Sequence[Ends]] = ()
+    seams: ClassVar[Sequence[Seam]] = ()
     """Better places for a page to end than the end of a line, the best first."""
 
     def __init__(self, source: Source) -> None:
@@ -302,17 +305,17 @@ class Shape:
         raise NotImplementedError
 
 
-def found_by(pattern: re.Pattern[str]) -> Ends:
-    """A page may end where a match of the pattern does."""
+def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
+    """A page may end where a match of the pattern does, if it uses enough of its room."""
 
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
         found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
         return [end for end in found if within.fits < end < within.over]
 
-    return ends
+    return Seam(ends, enough)
 
 
-# The rows of a digest, and which of them are kept where there is little room: what counts first, prose last.
+# The rows of a digest. If not all fit, rank decides: errors before paths, paths before numbers, prose last.
 
 
 LONGEST_LOOK = 2_000
@@ -325,7 +328,7 @@ _BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
 _LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
 _BLOB_START = 16
 _LONG_BLOB = 200
-# What Satchel's own lines begin with, after any blanks or invisible characters before it.
+# How Satchel's own lines begin, also behind whitespace or invisible characters.
 _OWN_LINE = re.compile(
     r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
     r"(?:📏|⚡|➡|\[\s*Budget\s+Alert))",
@@ -335,7 +338,7 @@ _QUOTED = "| "
 
 
 class Rank(IntEnum):
-    """What a row is worth: of those that do not all fit, a lower rank is kept first."""
+    """How important a row is: the lower the rank, the sooner it is kept."""
 
     TITLE = 0
     ERROR = 1
@@ -346,25 +349,25 @@ class Rank(IntEnum):
 
 
 class Row(NamedTuple):
-    """One line of a digest: a head, and parts of which the last ones go where there is little room."""
+    """One line of a digest: a head and parts, of which the last are dropped if there is little room."""
 
     rank: Rank
     parts: Sequence[str]
     head: str = ""
     share: float = 1.0
-    """The most of a digest that it takes, so that what comes after it has room as well."""
+    """The largest part of a digest that it may take, so that other rows have room too."""
     more: int = 0
-    """How many parts there are beyond those given."""
+    """How many parts there are besides those given."""
     exact: bool = True
-    """Whether `more` is known, not estimated."""
+    """Whether `more` is exact."""
     shows: int = 0
-    """How many lines of the text it shows."""
+    """How many lines of the text this row shows."""
     of: int = 0
-    """How many lines there are; such a row says how many of them no row shows."""
+    """If set, the number of lines in the text: this row says how many of them no row shows."""
 
 
 def fitted(rows: Sequence[Row], most: int) -> str:
-    """The rows that fit, taken by rank and shown in the order given, with what is left out of each marked."""
+    """The rows that fit into `most` characters, chosen by rank, in the order given, with omissions marked."""
     rows = _safe(rows)
     kept: dict[int, str] = {}
     room = most + 1
@@ -380,20 +383,20 @@ def fitted(rows: Sequence[Row], most: int) -> str:
 
 
 def excerpt(line: str, most: int) -> str:
-    """A line of the text, cut to `most` characters; masked before it is cut, for half a secret is not found."""
+    """A line of the text, cut to `most` characters. Secrets are masked first: half a secret is not recognised."""
     line = one_line(line[:LONGEST_LOOK])
     return line if len(line) <= most else cut(redact(line).text, most)
 
 
 def one_line(text: str) -> str:
-    """On one line, without control characters, and of base64 and the like, which say nothing, the beginning."""
+    """A text on one line, without control characters, and with base64 and the like cut to their beginning."""
     line = " ".join(clean(repair_surrogates(plain(text))).split())
-    # A long secret looks like a blob, and its beginning would not be found and masked.
+    # A long secret looks like a blob, and is not recognised any more once it is cut.
     return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
 def cut(text: str, most: int) -> str:
-    """A beginning of at most `most` characters that ends with a mark and not within a character."""
+    """A text cut to `most` characters with an ellipsis at the end, never inside a combined character."""
     if len(text) <= most:
         return text
     if most <= 0:
@@ -406,19 +409,19 @@ def cut(text: str, most: int) -> str:
 
 
 def finished(text: str, most: int) -> str:
-    """A digest as it is shown: clean, without secrets, with no line that looks like one of Satchel's own."""
+    """A digest as it is shown: no control characters, no secrets, no line that imitates one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
     return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
 
 
 def _shortened_blob(found: re.Match[str]) -> str:
-    # A long path may look like it, but seldom has capitals and digits as well.
+    # A long path may look like one, but seldom has both capitals and digits.
     is_blob = len(found[0]) >= _LONG_BLOB or _LETTERS_AND_DIGITS.match(found[0])
     return found[0][:_BLOB_START] + MARK if is_blob else found[0]
 
 
 def _safe(rows: Sequence[Row]) -> Sequence[Row]:
-    """With secrets masked before the room is given away, for a mask may be longer than what it hides."""
+    """The rows with secrets masked, before they are measured: a mask may be longer than what it hides."""
     if not redact("\n".join(part for row in rows for part in (row.head, *row.parts))).masked:
         return rows
     return [row._replace(parts=_masked(row.parts)) for row in rows]

@@ -41,7 +41,7 @@ _FIRST_LINE_PATH = re.compile(
 
 
 class FileContent(Shape):
-    """What stands in one file: a program, a configuration, a document."""
+    """The content of one file: a program, a configuration, a document."""
 
     name = "file"
     tool_words: ClassVar[Mapping[str, int]] = {
@@ -108,7 +108,7 @@ class FileContent(Shape):
 
 
 def _outline(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """What there is most of: definitions, headings or sections; a comment of a script looks like a heading."""
+    """Definitions, headings or sections, whichever are most: a comment in a script looks like a heading."""
     outlines = {
         "Definitions: ": [found["defined"].strip() for line in lines if (found := _CODE.match(line))],
         "Headings: ": [line.strip() for line in _outside_fences(lines) if _HEADING.match(line)],

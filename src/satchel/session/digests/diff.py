@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, found_by
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, seam_at
 from satchel.session.digests.content import FileContent
 from satchel.session.digests.errors import complaints, error_rows
 
@@ -40,7 +40,7 @@ class Diff(Shape):
     name = "diff"
     tool_words = dict.fromkeys(("diff", "patch"), 0)
     sign = re.compile(r"diff |Index: |--- |@@ ")
-    page_ends = (found_by(_FILE), found_by(_HUNK))
+    seams = (seam_at(_FILE), seam_at(_HUNK))
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:
@@ -99,7 +99,7 @@ def _changes(source: Source) -> _Changes:
 
 
 def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np.bool_]", word: str) -> "_Places":
-    """Which of the lines begin so."""
+    """The lines among these that begin with a word."""
     lines = among.nonzero()[0]
     lines = lines[starts[lines] < len(codes) - len(word)]
     for offset, letter in enumerate(word):

@@ -18,7 +18,7 @@ from satchel.session.digests.text import AnyText
 __all__ = ["DIGEST_CHARACTERS", "HEADLINE_CHARACTERS", "SHAPES", "digest", "headline", "shape_of"]
 
 _SHAPES: tuple[type[Shape], ...] = (
-    # In the order in which they are asked; any text comes last.
+    # In the order in which they are asked.
     JsonValue,
     Diff,
     Log,
@@ -75,10 +75,11 @@ def digest(
     error: bool = False,
     most: int = DIGEST_CHARACTERS,
 ) -> str:
-    """What a tool's output was, in at most `most` characters; a short output is its own digest.
+    """Describe a tool's output in at most `most` characters; a short output is its own digest.
 
-    Secrets are masked, control characters replaced, and no line of it looks like one of Satchel's own.
-    A number with `~` before it is an estimate from a sample.
+    The shape decides what is said; `arguments` of the call name the file or the pattern. Secrets are masked,
+    control characters replaced, and no line imitates one of Satchel's own. `~` before a number marks an estimate
+    from a sample.
     """
     if not text or text.isspace():
         return finished(EMPTY, most)
@@ -102,7 +103,7 @@ def headline(
     error: bool = False,
     most: int = HEADLINE_CHARACTERS,
 ) -> str:
-    """What a tool's output was, on one line of at most `most` characters."""
+    """Describe a tool's output in one line of at most `most` characters."""
     if not text or text.isspace():
         return finished(EMPTY, most)
     if (short := _short(text, 4 * most)) is not None:
@@ -112,8 +113,8 @@ def headline(
 
 
 def _short(text: str, most: int) -> str | None:
-    """The text without blank space at its end, where it is short enough to be shown whole."""
-    # Blank space at the end may be all that makes it long.
+    """The text itself, if it is short enough to be shown whole."""
+    # Whitespace at the end does not count, but is only stripped from texts that may be short.
     if len(text) > 4 * most + 1_000:
         return None
     shown = plain(text).rstrip()

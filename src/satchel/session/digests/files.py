@@ -91,17 +91,17 @@ def has_extension(path: str) -> bool:
 
 
 def _names(lines: Sequence[str]) -> list[str]:
-    """The paths in the lines, those of folders with a slash at their end."""
+    """The paths in the lines; folders end with a slash."""
     if any(_LISTED.match(line) for line in lines[:10]):
         listed = [_listed_name(found) for line in lines if (found := _LISTED.match(line))]
         return [name for name in listed if name not in ("./", "../")]
-    # What a tool says besides has a colon in it, as the heading of a folder has.
+    # Messages of the tool and headings of folders have a colon.
     names = [line.strip() for line in lines if ": " not in line and not line.endswith(":")]
     return [_bare(name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
 
 
 def _bare(name: str) -> str:
-    """Without the size or the like that stands beside it."""
+    """A name without the size or count beside it."""
     fields = name.split("\t")
     return _TRAILER.sub("", next((field for field in fields if not field[:1].isdigit() or "/" in field), fields[0]))
 
@@ -115,7 +115,7 @@ def _listed_name(found: re.Match[str]) -> str:
 
 
 def _folders(names: Sequence[str]) -> Counter[str]:
-    """How many there are in each folder, two levels below what all have in common."""
+    """The number of paths in each folder, two levels below what all have in common."""
     parents = [name.replace("\\", "/").rstrip("/").rpartition("/")[0] for name in names]
     steps = [parent.split("/") for parent in parents if parent]
     first, last = min(steps, default=[]), max(steps, default=[])

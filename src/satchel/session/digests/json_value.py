@@ -1,4 +1,4 @@
-"""JSON: what it is, its keys with what they hold, how many there are, some ids, and what it says of errors."""
+"""JSON: its kind and size, keys and what they hold, ids of its records, and errors that it reports."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.fitting.cutting import Bracket
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
 from satchel.session.digests.base import (
+    ENOUGH,
     LONGEST_LOOK,
-    Ends,
     Measure,
     Rank,
     Row,
@@ -76,7 +76,7 @@ def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
             depth -= 1
 
 
-def _after_values(depth: int) -> Ends:
+def _after_values(depth: int) -> Seam:
     """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
 
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
@@ -86,24 +86,24 @@ def _after_values(depth: int) -> Ends:
             return []
         return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
 
-    return ends
+    return Seam(ends, ENOUGH)
 
 
 class _Value(NamedTuple):
     value: Any
     whole: bool
-    """Whether this is all of it, not what its beginning shows."""
+    """Whether all of the text was read, not only its beginning."""
     length: int
-    """Of the text that was read."""
+    """The number of characters that were read."""
     records: int | None = None
-    """How many values there are, one to a line."""
+    """The number of values, if there is one on each line."""
 
 
 class JsonValue(Shape):
     """A JSON value, whole or cut off, or several of them, one on each line."""
 
     name = "json"
-    page_ends = tuple(_after_values(depth) for depth in range(3))
+    seams = tuple(_after_values(depth) for depth in range(3))
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:
@@ -173,7 +173,7 @@ def _items(value: Sequence[Any], whole: bool) -> list[Row]:
 
 
 def _trouble(value: Mapping[str, Any]) -> Iterator[Row]:
-    """What it says of errors, and its message."""
+    """Errors and messages in an object."""
     for name, told in value.items():
         if name.lower() in _TOLD and told not in (None, "", 0, False, [], {}):
             yield _told(name, told)
@@ -188,7 +188,7 @@ def _told(name: str, told: Any) -> Row:
 
 
 def _facts(value: Mapping[str, Any], read: _Value, source: Source) -> Iterator[Row]:
-    """Scalars as they are, then how much the others hold."""
+    """Scalars as they are, and the sizes of arrays and objects."""
     pairs = {name: held for name, held in value.items() if name.lower() not in _TOLD}
     scalars = {name: held for name, held in pairs.items() if not isinstance(held, dict | list)}
     if not read.whole:
@@ -254,7 +254,7 @@ def _short(value: Any, most: int = 70) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A scalar as it is; of anything else the scalars in it, for it may be deep or large."""
+    """A scalar as it is; of an array or object only the scalars in it, for it may be deep or large."""
     if isinstance(value, str):
         return one_line(value[:LONGEST_LOOK])
     if isinstance(value, dict):
@@ -268,7 +268,7 @@ def _shown(value: Any) -> str:
 
 
 def _tail_pairs(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Pairs that follow the last array or object, as the total does in many answers."""
+    """Key and value pairs after the last array or object, such as the total in many answers."""
     tail = text[-600:]
     place = max(tail.rfind("]"), tail[: len(tail.rstrip()) - 1].rfind("}"))
     pairs = _TAIL_PAIR.findall(tail, place + 1) if place >= 0 else []
@@ -296,7 +296,7 @@ def _decoded(text: str) -> Any:
 
 
 def _beginning(text: str) -> _Value:
-    """The value that a beginning of JSON shows: cut after its last complete part, and closed."""
+    """The value of a beginning of JSON: cut after its last complete part, and closed."""
     closing: list[str] = []
     cut = 0
     for found in _TOKEN.finditer(text):

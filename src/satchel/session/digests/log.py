@@ -1,4 +1,4 @@
-"""A log: how many lines of which level, what went wrong, the newest line; of commits how many and the newest."""
+"""A log: its lines by level, its errors and its newest line; of a history, the number of commits and the newest."""
 
 import re
 from collections import Counter
@@ -109,7 +109,7 @@ def is_log_of_objects(seen: Seen) -> bool:
 
 
 def _newest(lines: Sequence[str]) -> str:
-    """The last line, or the first where times go down."""
+    """The last line, or the first if the log is in descending order."""
     first = next((line for line in lines if line.strip()), "")
     last = next((line for line in reversed(lines) if line.strip()), "")
     begun, ended = _DATED.search(first[:120]), _DATED.search(last[:120])
@@ -130,7 +130,7 @@ def _number_of_commits(text: str) -> int:
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
-    """Id and subject of each commit; none if this is not a history."""
+    """Id and subject of each commit; empty if this is not a history."""
     if _is_long(lines):
         return _long_commits(lines)
     found = [_ONE_LINE_COMMIT.match(line) for line in lines if line.strip()]

@@ -68,7 +68,7 @@ class Matches(Shape):
         return made + [Row(Rank.PROSE, [excerpt(line, 120)]) for line in self._found.first[:3]]
 
     def _number(self, found: int) -> str:
-        # One or two matches that a sample happens to hold do not tell how many there are.
+        # One or two matches in a sample do not tell how many there are in all.
         return f" ({self.source.about(found)})" if self.source.whole or found >= ENOUGH else ""
 
 

@@ -1,4 +1,4 @@
-"""A status: the branch, how many paths are in which state, and which."""
+"""A status: the branch, and the paths by state."""
 
 import re
 from collections import defaultdict
@@ -38,7 +38,7 @@ _FACT = re.compile(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
 
 
 class Status(Shape):
-    """The state of a working copy, or of anything else whose tool is called so."""
+    """The state of a working copy, or the output of a tool that has `status` in its name."""
 
     name = "status"
     tool_words: ClassVar[Mapping[str, int]] = {"status": 1}
@@ -87,14 +87,14 @@ def _rank(line: str) -> Rank:
 
 
 def _branch(lines: Sequence[str]) -> tuple[str, str]:
-    """The branch, and how far it is from what it follows."""
+    """The branch, and how far it is ahead of or behind its upstream."""
     branches = [found[1].partition("...")[0] for line in lines[:5] if (found := _BRANCH.match(line))]
     distances = [found[0] for line in lines[:5] if (found := _AHEAD.search(line))]
     return next(iter(branches), ""), next(iter(distances), "")
 
 
 def _paths(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Paths by state, in the order in which the states come."""
+    """Paths by state, in the order of the text."""
     states: defaultdict[str, list[str]] = defaultdict(list)
     section = ""
     for line in lines:

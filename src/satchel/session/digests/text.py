@@ -1,4 +1,4 @@
-"""Any text: its errors, its beginning and its end, with a mark of how much is left out between them."""
+"""Any other text: its errors, its beginning and its end, and how much is left out between them."""
 
 import re
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ HEAD = 4
 TAIL = 3
 WIDTH = 120
 
-# A path, an id, a number: what a later step may need word for word.
+# Paths, ids and numbers, which a later step may need verbatim.
 _FACT = re.compile(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
 
 
 class AnyText(Shape):
-    """Whatever no other shape is."""
+    """Text of no other shape."""
 
     name = "text"
 
@@ -40,7 +40,7 @@ class AnyText(Shape):
         head = [line for line in filled[:HEAD] if excerpt(line, ERROR_WIDTH) not in shown]
         tail = [line for line in filled[HEAD:][-TAIL:] if excerpt(line, ERROR_WIDTH) not in shown]
         gap = [Row(Rank.NUMBER, [], of=source.lines)]
-        # The last line says how it went, and comes before the others where there is little room.
+        # The last line says how it went, so it ranks above the others.
         last = [row._replace(rank=min(row.rank, Rank.NUMBER)) for row in _shown(tail[-1:])]
         return [*told, *_shown(head), *gap, *_shown(tail[:-1]), *last]
 
@@ -50,7 +50,7 @@ def _shown(lines: Sequence[str]) -> list[Row]:
 
 
 def _of_one_line(text: str) -> list[Row]:
-    # Masked before it is cut, for half a secret is not found.
+    # Masked before it is cut: half a secret is not recognised.
     head, tail = excerpt(text, WIDTH), redact(one_line(text[-LONGEST_LOOK:])).text[-WIDTH:]
     left = len(text) - len(head) - len(tail)
     gap = Row(Rank.NUMBER, [f"… {counted(max(0, left), exact=False)} characters left out …"])
