@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test fuzz soak check format docs bench figures clean
+.PHONY: help demo test test-slow fuzz soak check format docs bench figures clean
 
 help:
 	@echo "make demo    save, find and fit a few memories to a token budget"
-	@echo "make test    the whole test suite"
+	@echo "make test    the tests that a change needs, in two minutes on two cores"
+	@echo "make test-slow  the others: PostgreSQL, crashes, large properties, cold starts, npm, benches"
 	@echo "make fuzz    sixty thousand random sets of items, forty thousand results, a hundred thousand calls of nonsense,"
 	@echo "             the service by its description, two stores and an oracle"
 	@echo "make soak    writers of a service whose PostgreSQL loses connections and restarts"
@@ -41,12 +42,18 @@ demo: bytecode
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 IN_MEMORY := $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY))
 
+# Tests are compiled with their assertions rewritten, which takes longer than to collect them: keep the bytecode.
+PYTEST = $(IN_MEMORY) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
+
 test: $(VENV)/dev bytecode
-	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) --dist worksteal -m "not slow"
+
+test-slow: $(VENV)/dev bytecode
+	$(PYTEST) --dist worksteal -m slow
 
 # The properties of packing and of results, and the nonsense for the MCP server with twenty times the examples of `make test`.
 fuzz: $(VENV)/dev bytecode
-	$(IN_MEMORY) SATCHEL_FUZZ=20 $(BIN)/python -m pytest -n 2 tests/property/test_packing.py tests/property/test_session_results.py \
+	SATCHEL_FUZZ=20 $(PYTEST) tests/property/test_packing.py tests/property/test_session_results.py \
 		tests/interface/test_mcp_fuzz.py tests/interface/test_service_schema.py tests/property/test_store_machine.py
 
 soak: $(VENV)/dev bytecode

@@ -23,8 +23,7 @@ from bench.evidence import Conversation, drafts, evidence_recall, in_order, sent
 from bench.fit import Remembering, Source, examples_of, fit, read_source, temporary_store, using_weights
 from bench.plot import Series, line_chart
 from bench.table import print_table
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.recall.finder import MIN_RELEVANCE
 
 STEPS = (0.0, 0.02, 0.05, 0.08, MIN_RELEVANCE, 0.16, 0.2, 0.3, 0.5, 0.8)

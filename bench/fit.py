@@ -37,18 +37,17 @@ from bench.evidence import (
     uses_uncounted,
 )
 from bench.table import print_table
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
+from satchel.model.filters import Filter
 from satchel.model.memory import as_time, utc_now
 from satchel.recall import ranking
-from satchel.recall.fusion import FILE, HAND_SET, NOTES, TURNS, Family, Fitted, Weights, family
 from satchel.recall.question import read_question
-from satchel.store.contract import Filter
+from satchel.recall.scoring import HAND_SET, NOTES, TURNS, WEIGHTS_FILE, Family, FittedWeights, Weights, family
 
 PENALTY = {"notes": 3.0, "turns": 10.0}
 ABOUT = (
     "Log-odds that a memory is needed: for notes and for turns an intercept and a weight for each column of "
-    "recall/features.py. Fitted by `python -m bench.fit --write`; what is weighed by hand is in recall/fusion.py."
+    "recall/features.py. Fitted by `python -m bench.fit --write`; what is weighed by hand is there too."
 )
 DIGITS = 5
 MOST_TURNS = 10_000
@@ -174,8 +173,8 @@ def _example(
     refs: dict[str, str | None],
     now: Any,
 ) -> Example:
-    question = read_question(text, now=now, vector=bag._indexer.query_vector)
-    seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100, now=now)
+    question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
+    seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100)
     # Chats are asked at a moment that has nothing to do with their own: for them age says nothing.
     aged = (
         HAND_SET
@@ -369,12 +368,15 @@ def _write(fitted: Family, name: str, sorts: Set[str]) -> None:
     """Write the weights of a family; those of notes or turns stay as they are where there were no data for them."""
     known: dict[str, Family] = {}
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+        known = msgspec.json.decode(WEIGHTS_FILE.read_bytes(), type=FittedWeights).families
     if (held := known.get(name)) is not None:
         fitted = Family(*(getattr(fitted if sort in sorts else held, sort) for sort in ("notes", "turns")))
     families = dict(sorted((known | {name: fitted}).items()))
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
-    print(f"\nwrote {len(fitted.notes.columns)} and {len(fitted.turns.columns)} weights for {name} to {FILE.name}")
+    WEIGHTS_FILE.write_bytes(
+        msgspec.json.format(msgspec.json.encode(FittedWeights(ABOUT, families)), indent=1) + b"\n"
+    )
+    sizes = f"{len(fitted.notes.columns)} and {len(fitted.turns.columns)}"
+    print(f"\nwrote {sizes} weights for {name} to {WEIGHTS_FILE.name}")
 
 
 def _budgets(text: str) -> list[int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import satchel
 from bench.corpus import EMBEDDER
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 
 __all__ = ["Building", "build", "in_fresh_process", "peak_bytes", "peaks_of_asking"]
 

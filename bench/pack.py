@@ -13,14 +13,14 @@ from datetime import datetime
 
 from bench.corpus import Corpus, vocabulary
 from bench.table import print_table
-from satchel.fitting.choice import Policy
 from satchel.fitting.context import fitted_block
 from satchel.fitting.formats import LAYOUTS
+from satchel.fitting.policies import PolicyName
 from satchel.model.packing import Item
 from satchel.text.tokens import counter
 
 NUMBERS = (50, 1_000, 10_000)
-RUNS: tuple[tuple[str, Policy], ...] = (
+RUNS: tuple[tuple[str, PolicyName], ...] = (
     ("system_prompt", "best"),
     ("system_prompt", "greedy"),
     ("system_prompt", "tier"),
@@ -68,7 +68,7 @@ def candidates(number: int) -> list[Item]:
     return sorted(items, key=lambda item: -item.value)
 
 
-def measured(items: Sequence[Item], format: str, policy: Policy, budget: int, rounds: int) -> Sequence[str]:
+def measured(items: Sequence[Item], format: str, policy: PolicyName, budget: int, rounds: int) -> Sequence[str]:
     def block() -> object:
         return fitted_block(items, budget=budget, counter=COUNTER, layout=LAYOUTS[format], policy=policy)
 

@@ -36,14 +36,23 @@ from bench.fit import Example, Remembering, Source, fit_weights, read_source, te
 from bench.notes import auc
 from bench.table import print_table
 from satchel.api.filters import filter_for
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.model.memory import as_time, utc_now
 from satchel.recall import ranking
 from satchel.recall.finder import MIN_RELEVANCE
-from satchel.recall.fusion import SECOND_LOOK, family, log_odds, near_enough, weights
 from satchel.recall.question import read_question
-from satchel.recall.relevance import FILE, SIGNS, Answerable, Fitted, Models, signs
+from satchel.recall.scoring import (
+    RELEVANCE_FILE,
+    SIGNS,
+    Answerable,
+    FittedRelevance,
+    Models,
+    family,
+    log_odds,
+    near_enough,
+    signs,
+    weights,
+)
 
 PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
@@ -59,7 +68,7 @@ AWAY_QUESTIONS = 60
 NOT_AWAY = ("latest", "kind", "date_range", "none")
 ABOUT = (
     "Log-odds that a question has an answer in a store: an intercept and a weight for each sign of "
-    "recall/relevance.py. Fitted by `python -m bench.relevance --write`."
+    "recall/scoring.py. Fitted by `python -m bench.relevance --write`."
 )
 
 # Of a long conversation so many questions are asked.
@@ -267,27 +276,27 @@ def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None
     name = bag._indexer.embedder.name if bag._indexer.embedder else "none"
     as_of = None if project is None else project.now
     now = utc_now() if as_of is None else as_time(as_of, name="now")
-    question = read_question(text, now=now, vector=bag._indexer.query_vector)
+    question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
     where = filter_for(bag.scope, as_of=as_of)
-    seen = ranking.examine(bag._store, question, where, wanted=100, now=now, close=near_enough(name))
-    odds = log_odds(seen.columns, weights(family(name)))
-    ranking.look_again(bag._store, seen, odds, now=now)
-    odds = odds + sum(weight * seen.columns[column] for column, weight in SECOND_LOOK.items())
-    return signs(question, seen.question, seen.words, seen.columns, odds)
+    seen = ranking.examine(bag._store, question, where, wanted=100, close=near_enough(name))
+    odds, _ = ranking.look_again(seen, log_odds(seen.columns, weights(family(name))))
+    return signs(question, seen, odds)
 
 
 def _write(fitted: dict[str, Answerable], name: str) -> None:
     known: dict[str, Models] = {}
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        known = msgspec.json.decode(FILE.read_bytes(), type=Fitted).families
+        known = msgspec.json.decode(RELEVANCE_FILE.read_bytes(), type=FittedRelevance).families
     held = known.get(name)
     default = next(iter(fitted.values()))
     models = Models(
         *(fitted.get(sort) or (getattr(held, sort) if held is not None else default) for sort in ("notes", "turns"))
     )
     families = dict(sorted((known | {name: models}).items()))
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(Fitted(ABOUT, families)), indent=1) + b"\n")
-    print(f"\nwrote the models of {', '.join(fitted)} for {name} to {FILE.name}")
+    RELEVANCE_FILE.write_bytes(
+        msgspec.json.format(msgspec.json.encode(FittedRelevance(ABOUT, families)), indent=1) + b"\n"
+    )
+    print(f"\nwrote the models of {', '.join(fitted)} for {name} to {RELEVANCE_FILE.name}")
 
 
 if __name__ == "__main__":

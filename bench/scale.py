@@ -42,7 +42,7 @@ from bench.corpus import EMBEDDER, PROJECTS, Asked, Corpus, vocabulary
 from bench.fresh import Building, build, in_fresh_process, peaks_of_asking
 from bench.plot import Series, line_chart, stacked
 from bench.table import print_table
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.model.memory import utc_now
 from satchel.recall.question import read_question
 from satchel.text.terms import query_terms
@@ -234,7 +234,7 @@ def _bare(store: Path, stack: contextlib.ExitStack, vectors: BareVectors) -> dic
     embed = resolve_embedder(EMBEDDER).embed
 
     def telling(asked: Asked) -> str:
-        question = read_question(asked.text, now=utc_now(), vector=lambda text: None)
+        question = read_question(asked.text, now=utc_now())
         return few.ready(question.searchable)
 
     return {

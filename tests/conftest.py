@@ -1,16 +1,18 @@
-"""What several suites share: stores of each sort, and the real command in a real process."""
+"""What several suites share: the two tiers, stores of each sort, and the real command in a real process."""
 
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,7 +20,8 @@ from hypothesis import settings
 import satchel
 from pg_server import Database, Server, server
 from satchel import Satchel
-from satchel.embed.registry import DEFAULT_EMBEDDER
+from satchel.embed.embedder import DEFAULT_EMBEDDER
+from satchel.embed.minilm import MiniLMEmbedder
 from satchel.recall import indexer, ranking
 
 settings.register_profile("satchel", deadline=None, derandomize=True)
@@ -31,8 +34,25 @@ pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations",
 # Commands in processes of their own, and tests that use `as_installed`, have the default embedder.
 indexer.DEFAULT_EMBEDDER = "static"
 
+# A shell that starts tests in the background has them ignore Ctrl-C, and so would all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
+
+# What makes a test slow wherever it is: PostgreSQL, a command that is started cold, crashes of processes and disks.
+SLOW_FIXTURES = {"pg", "cold_cli"}
+SLOW_FOLDERS = {"crash"}
+ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests into the slow tier by what they use; any other slow test says so with `@pytest.mark.slow`."""
+    for item in items:
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
@@ -47,8 +67,20 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New stores have the embedder that they have outside the tests."""
+    """New stores have the embedder that they have outside the tests, which embeds the same texts only once."""
+    monkeypatch.setattr(MiniLMEmbedder, "embed", _embed_once)
     monkeypatch.setattr(indexer, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
+
+
+_embed = MiniLMEmbedder.embed
+_vectors: dict[tuple[str, ...], Any] = {}
+
+
+def _embed_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
+    """Many tests begin with the same store and ask the same question, each of which takes milliseconds."""
+    if (key := tuple(texts)) not in _vectors:
+        _vectors[key] = _embed(embedder, texts)
+    return _vectors[key].copy()
 
 
 @pytest.fixture
@@ -74,7 +106,7 @@ def path(tmp_path: Path) -> Path:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """What tests/contract says is said of every sort of store."""
     if "location" in metafunc.fixturenames and "contract" in metafunc.definition.path.parts:
-        metafunc.parametrize("location", ["file", "server"], indirect=True)
+        metafunc.parametrize("location", ["file", ON_A_SERVER], indirect=True)
 
 
 @pytest.fixture
@@ -91,7 +123,7 @@ def bag(location: Path | str) -> Iterator[satchel.Satchel]:
         yield opened
 
 
-@pytest.fixture(params=["whole", "by index", "on a server"])
+@pytest.fixture(params=["whole", "by index", ON_A_SERVER])
 def opening(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
     """Opens a store in memory whose scopes are read whole, or one where only the indexes are asked."""
     if request.param == "whole":
@@ -130,8 +162,9 @@ def worker_database(pg: Server) -> Iterator[Database]:
 
 
 @pytest.fixture
-def pg_rows_url(worker_database: Database) -> Iterator[str]:
+def pg_rows_url(worker_database: Database, request: pytest.FixtureRequest) -> Iterator[str]:
     """A database with an empty store, for tests that change nothing but its rows."""
+    assert request.node.get_closest_marker("slow"), "use ON_A_SERVER for the case that asks for a server"
     yield worker_database.url
     worker_database.empty()
 
@@ -152,7 +185,7 @@ COMMAND = Path(sys.executable).with_name("satchel")
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cold_cli(tmp_path: Path) -> Cli:
     """Run `satchel ARGS…` as a user would, on a store in the test's own folder."""
 
     def run(
@@ -173,11 +206,19 @@ def cli(tmp_path: Path) -> Cli:
 
 
 # Forks for each command it is told; the child becomes `satchel ARGS…`, with a folder and environment of its own.
+# What a fork shares with its parent is copied where it is written to, which collecting garbage and taking an
+# interpreter down would do everywhere: the child leaves both out, and takes a tenth of the time.
 NURSERY = """
-import json, os, runpy, socket, sys, satchel
+import atexit, gc, importlib, json, os, pkgutil, runpy, socket, sys, threading
+import satchel, satchel.cli
+for module in pkgutil.walk_packages(satchel.cli.__path__, "satchel.cli."):
+    importlib.import_module(module.name)
 with satchel.open(":memory:") as bag:
     bag.add("loads all that is loaded late, once for every child")
+    bag.search("what is late?")
     bag.context("late")
+gc.collect()
+gc.freeze()
 line = socket.socket(fileno=int(sys.argv[1]))
 requests = line.makefile()
 while files := socket.recv_fds(line, 1, 3)[1]:
@@ -199,7 +240,14 @@ os.chdir(request["folder"])
 os.environ.clear()
 os.environ.update(request["environment"])
 sys.argv = request["command"]
-runpy.run_path(sys.argv[0], run_name="__main__")
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(end.code)
 """
 
 
@@ -223,8 +271,8 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[socket.socket]
 
 
 @pytest.fixture
-def forked_cli(tmp_path: Path, nursery: socket.socket) -> Cli:
-    """The same in a process that need not load what others have loaded: for what is printed, not how it starts."""
+def cli(tmp_path: Path, nursery: socket.socket) -> Cli:
+    """Run `satchel ARGS…` in a fork of a process that has loaded it: for what is printed, not how it starts."""
 
     def run(
         *arguments: str | Path, stdin: bytes | str = "", **environment: str

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from satchel.embed.registry import resolve_embedder
 
 import satchel
 from call_by_call import CallByCall
 from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter
 from satchel.store.index import PLACE_BITS, passage_number
 from satchel.store.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore

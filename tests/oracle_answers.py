@@ -11,9 +11,10 @@ import msgspec
 
 from oracle_memory import changed_since, contains, fields_of, in_scope, passes, place_of, thread_of, words_of
 from satchel.errors import AmbiguousIdError, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Embedding, Filter, Record, Stats
+from satchel.store.contract import Embedding, Record, Stats
 from satchel.text.passages import Part, parts_of
 from satchel.text.terms import terms
 

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Scope
-from satchel.store.contract import Filter
 from satchel.text.terms import terms
 
 __all__ = ["changed_since", "contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]

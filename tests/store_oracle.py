@@ -15,8 +15,9 @@ from confirm_model import first_same_text, merged
 from oracle_answers import Answers, total
 from oracle_memory import in_scope
 from satchel.errors import InputError, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Candidate, Embedded, Embedding, Filter, Record
+from satchel.store.contract import Candidate, Embedded, Embedding, Record
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from satchel.fitting.context import ContextBlock
     from satchel.fitting.context_pack import ContextPack
+    from satchel.fitting.cutting import Cut, truncate
     from satchel.fitting.documents import fit
     from satchel.fitting.hits import Hits, Timeline
     from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from satchel.session.results import Shown
     from satchel.session.session import Session
     from satchel.store.contract import Check, Stats
-    from satchel.text.cutting import Cut, truncate
     from satchel.text.tokens import Counter, count_tokens, counter, estimate_tokens
 
 __version__ = "0.1.0"
@@ -99,6 +99,7 @@ _HOMES = {
     "api.transfer": ("Imported", "Problem"),
     "fitting.context": ("ContextBlock",),
     "fitting.context_pack": ("ContextPack",),
+    "fitting.cutting": ("Cut", "truncate"),
     "fitting.documents": ("fit",),
     "fitting.hits": ("Hits", "Timeline"),
     "model.memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
@@ -107,7 +108,6 @@ _HOMES = {
     "session.results": ("Shown",),
     "session.session": ("Session",),
     "store.contract": ("Check", "Stats"),
-    "text.cutting": ("Cut", "truncate"),
     "text.tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,9 +13,10 @@ import satchel
 from call_by_call import CallByCall
 from conftest import Opening
 from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.recall import indexer
 from satchel.recall.as_of import PastStore, store_at
-from satchel.store.contract import Filter, SearchStore, Trace
+from satchel.store.contract import SearchStore, Trace
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

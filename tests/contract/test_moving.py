@@ -16,9 +16,9 @@ import satchel
 from call_by_call import CallByCall
 from pg_server import Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
+from satchel.model.filters import Filter
 from satchel.recall import ranking
 from satchel.store import migrate as org
-from satchel.store.contract import Filter
 from satchel.store.migrate import Migrated, migrate
 from satchel.store.transfer import Holdings
 from varied import fill_varied

@@ -105,6 +105,7 @@ def test_a_listing_names_what_overtakes_a_hit(notes: Satchel):
     assert [hit.get("overtaken_by") for hit in told] == [None, newer]
 
 
+@pytest.mark.slow
 def test_what_is_cut_from_a_listing_is_not_named_in_it(notes: Satchel):
     older, newer = doctor(notes)
     question = DOCTOR[2]
@@ -123,6 +124,7 @@ def test_what_is_cut_from_a_listing_is_not_named_in_it(notes: Satchel):
         assert alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["system_prompt", "markdown", "raw", "messages"])
 def test_a_block_marks_what_is_older_where_it_has_both_and_holds_its_budget(notes: Satchel, format):
     older, newer = doctor(notes)

@@ -8,6 +8,7 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 from satchel.api.filters import filter_for
+from satchel.recall.finder import find
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -136,6 +137,6 @@ def test_where_nothing_is_alike_the_answer_is_the_same_as_without_looking(notes:
     notes.add_many(Draft(f"The server {number} is in rack {number % 7}.") for number in range(40))
     hits = notes.search("server in rack 3", limit=10)
     where = filter_for(notes.scope)
-    plain = notes._finder.asked("server in rack 3", where, limit=10)
+    plain = find(notes._store, notes._indexer, "server in rack 3", where, limit=10)
     assert [hit.memory.id for hit in hits] == [hit.memory.id for hit in plain.hits]
     assert all(msgspec.structs.replace(hit, score=0.0).duplicates == () for hit in hits)

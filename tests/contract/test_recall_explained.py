@@ -5,7 +5,7 @@ import math
 import pytest
 
 from satchel import Draft, Satchel
-from satchel.recall.fusion import PARTS
+from satchel.recall.features import PARTS
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

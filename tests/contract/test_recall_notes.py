@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel import Draft, Satchel
+from tables import each_row
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -44,7 +45,7 @@ def test_a_note_with_the_rare_word_stands_above_those_with_common_ones(household
     assert HOUSEHOLD[2][2] not in texts[:2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "kind", "count"),
     [
         ("What are my preferences?", "preference", 2),

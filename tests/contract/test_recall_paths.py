@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import satchel
+from conftest import ON_A_SERVER
 from pg_server import Server
 from satchel import Draft
 from satchel.recall import ranking
@@ -46,11 +47,12 @@ def memories() -> list[Draft]:
     ]
 
 
-@pytest.fixture(scope="module", params=["static", "none", "on a server"])
-def bag(request, pg: Server):
+@pytest.fixture(scope="module", params=["static", "none", ON_A_SERVER])
+def bag(request):
     with contextlib.ExitStack() as stack:
         location, embedder = ":memory:", request.param
         if embedder == "on a server":
+            pg: Server = request.getfixturevalue("pg")
             location, embedder = pg.new_database(), None
             stack.callback(pg.drop, location)
         opened = stack.enter_context(satchel.open(location, embedder=embedder))

@@ -13,9 +13,9 @@ import pytest
 
 import satchel
 from satchel import Draft
+from satchel.model.filters import Filter
 from satchel.recall import ranking
-from satchel.recall.finder import recall
-from satchel.store.contract import Filter
+from satchel.recall.finder import find
 
 QUERIES = ["Where was the crane painted?", "blue harbur", "Ana and Bo in March 2021", "What did they sell?"]
 
@@ -73,6 +73,7 @@ def test_twice_in_one_process(bag: satchel.Satchel, small):
     assert len(set(first)) == len(QUERIES)
 
 
+@pytest.mark.slow
 def test_in_processes_that_hash_differently(path: Path, small):
     with satchel.open(path) as bag:
         fill(bag)
@@ -119,7 +120,8 @@ def test_scores_do_not_drift_from_one_minute_to_the_next(words: satchel.Satchel)
 
     def scores(minutes: int) -> list[float]:
         now = hour + timedelta(minutes=minutes)
-        return [hit.score for hit in recall(words._store, "crane", Filter(), limit=9, now=now)]
+        found = find(words._store, words._indexer, "crane", Filter(), limit=9, now=now)
+        return [hit.score for hit in found.hits]
 
     assert scores(0) == scores(25) == scores(59)
     assert scores(0) != scores(60)

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
 from satchel.recall import ranking
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.store.contract import Filter
 
 START = datetime(2024, 3, 1, 9, tzinfo=UTC)
 ASKED = "Where did you park the scooter?"
@@ -104,8 +104,8 @@ def test_what_a_filter_leaves_out_is_not_brought_as_a_neighbour(words: Satchel):
 
 
 def examined(bag: Satchel, query: str, **chosen):
-    question = read_question(query, now=utc_now(), vector=lambda text: None)
-    return examine(bag._store, question, Filter(**chosen), wanted=10, now=utc_now())
+    question = read_question(query, now=utc_now())
+    return examine(bag._store, question, Filter(**chosen), wanted=10)
 
 
 def test_what_a_filter_leaves_out_does_not_come_between_neighbours(words: Satchel):

@@ -5,12 +5,14 @@ Notes with the same text are of different speakers here, since a search would sh
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
-from satchel.recall.features import Sheet
-from satchel.recall.ranking import _trust
+from satchel.recall.features import Evidence, Sheet
+from satchel.recall.question import read_question
 from satchel.store.contract import Trace, TracedPassage
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -95,13 +97,14 @@ def test_what_was_used_more_ranks_higher(words: Satchel):
     assert hits[0].score > hits[1].score
 
 
-def test_use_counts_less_and_less_and_only_up_to_a_point():
+def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
     passage = TracedPassage(0, 1, 0, b"", None)
     traces = [
         Trace(key, 0, str(key), None, None, "fact", "knowledge", 0.5, 1.0, 0, 1, uses, (passage,))
         for key, uses in enumerate((0, 1, 2, 20, 5000))
     ]
-    used = _trust(Sheet(traces), {}, utc_now())["used"]
+    question = read_question("", now=utc_now())
+    used = Evidence(words._store, Filter(), Sheet(traces), question, np.zeros(0)).used()
     assert used[0] == 0
     assert used[1] - used[0] > used[2] - used[1] > 0
     assert used[3] == used[4]

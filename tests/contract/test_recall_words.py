@@ -5,6 +5,7 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 from satchel.text.terms import stem
+from tables import each_row
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -28,7 +29,7 @@ def test_a_question_of_nothing_else_is_searched_by_them(words: Satchel):
     assert texts(words.search("to be or not to be")) == ["To be, or not to be."]
 
 
-@pytest.mark.parametrize("query", ["rotate", "rotated", "rotating", "ROTATES", "Rotation"])
+@each_row("query", ["rotate", "rotated", "rotating", "ROTATES", "Rotation"])
 def test_any_form_of_a_word_finds_it(words: Satchel, query):
     words.add_many([Draft("The rotating keys"), Draft("A rotten apple")])
     assert texts(words.search(query)) == ["The rotating keys"]
@@ -141,7 +142,7 @@ def test_the_words_of_another_tenant_do_not_stand_in_for_those_of_this_one():
         assert texts(here.search("tokenw")) == ["We sell tokers"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     ["sheet.py", "recall/sheet", "src/satchel/recall/sheet.py", "frequencies()", "max_tokens", "Sheet.frequencies",
      "ERR_1042", "GET /v1/users", "user@example.org", "#4711", "v2.14.0"],
@@ -165,7 +166,7 @@ def test_a_pasted_page_is_searched_by_its_first_words(words: Satchel):
     assert texts(words.search(page)) == ["The harbour crane was painted blue"]
 
 
-@pytest.mark.parametrize("query", ["", " \n\t", "?!…", "—", "🎒🎒", "()[]{}"])
+@each_row("query", ["", " \n\t", "?!…", "—", "🎒🎒", "()[]{}"])
 def test_a_query_without_a_word_finds_nothing(notes: Satchel, query):
     notes.add("Something 🎒 — with marks?!")
     assert list(notes.search(query)) == []

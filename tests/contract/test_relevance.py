@@ -8,6 +8,7 @@ import pytest
 
 import satchel
 from satchel import Draft, InputError, Satchel
+from tables import each_row
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -80,7 +81,7 @@ def test_nothing_relevant_nothing_matched_and_nothing_fitted_are_told_apart(shop
     assert unfitted.smallest_budget > 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question",
     ["Why did the checkout go down?", "What does our CI run on?", "How do we cut a release?", "Mara", "open todos"],
 )
@@ -116,7 +117,7 @@ def test_the_best_match_comes_whole_before_anything_weaker_gets_a_token(shop):
     assert tight.receipt.kept[0].level == "full"
 
 
-@pytest.mark.parametrize("budget", range(25, 120, 10))
+@each_row("budget", range(25, 120, 10))
 def test_of_a_best_match_that_does_not_fit_the_needed_part_comes_first(shop, budget):
     block = shop.context("How do I cut a release?", token_budget=budget, as_of=NOW)
     assert block.token_count <= budget
@@ -183,7 +184,7 @@ def test_without_a_question_relevance_does_not_matter(shop):
     assert shop.context(token_budget=2_000, min_relevance=1.0).facts_included == len(SHOP)
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.01, float("nan"), "much", True, [0.5]])
+@each_row("wrong", [-0.1, 1.01, float("nan"), "much", True, [0.5]])
 def test_a_min_relevance_that_is_no_share_is_one_line(shop, wrong):
     for call in (shop.search, shop.context, shop.context_pack):
         with pytest.raises(

@@ -7,6 +7,7 @@ import pytest
 
 import satchel
 from satchel import Memory, Satchel
+from tables import each_row
 
 JENKINS = "Our CI runs on Jenkins."
 ACTIONS = "We moved CI from Jenkins to GitHub Actions."
@@ -155,7 +156,7 @@ def test_a_long_text_is_similar_to_a_short_one_about_one_of_its_passages(store: 
     assert texts(store, new) == [old.text]
 
 
-@pytest.mark.parametrize("limit", [0, -1, "many", 1.5, 10_001])
+@each_row("limit", [0, -1, "many", 1.5, 10_001])
 def test_a_limit_that_is_none_is_refused(store: Satchel, limit: int):
     memory = store.add(JENKINS)
     with pytest.raises(satchel.InputError, match="limit"):

@@ -14,9 +14,10 @@ import satchel
 from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
 from satchel.store import index
-from satchel.store.contract import Candidate, Embedded, Embedding, Filter
+from satchel.store.contract import Candidate, Embedded, Embedding
 from satchel.store.locations import open_store
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)

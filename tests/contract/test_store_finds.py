@@ -4,7 +4,8 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel, Scope
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
+from tables import each_row
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -70,7 +71,7 @@ def test_text_after_a_nul_byte_is_found(bag: Satchel):
     assert len(bag.search("behind")) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     ['"', '"unclosed', "*", "apple*", "NEAR(apple pie)", "apple AND pear", "title:apple", "apple NOT pear",
      "^apple", "{title} : apple", "apple + pear", "(", "-apple", "apple OR", "\\", "'; DROP TABLE memory;"],
@@ -81,7 +82,7 @@ def test_query_syntax_is_searched_as_plain_words(bag: Satchel, query):
     assert len(found) == ("apple" in query)
 
 
-@pytest.mark.parametrize("query", ["", "   ", "!?…", "🎒", "\x00", "\ud800"])
+@each_row("query", ["", "   ", "!?…", "🎒", "\x00", "\ud800"])
 def test_a_query_without_words_finds_nothing(bag: Satchel, query):
     bag.add("apple 🎒")
     assert list(bag.search(query)) == []

@@ -13,8 +13,8 @@ import satchel
 from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter
 from satchel.store.sqlite.store import SqliteStore
 from satchel.store.store import Store
 from satchel.text.passages import parts_of

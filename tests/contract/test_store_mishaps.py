@@ -10,6 +10,7 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 from satchel.store.sqlite import connection
+from tables import each_row
 
 
 def test_the_callers_own_errors_leave_a_transaction_as_they_are(bag: Satchel):
@@ -84,7 +85,7 @@ def test_forgetting_by_kind_ends_what_is_pending_or_not_valid_yet(bag: Satchel):
     assert all(memory.invalid_at for memory in bag.recent(ended=True, status=["active", "pending"]))
 
 
-@pytest.mark.parametrize("blank", ["  ", [""], ["a", " "], (" ",)])
+@each_row("blank", ["  ", [""], ["a", " "], (" ",)])
 def test_a_blank_tag_is_not_taken_for_any(bag: Satchel, blank):
     view = bag.scoped(project="p")
     view.add("precious", tags=["a"])
@@ -151,7 +152,7 @@ def test_secrets_in_an_imported_history_are_masked(bag: Satchel):
         assert secret.encode() not in b"".join(other.export())
 
 
-@pytest.mark.parametrize("bad", [None, b"", 0, 1.5, [], object()])
+@each_row("bad", [None, b"", 0, 1.5, [], object()])
 def test_what_is_no_id_is_refused_everywhere(bag: Satchel, bad):
     good = bag.add("x").id
     for call in (

@@ -36,7 +36,7 @@ def spawn(store: str, saves: int) -> Child:
             os.dup2(asked, 0)
             os.dup2(answering, 1)
             os.closerange(3, 256)
-            main(["mcp", "--db", store])
+            main(["mcp", "--db", store, "--embedder", "static"])
         finally:
             # Whatever ended it, a child must not go on as a second nursery.
             os._exit(1)

@@ -78,7 +78,7 @@ else:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_200_000, hard))
 
-bag = satchel.open(path)
+bag = satchel.open(path, embedder="static")
 said, error = [], None
 while error is None and len(said) < 2000:
     try:

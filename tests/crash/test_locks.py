@@ -12,7 +12,7 @@ import pytest
 from operations import OPERATIONS, by_ref, fresh, inside, state, template
 
 import satchel
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
 from satchel.store.sqlite import connection as sqlite_connection
 from satchel.store.sqlite import store as sqlite_store
 

@@ -17,6 +17,8 @@ SERVERS = 8
 SAVES = 250
 KILLS = 24
 SEED = 20261118
+# Most of the time goes into writing, then, and not into vectors.
+WORD_VECTORS = ("--embedder", "static")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ten(folder: Path) -> Iterator[list[Pipe]]:
     """Servers that start at the same time, on a file that is not there yet."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(Pipe(folder, greets=False)) for _ in range(10)]
+        servers = [stack.enter_context(Pipe(folder, *WORD_VECTORS, greets=False)) for _ in range(10)]
         for server in servers:
             server.greet()
         yield servers

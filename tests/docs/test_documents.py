@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tables import each_row
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for pattern in ("*.md", "docs/*.md", "docs/adr/*.md") for path in ROOT.glob(pattern))
 BIN = Path(sys.executable).parent
@@ -25,6 +27,7 @@ def environment(folder: Path) -> dict[str, str]:
     return kept | {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_every_python_snippet_runs(page: Path, tmp_path: Path):
     for snippet in blocks(page, "python"):
@@ -35,6 +38,7 @@ def test_every_python_snippet_runs(page: Path, tmp_path: Path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name)
 def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
     commands = [
@@ -75,20 +79,20 @@ def test_every_command_is_in_the_reference_with_a_sentence():
         assert re.search(r"^  [A-Z].+[.\"]", section, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES)
 def test_every_link_between_the_documents_leads_somewhere(page: Path):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} → {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES)
 def test_every_file_and_target_that_a_document_names_exists(page: Path):
     text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`((?:src|tests|bench|docs|examples|requirements)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make (\w+)`", text):
+    for target in re.findall(r"`make ([\w-]+)`", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for module in re.findall(r"python -m bench\.(\w+)", text):
         assert (ROOT / "bench" / f"{module}.py").exists(), module
@@ -103,6 +107,7 @@ def output_of(example: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
     printed = output_of("demo.py", tmp_path)
     assert "Rotation of signing keys" in printed
@@ -112,11 +117,13 @@ def test_the_demo_works_and_keeps_its_budget(tmp_path: Path):
     assert "not-a-real-one" not in printed
 
 
+@pytest.mark.slow
 def test_the_example_of_a_client_works(tmp_path: Path):
     printed = output_of("mcp_client.py", tmp_path)
     assert printed.count("\n📏 ") == 3
 
 
+@pytest.mark.slow
 def test_the_example_of_a_session_works(tmp_path: Path):
     printed = output_of("session.py", tmp_path)
     assert "of 4,000 lines shown" in printed

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 from bench import fit
 
-from satchel.recall.fusion import NOTES, TURNS, Fitted
+from satchel.recall.scoring import NOTES, TURNS, FittedWeights
+
+pytestmark = pytest.mark.slow
 
 THINGS = ("anchor", "sail", "rudder", "pump", "hull", "winch")
 
@@ -52,24 +54,24 @@ def data(tmp_path: Path) -> list[str]:
 
 
 def test_what_was_left_out_is_measured_and_the_weights_are_written(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fit, "FILE", tmp_path / "weights.json")
+    monkeypatch.setattr(fit, "WEIGHTS_FILE", tmp_path / "weights.json")
     options = ["--embedder", "none", "--folds", "2", "--budgets", "200", "--sets", "--write"]
     assert fit.main(["--data", *data, *options]) == 0
     printed = capsys.readouterr().out
     for told in ("notes, left out: each project", "notes, left out: each data set whole", "chats", "hit1", "wrote"):
         assert told in printed
-    fitted = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=Fitted).families["none"]
+    fitted = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=FittedWeights).families["none"]
     assert (fitted.notes.columns.keys(), fitted.turns.columns.keys()) == (set(NOTES), set(TURNS))
     assert fitted.notes.columns["text/top"] > 0
 
 
 def test_weights_that_there_are_no_data_for_stay_as_they_are(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(fit, "FILE", tmp_path / "weights.json")
+    monkeypatch.setattr(fit, "WEIGHTS_FILE", tmp_path / "weights.json")
     options = ["--embedder", "none", "--folds", "1", "--write"]
     assert fit.main(["--data", *data, *options]) == 0
-    before = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=Fitted).families["none"]
+    before = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=FittedWeights).families["none"]
     assert fit.main(["--data", data[0], *options]) == 0
-    after = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=Fitted).families["none"]
+    after = msgspec.json.decode((tmp_path / "weights.json").read_bytes(), type=FittedWeights).families["none"]
     assert after.turns == before.turns
     assert after.notes != before.notes
 

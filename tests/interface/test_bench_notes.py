@@ -12,6 +12,8 @@ from bench import figures, notes
 
 import satchel
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 NOW = "2026-10-15T10:00:00"

@@ -11,6 +11,8 @@ import pytest
 
 from satchel import count_tokens
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,6 +7,8 @@ import pytest
 from bench import similar
 from bench.notes import read_project
 
+pytestmark = pytest.mark.slow
+
 BOAT = {
     "id": "a boat",
     "now": "2026-10-15T10:00:00",

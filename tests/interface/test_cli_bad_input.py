@@ -10,15 +10,11 @@ from sample import contents, fill
 
 import satchel
 from conftest import Cli
+from tables import each_row
 
 TIME = "2026-01-01T00:00:00Z"
 # Two ids that share their first ten digits.
 TWINS = ("01a1e252-5d00-7bc3-aca3-0fb7aac97b91", "01a1e252-5dff-7bc3-aca3-0fb7aac97b92")
-
-
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +67,14 @@ def test_a_text_over_the_limit_is_not_stored(cli: Cli, store: Path, tmp_path: Pa
     assert cli("add", "--file", "long.txt").returncode == 0
 
 
-@pytest.mark.parametrize("budget", ["-1", "1.5", "1e3", "many", "", "nan", "100000001", "9" * 40])
+@each_row("budget", ["-1", "1.5", "1e3", "many", "", "nan", "100000001", "9" * 40])
 def test_a_budget_that_is_none_is_named_and_refused(cli: Cli, store: Path, budget: str):
     said = told(cli, store, "search", "rotation", "--token-budget", budget)
     assert "token budget" in said
     assert budget in said
 
 
-@pytest.mark.parametrize("limit", ["-1", "0", "2.5", "ten", "10001", "9" * 40])
+@each_row("limit", ["-1", "0", "2.5", "ten", "10001", "9" * 40])
 def test_a_limit_that_is_none_is_named_and_refused(cli: Cli, store: Path, limit: str):
     said = told(cli, store, "search", "rotation", "--limit", limit)
     assert "limit" in said
@@ -97,7 +93,7 @@ def test_a_weight_outside_0_to_1_is_refused(cli: Cli, store: Path, weight: str):
     assert weight in told(cli, store, "relate", *TWINS, "--strength", weight)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "named"),
     [
         (("add", "x", "--kind", "rumour"), "rumour"),
@@ -154,7 +150,7 @@ def test_every_command_that_takes_an_id_refuses_an_unknown_one(cli: Cli, store: 
         assert "ffffffff" in told(cli, store, *arguments)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ("frobnicate",),
@@ -166,7 +162,6 @@ def test_every_command_that_takes_an_id_refuses_an_unknown_one(cli: Cli, store: 
         ("list", "--limit"),
         ("import",),
     ],
-    ids=" ".join,
 )
 def test_a_command_that_is_not_one_is_refused(cli: Cli, store: Path, tmp_path: Path, arguments: tuple[str, ...]):
     (tmp_path / "note.txt").write_text("from a file")

@@ -15,11 +15,6 @@ LINES = "".join(f"src/file{number % 7}.py:{number}: return login(user, {number})
 
 
 @pytest.fixture
-def cli(forked_cli):
-    return forked_cli
-
-
-@pytest.fixture
 def handles(path: Path) -> list[str]:
     """A session of a few turns, and another of one result."""
     with satchel.open(path) as bag:

@@ -15,11 +15,6 @@ COMMAND = ("budget", "simulate")
 
 
 @pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
-@pytest.fixture
 def shown(cli: Cli) -> Shown:
     def run(*arguments: str | Path, stdin: bytes = b"") -> dict[str, Any]:
         done = cli(*COMMAND, *arguments, "--json", stdin=stdin)

@@ -14,11 +14,6 @@ BUDGETS = (1, 90, 200, 333, 900, 100_000)
 
 
 @pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
-@pytest.fixture
 def stocked(path: Path) -> Path:
     """Twelve memories that match, from short to long, in several scripts."""
     shapes = ("plain words ", "{'code': [1, 2]} ", "記憶を回す ", "dGhpcyBpcyBiYXNlNjQ= ")

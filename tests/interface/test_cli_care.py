@@ -16,6 +16,7 @@ from sample import contents, fill
 import satchel
 from conftest import Cli, clean_environment
 from satchel.cli.app import COMMANDS, app
+from tables import each_row
 
 CALLS = {
     "add": "words",
@@ -113,8 +114,8 @@ def test_doctor_on_a_broken_file_says_so_in_one_line_and_leaves_it(cli: Cli, pat
         assert path.read_bytes() == b"\x00\x01random" * 2000
 
 
-def test_version_and_module_are_the_same_command(cli: Cli, tmp_path: Path):
-    assert cli("--version").stdout == f"satchel {satchel.__version__}\n"
+def test_version_and_module_are_the_same_command(cold_cli: Cli, tmp_path: Path):
+    assert cold_cli("--version").stdout == f"satchel {satchel.__version__}\n"
     done = subprocess.run(
         [sys.executable, "-m", "satchel", "--version"],
         capture_output=True,
@@ -127,13 +128,13 @@ def test_version_and_module_are_the_same_command(cli: Cli, tmp_path: Path):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_that_is_forked_does_as_one_that_is_started(
-    cli: Cli, forked_cli: Cli, path: Path, tmp_path: Path, command: str
+    cold_cli: Cli, cli: Cli, path: Path, tmp_path: Path, command: str
 ):
     """Tests of what is printed fork a process that has loaded its parts; none may rest on that."""
     copy = tmp_path / "copy.db"
     one, other, *_ = fill(copy)
     done = []
-    for run in (cli, forked_cli):
+    for run in (cold_cli, cli):
         for left in set(tmp_path.iterdir()) - {copy}:
             left.unlink()
         shutil.copy(copy, path)
@@ -161,9 +162,9 @@ def test_without_arguments_the_help_is_printed_as_it_is_with_help(cli: Cli):
     assert "Commands:\n" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_that_says_what_it_does(forked_cli: Cli, command: str):
-    done = forked_cli(command, "--help")
+@each_row("command", COMMANDS)
+def test_every_command_has_help_that_says_what_it_does(cli: Cli, command: str):
+    done = cli(command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     usage, _, purpose, *_ = done.stdout.splitlines()
     assert usage.startswith(f"Usage: satchel {command} ")

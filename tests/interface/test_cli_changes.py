@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from sample import contents, fill
 
 import satchel
@@ -27,11 +26,6 @@ TIMES = {
     "valid_from": "2026-02-10T00:00:00Z",
     "invalid_at": "2999-01-01T00:00:00Z",
 }
-
-
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
 
 
 def options(fields: dict[str, object]) -> list[str]:

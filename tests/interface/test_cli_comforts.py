@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import satchel
 from conftest import Cli
 
@@ -24,6 +26,7 @@ def test_one_token_is_not_two(cli: Cli):
     assert cli("add", "hello").stderr == "saved, 1 token\n"
 
 
+@pytest.mark.slow
 def test_a_counter_that_does_not_know_the_number_says_what_it_gives_instead(cli: Cli):
     shown = cli("tokens", "--all", stdin="hi").stdout
     assert "claude-3 (at most; about 2)" in shown

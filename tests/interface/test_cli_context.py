@@ -14,11 +14,6 @@ from satchel import Draft, count_tokens
 
 
 @pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
-@pytest.fixture
 def stocked(path: Path) -> Path:
     """Twenty memories that match, from short to long, over five days."""
     shapes = ("plain words ", "{'code': [1, 2]} ", "記憶を回す ", "line\n- other\n")

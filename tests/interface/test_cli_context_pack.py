@@ -15,11 +15,6 @@ from satchel import Draft, count_tokens
 
 
 @pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
-@pytest.fixture
 def thesis(path: Path) -> Path:
     """Ten memories of a project, from short to long, and one of another project."""
     with satchel.open(path) as bag:

@@ -22,6 +22,7 @@ from pg_server import Server
 from satchel.cli import run as run_command
 from satchel.store.locations import shown_location
 from satchel.store.postgres import connection
+from tables import each_row
 
 MARKER = "Ze3bra-Quokka"
 PARTS = ("ze3bra", "quokka")
@@ -275,7 +276,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each_row("form", FORMS)
 def test_a_password_is_never_printed(
     form: str, command: Command, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -336,6 +337,6 @@ def test_without_psycopg_it_says_what_to_install(command: Command, monkeypatch: 
         assert said.code == 2
 
 
-def test_a_process_of_its_own_is_as_discreet(cli: Cli, tmp_path: Path) -> None:
-    done = cli("doctor", "--db", f"postgresql://u:{MARKER}@127.0.0.1:1/d", SATCHEL_DEBUG="1")
+def test_a_process_of_its_own_is_as_discreet(cold_cli: Cli, tmp_path: Path) -> None:
+    done = cold_cli("doctor", "--db", f"postgresql://u:{MARKER}@127.0.0.1:1/d", SATCHEL_DEBUG="1")
     _without_secret(complaint(done, code=1))

@@ -21,7 +21,7 @@ from conftest import Cli, clean_environment
 from embedding_server import Server, plain_environment, server, status, well
 from satchel import Draft
 from satchel.cli.options import embed_waiting
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, resolve_embedder
 
 # Fixtures, which the tests ask for by name.
 __all__ = ["plain_environment", "server"]
@@ -30,11 +30,6 @@ pytestmark = pytest.mark.usefixtures("as_installed")
 
 DEFAULT = resolve_embedder(DEFAULT_EMBEDDER).name
 SPEC = re.compile(r"`satchel ([^`]+)`")
-
-
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
 
 
 def embedder_of(path: Path) -> str | None:

@@ -19,11 +19,6 @@ PARTS = (
 LEGEND = "score: how likely it is needed; its parts: log-odds beside the average candidate\n"
 
 
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
 def explained(text: str) -> list[tuple[str, float, dict[str, float]]]:
     """The id, the score and the parts of each table in a text."""
     found = []

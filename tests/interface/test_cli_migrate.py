@@ -16,10 +16,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def test_a_file_goes_to_a_server_and_the_result_is_a_table(forked_cli: Cli, path: Path, pg_rows_url: str):
+def test_a_file_goes_to_a_server_and_the_result_is_a_table(cli: Cli, path: Path, pg_rows_url: str):
     fill(path)
     url = pg_rows_url.replace("postgres@", "postgres:hunter22@")
-    done = forked_cli("migrate", "--from", path, "--to", url)
+    done = cli("migrate", "--from", path, "--to", url)
     assert (done.returncode, done.stderr) == (0, "")
     first, head, *rows = done.stdout.splitlines()
     assert first == "added 6, updated 0, unchanged 0, newer there 0, refused 0"
@@ -28,22 +28,22 @@ def test_a_file_goes_to_a_server_and_the_result_is_a_table(forked_cli: Cli, path
         ["default", kind, "6", "6"] for kind in ("memories", "history", "passages", "vectors")
     ]
     assert all(row.endswith("same") for row in rows)
-    again = forked_cli("migrate", "--from", path, "--to", url, "--json")
+    again = cli("migrate", "--from", path, "--to", url, "--json")
     told = json.loads(again.stdout)
     assert (told["same"], told["kept"], told["orgs"]) == (True, 6, ["default"])
     assert told["compared"][0]["source"] == told["compared"][0]["target"]
     assert "hunter22" not in done.stdout + again.stdout + again.stderr
 
 
-def test_what_differs_is_named_and_ends_with_an_error(forked_cli: Cli, path: Path, tmp_path: Path):
+def test_what_differs_is_named_and_ends_with_an_error(cli: Cli, path: Path, tmp_path: Path):
     memories = fill(path)
     other = tmp_path / "other.db"
-    forked_cli("migrate", "--from", path, "--to", other)
+    cli("migrate", "--from", path, "--to", other)
     with satchel.open(other) as bag:
         bag.update(memories[2].id, text="changed here")
         bag.forget(memories[3].id, purge=True)
     for options in (["--verify-only"], []):
-        done = forked_cli("migrate", "--from", path, "--to", other, *options)
+        done = cli("migrate", "--from", path, "--to", other, *options)
         assert done.returncode == 1
         if options:
             line = next(line for line in done.stdout.splitlines() if "memories" in line)
@@ -68,11 +68,11 @@ def test_what_differs_is_named_and_ends_with_an_error(forked_cli: Cli, path: Pat
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(
-    forked_cli: Cli, path: Path, tmp_path: Path, arguments: tuple[str, ...], named: str
+    cli: Cli, path: Path, tmp_path: Path, arguments: tuple[str, ...], named: str
 ):
     fill(path)
     before = snapshot(tmp_path)
-    done = forked_cli("migrate", *arguments)
+    done = cli("migrate", *arguments)
     line = complaint(done, code=done.returncode)
     assert done.returncode in (1, 2)
     assert named in line
@@ -86,51 +86,51 @@ def test_a_terminal_sees_a_bar(path: Path, tmp_path: Path):
     assert "migrating" in seen.screen
 
 
-def test_an_org_is_erased_with_a_count_of_each_kind(forked_cli: Cli, path: Path):
+def test_an_org_is_erased_with_a_count_of_each_kind(cli: Cli, path: Path):
     with satchel.open(path) as bag:
         bag.add("stays")
         acme = bag.scoped(org="acme")
         acme.add_many([satchel.Draft("a fact", kind="fact"), satchel.Draft("a fix", kind="fix")])
         acme.session("work").record("user", "said")
-    assert "--yes" in complaint(forked_cli("forget", "--org", "acme", "--purge"))
-    some = forked_cli("forget", "--org", "acme", "--kind", "fix", "--purge", "--yes")
+    assert "--yes" in complaint(cli("forget", "--org", "acme", "--purge"))
+    some = cli("forget", "--org", "acme", "--kind", "fix", "--purge", "--yes")
     assert some.stdout == "purged 1 memory\n"
-    done = forked_cli("forget", "--org", "acme", "--purge", "--yes", "--json")
+    done = cli("forget", "--org", "acme", "--purge", "--yes", "--json")
     erased = json.loads(done.stdout)["erased"]
     assert {kind: count for kind, count in erased.items() if count} == {
         "memories": 1, "history": 2, "passages": 1, "vectors": 1,
         "sessions": 1, "entries": 1, "turns": 1, "contents": 1,
     }  # fmt: skip
-    again = forked_cli("forget", "--org", "acme", "--purge", "--yes")
+    again = cli("forget", "--org", "acme", "--purge", "--yes")
     assert (again.returncode, again.stderr) == (2, "satchel: there is nothing of the org 'acme' here\n")
     with satchel.open(path) as bag:
         assert [memory.text for memory in bag.recent()] == ["stays"]
 
 
-def test_what_the_target_had_before_is_no_failure_of_a_move(forked_cli: Cli, path: Path, tmp_path: Path):
+def test_what_the_target_had_before_is_no_failure_of_a_move(cli: Cli, path: Path, tmp_path: Path):
     target = tmp_path / "two.db"
     for place, text in ((path, "one"), (target, "two")):
         with satchel.open(place) as bag:
             bag.add(text)
-    done = forked_cli("migrate", "--from", path, "--to", target)
+    done = cli("migrate", "--from", path, "--to", target)
     assert (done.returncode, "which it had before" in done.stderr) == (0, True)
-    compared = forked_cli("migrate", "--from", path, "--to", target, "--verify-only")
+    compared = cli("migrate", "--from", path, "--to", target, "--verify-only")
     assert (compared.returncode, "is not the same as" in compared.stderr) == (1, True)
 
 
-def test_one_org_of_a_server_is_exported_and_comes_back(forked_cli: Cli, path: Path, pg_rows_url: str):
+def test_one_org_of_a_server_is_exported_and_comes_back(cli: Cli, path: Path, pg_rows_url: str):
     with satchel.open(pg_rows_url) as bag:
         bag.add("of another org")
         acme = bag.scoped(org="acme")
         first = acme.add("NUL \0 in a text", tags=["Tag"], project="p")
         acme.relate(acme.add("newer").id, first.id, "supersedes")
-    lines = forked_cli("export", "--db", pg_rows_url, "--org", "acme").stdout
+    lines = cli("export", "--db", pg_rows_url, "--org", "acme").stdout
     assert len(lines.splitlines()) == 4
     with satchel.open(path) as bag:
         assert bag.scoped(org="acme").import_(lines.encode().splitlines()).added == 2
-    assert forked_cli("export", "--db", path, "--org", "acme").stdout == lines
+    assert cli("export", "--db", path, "--org", "acme").stdout == lines
     assert contents(path) == b'{"satchel":"export","version":1}\n'
-    erased = forked_cli("forget", "--db", pg_rows_url, "--org", "acme", "--purge", "--yes")
+    erased = cli("forget", "--db", pg_rows_url, "--org", "acme", "--purge", "--yes")
     assert erased.stdout.splitlines()[0] == "memories   2"
     with satchel.open(pg_rows_url) as bag:
         assert bag.stats().memories == 1

@@ -28,11 +28,6 @@ CARRIED = (
 
 
 @pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
-@pytest.fixture
 def thesis(path: Path) -> list[Memory]:
     drafts = [
         Draft(

@@ -12,11 +12,6 @@ from conftest import Cli
 from satchel import Draft
 
 
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
 def words(file: Path) -> list[str]:
     """All the texts of a picture, which has to be valid XML."""
     root = ElementTree.fromstring(file.read_bytes())

@@ -4,16 +4,10 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
 from sample import fill
 
 import satchel
 from conftest import Cli
-
-
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
 
 
 def ids(done: subprocess.CompletedProcess[str], key: str = "hits") -> list[str]:

@@ -15,11 +15,6 @@ from satchel import Draft, count_tokens
 HEADINGS = re.compile(r"^id +kept as, or why not +tokens +needs +score +memory$")
 
 
-@pytest.fixture
-def cli(forked_cli: Cli) -> Cli:
-    return forked_cli
-
-
 class Row(NamedTuple):
     name: str
     became: str

@@ -13,6 +13,8 @@ import satchel
 from conftest import Cli, clean_environment
 from satchel import Draft
 
+pytestmark = pytest.mark.slow
+
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
 
 
@@ -63,28 +65,28 @@ def test_a_stream_that_is_closed_from_the_start_is_foreseen(path: Path, tmp_path
     assert done.stderr.count("\n") <= 1
 
 
-def test_output_is_utf8_whatever_the_locale_says(cli: Cli, path: Path):
+def test_output_is_utf8_whatever_the_locale_says(cold_cli: Cli, path: Path):
     memory = fill(path)[4]
     for command in (("search", "記憶"), ("timeline", memory.id), ("get", memory.id, "--json"), ("export",)):
-        done = cli(*command, **ASCII)
+        done = cold_cli(*command, **ASCII)
         assert done.returncode == 0, done.stderr
         assert memory.text in done.stdout
-    assert "0…1" in cli("add", "--help", **ASCII).stdout
+    assert "0…1" in cold_cli("add", "--help", **ASCII).stdout
 
 
-def test_input_is_utf8_whatever_the_locale_says(cli: Cli, path: Path):
+def test_input_is_utf8_whatever_the_locale_says(cold_cli: Cli, path: Path):
     text = "Größe 記憶 🎒"
     for arguments, stdin in ((("add", text), ""), (("add", "-"), text)):
-        done = cli(*arguments, stdin=stdin, **ASCII)
+        done = cold_cli(*arguments, stdin=stdin, **ASCII)
         assert done.returncode == 0, done.stderr
         with satchel.open(path) as bag:
             assert bag.get(done.stdout.strip()).text == text
 
 
-def test_a_terminal_shows_the_same_text_in_colour(cli: Cli, path: Path, tmp_path: Path):
+def test_a_terminal_shows_the_same_text_in_colour(cold_cli: Cli, path: Path, tmp_path: Path):
     with satchel.open(path) as bag:
         bag.add("needle with\ttabs, [brackets], :smile: and 記憶\n\n" + "long line " * 40, title="[bold]A[/bold]")
-    piped = cli("search", "needle", "--detail", "full")
+    piped = cold_cli("search", "needle", "--detail", "full")
     assert ESCAPE not in piped.stdout
     shown = on_a_terminal("search", "needle", "--detail", "full", folder=tmp_path)
     assert shown.returncode == 0
@@ -114,7 +116,7 @@ def test_stored_escapes_do_not_reach_a_terminal(path: Path, tmp_path: Path):
         assert "\x07" not in shown.screen
 
 
-def test_an_import_shows_its_progress_on_a_terminal_and_only_there(cli: Cli, path: Path, tmp_path: Path):
+def test_an_import_shows_its_progress_on_a_terminal_and_only_there(cold_cli: Cli, path: Path, tmp_path: Path):
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(f'{{"text":"memory {number}"}}\n' for number in range(1500)))
     shown = on_a_terminal("import", lines, folder=tmp_path, stdout_is_a_pipe=True)
@@ -122,7 +124,7 @@ def test_an_import_shows_its_progress_on_a_terminal_and_only_there(cli: Cli, pat
     assert "importing" in shown.screen
     assert ESCAPE in shown.screen
     assert shown.piped == "added 1,500, updated 0, unchanged 0, relations 0, bad lines 0\n"
-    again = cli("import", lines)
+    again = cold_cli("import", lines)
     assert (again.returncode, again.stderr) == (0, "")
     assert ESCAPE not in again.stdout
 

@@ -40,6 +40,7 @@ def test_tokens_counts_standard_input_with_any_counter_or_model(cli: Cli):
         assert done.stdout.split() == [str(count_tokens(TEXT, name)), name, "-"]
 
 
+@pytest.mark.slow
 def test_tokens_with_all_counters_as_text_and_json(cli: Cli):
     rows = [line.split() for line in cli("tokens", "--all", stdin="hello").stdout.splitlines()]
     assert [row[1] for row in rows] == known_counters()

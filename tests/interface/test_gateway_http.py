@@ -13,6 +13,8 @@ from conftest import clean_environment
 from mcp_pipe import LONGEST_WAIT, SATCHEL
 from satchel.text.tokens import count_tokens
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a-token-of-31-characters-or-so"
 
 

@@ -13,6 +13,8 @@ from gateway_client import gateway_client, texts
 
 from satchel.text.tokens import count_tokens
 
+pytestmark = pytest.mark.slow
+
 PACKAGE, VERSION = "@modelcontextprotocol/server-everything", "2026.8.31"
 CACHE = Path(sys.prefix) / "npm" / f"server-everything-{VERSION}"
 SERVER = CACHE / "node_modules" / PACKAGE / "dist" / "index.js"

@@ -35,6 +35,7 @@ def cursor_in(text):
     return lines[-1].split("=", 1)[1] if lines else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_answer_exceeds_its_allocation_and_the_original_is_kept(gateway, folder, shape):
     for size in (10, 3_000, 30_000, LARGEST):

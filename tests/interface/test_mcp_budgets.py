@@ -15,6 +15,8 @@ from read_back import footers, shown_in
 from satchel import count_tokens
 from varied import KINDS, PROJECTS, TAGS, TOPICS, fill_varied, write_specs
 
+pytestmark = pytest.mark.slow
+
 CALLS = 1_000
 QUESTIONS = 100
 AT_ONCE = 8

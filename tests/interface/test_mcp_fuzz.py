@@ -14,6 +14,8 @@ from mcp_nonsense import Line, nonsense
 import satchel
 from mcp_pipe import Pipe
 
+pytestmark = pytest.mark.slow
+
 CALLS = 5_000
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 AT_ONCE = 100

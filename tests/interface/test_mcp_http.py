@@ -23,6 +23,9 @@ from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, lock_held, request, tool_call
 from satchel import cli
 from satchel.server.mcp import web
+from tables import each_row
+
+pytestmark = pytest.mark.slow
 
 TOKEN = "a-token-of-31-characters-or-so"
 LAST_SECONDS = 5.0
@@ -167,7 +170,7 @@ def test_pages_of_this_machine_are_let_in(service: Service):
         assert service.post(Host=host, Origin=f"http://{host}").status == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/mcp/", "/mcp/x", "/MCP", "//mcp", "/sse", "/../mcp", "/.well-known/x"])
+@each_row("path", ["/", "/mcp/", "/mcp/x", "/MCP", "//mcp", "/sse", "/../mcp", "/.well-known/x"])
 def test_there_is_nothing_at_any_other_path(service: Service, path: str):
     assert service.post(path=path).status == 404
 
@@ -192,7 +195,7 @@ def test_a_body_that_is_no_message_is_a_bad_request(service: Service, body: byte
     assert service.post().status == 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         "",
@@ -280,7 +283,7 @@ def test_it_does_not_start_where_strangers_would_be_let_in(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_DB", "notes.db")
     monkeypatch.delenv("SATCHEL_TOKEN", raising=False)
-    monkeypatch.setattr(web, "_listening", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(web, "listen", lambda *_: pytest.fail("it listens"))
     files = {"short": b"0123456789abcde\n", "empty": b"\n", "blanks": b"0123456789 abcdefgh", "latin": b"\xe9" * 20}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -297,7 +300,7 @@ def test_it_does_not_start_where_strangers_would_be_let_in(
 def test_a_short_token_in_the_environment_is_refused(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_TOKEN", "0123456789abcde")
-    monkeypatch.setattr(web, "_listening", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(web, "listen", lambda *_: pytest.fail("it listens"))
     assert cli.run(["mcp", "--http", "0.0.0.0:0", "--db", "notes.db"]) == 2
     assert "the token in SATCHEL_TOKEN must be 16" in capsys.readouterr().err
 

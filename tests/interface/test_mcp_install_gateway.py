@@ -32,10 +32,10 @@ MOVED = {"claude-code": "github", "codex": "context7", "vscode": "playwright"}
 
 
 @pytest.fixture
-def mcp(forked_cli: Cli, tmp_path: Path) -> Mcp:
+def mcp(cli: Cli, tmp_path: Path) -> Mcp:
     """Run `satchel mcp ARGS…` with a home and a store of its own."""
     nowhere = dict.fromkeys(("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"), "")
-    return lambda *arguments: forked_cli("mcp", *arguments, **nowhere)
+    return lambda *arguments: cli("mcp", *arguments, **nowhere)
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import pytest
 
 import satchel
 from mcp_pipe import Pipe, lock_held
-from satchel.server.mcp.recorder import Behind, Recorder
+from satchel.server.recorder import BackgroundWriter, Recorder
+
+pytestmark = pytest.mark.slow
 
 
 def test_answers_are_entered_in_order_each_as_a_turn(bag):
@@ -66,12 +68,12 @@ def test_a_locked_store_holds_up_no_answer(tmp_path: Path):
 
 def test_whoever_waits_for_what_is_written_behind_is_told_when_it_is():
     written: list[int] = []
-    behind: Behind[int] = Behind(written.extend)
+    writer: BackgroundWriter[int] = BackgroundWriter(written.extend)
     started = time.monotonic()
     for number in range(100):
-        behind.do(number)
+        writer.put(number)
         if number % 10 == 0:
-            behind.flush(30)
+            writer.flush(30)
             assert written == list(range(number + 1))
     assert time.monotonic() - started < 25
 
@@ -84,10 +86,10 @@ def test_one_entry_that_cannot_be_written_does_not_take_the_others_along(capsys)
             raise ValueError("not this one")
         written.extend(entries)
 
-    behind: Behind[int] = Behind(write)
+    writer: BackgroundWriter[int] = BackgroundWriter(write)
     for number in range(6):
-        behind.do(number)
-    behind.flush(30)
+        writer.put(number)
+    writer.flush(30)
     assert written == [0, 1, 2, 4, 5]
     assert capsys.readouterr().err == "satchel: answers are not recorded: not this one\n"
 
@@ -100,7 +102,7 @@ def test_what_a_lock_held_up_is_written_when_it_is_free():
         if len(tries) < 3:
             raise satchel.StoreBusyError("locked")
 
-    behind: Behind[int] = Behind(write)
-    behind.do(1)
-    behind.flush(30)
+    writer: BackgroundWriter[int] = BackgroundWriter(write)
+    writer.put(1)
+    writer.flush(30)
     assert tries == [[1]] * 3

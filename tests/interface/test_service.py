@@ -19,6 +19,7 @@ from mcp_pipe import HELLO, LONGEST_WAIT, request
 from satchel.server.http.problems import NAMESPACE
 from satchel.server.http.routes import ROUTES, Route
 from service_client import Reply, Served, token_in
+from tables import each_row
 
 MARKER = "the-marker-of-globex"
 # One value for each field that a body must have: a new route with a new one is not forgotten here.
@@ -80,7 +81,7 @@ def body_for(route: Route) -> dict[str, Any] | None:
 
 
 def every_route(function: Any) -> Any:
-    return pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)(function)
+    return each_row("route", ROUTES)(function)
 
 
 def asked(service: Served, route: Route, other: Other, **options: Any) -> Reply:
@@ -259,7 +260,7 @@ def test_a_token_for_a_project_stays_in_it(service: Served, narrow: str):
     assert [hit["memory"]["id"] for hit in found["hits"]] == [inside["id"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "headers", "status", "kind"),
     [
         ("GET", "/", None, {}, 404, "unknown-path"),

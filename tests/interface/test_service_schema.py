@@ -12,6 +12,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from satchel.server.http.routes import openapi
 from service_client import Served
 
+pytestmark = pytest.mark.slow
+
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 EXAMPLES = 4 * FUZZ
 

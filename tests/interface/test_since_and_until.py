@@ -88,26 +88,26 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_commands_show_what_is_of_that_time(forked_cli: Cli, folder: Path, command: tuple[str, ...]):
+def test_commands_show_what_is_of_that_time(cli: Cli, folder: Path, command: tuple[str, ...]):
     for chosen, meant in GOOD:
         options = [word for name, value in chosen.items() for word in (f"--{name}", value)]
-        done = forked_cli(*command, *options, "--db", folder / "notes.db")
+        done = cli(*command, *options, "--db", folder / "notes.db")
         assert done.returncode == 0, done.stderr
         assert names(done.stdout) == meant, chosen
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_commands_refuse_what_is_no_span_in_one_line(forked_cli: Cli, folder: Path, command: tuple[str, ...]):
+def test_commands_refuse_what_is_no_span_in_one_line(cli: Cli, folder: Path, command: tuple[str, ...]):
     before = contents(folder / "notes.db")
     for chosen, said in BAD:
         options = [word for name, value in chosen.items() for word in (f"--{name}", value)]
-        assert said in complaint(forked_cli(*command, *options, "--db", folder / "notes.db"), code=2)
+        assert said in complaint(cli(*command, *options, "--db", folder / "notes.db"), code=2)
     assert contents(folder / "notes.db") == before
 
 
-def test_forget_has_no_since(forked_cli: Cli, folder: Path):
+def test_forget_has_no_since(cli: Cli, folder: Path):
     before = contents(folder / "notes.db")
-    done = forked_cli("forget", "--since", "2024-01-01", "--yes", "--db", folder / "notes.db")
+    done = cli("forget", "--since", "2024-01-01", "--yes", "--db", folder / "notes.db")
     assert done.returncode == 2
     assert contents(folder / "notes.db") == before
 

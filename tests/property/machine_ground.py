@@ -12,8 +12,8 @@ from machine_values import Fields
 
 from call_by_call import CallByCall
 from satchel.errors import SatchelError
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Scope
-from satchel.store.contract import Filter
 from satchel.store.store import Store
 from store_oracle import Oracle
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from satchel import counter as find_counter
-from satchel.fitting.choice import POLICIES
 from satchel.fitting.context import ContextBlock, Pricing, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
-from satchel.fitting.packing import Packing, pack, sort_out
+from satchel.fitting.packing import Packed, pack, sort_out
+from satchel.fitting.policies import POLICIES
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item
 from satchel.model.surrogates import repair_surrogates
@@ -218,7 +218,7 @@ class Case(NamedTuple):
             best_first=self.best_first,
         )
 
-    def packing(self, items: Sequence[Item], budget: int) -> Packing:
+    def packing(self, items: Sequence[Item], budget: int) -> Packed:
         items = self.relevant(items)
         return pack(
             items,
@@ -227,14 +227,14 @@ class Case(NamedTuple):
             prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
             assemble=self.layout.block,
             count=self.count,
-            policy=self.policy,
+            policy=POLICIES[self.policy],
             pins="best_effort",
             whole=self.whole,
             best_first=self.best_first,
         )
 
 
-def cases(policies: Sequence[str] = POLICIES) -> st.SearchStrategy[Case]:
+def cases(policies: Sequence[str] = tuple(POLICIES)) -> st.SearchStrategy[Case]:
     ways = product((False, False, False, True), (0.0, 0.0, 0.3), (False, True), FORMATS, policies, COUNTERS)
     return st.sampled_from([Case(format, counter, policy, *more) for *more, format, policy, counter in ways])
 

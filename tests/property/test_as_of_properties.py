@@ -16,10 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import satchel
+from conftest import ON_A_SERVER
 from satchel import Memory, Relation, Satchel
 from satchel.errors import SatchelError
+from satchel.model.filters import Filter
 from satchel.recall import ranking
-from satchel.store.contract import Filter
+
+pytestmark = pytest.mark.slow
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 40 * FUZZ
@@ -166,7 +169,7 @@ def do(bag: Satchel, model: Model, step: tuple[Any, ...]) -> None:
         bag.relate(ids[one % len(ids)], ids[other % len(ids)], kind, strength=strength)
 
 
-@pytest.fixture(params=["in memory", "on a server"])
+@pytest.fixture(params=["in memory", ON_A_SERVER])
 def views(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Satchel]]:
     """Gives an empty view each time, of a store whose uses do not count."""
     location = ":memory:" if request.param == "in memory" else request.getfixturevalue("pg_rows_url")

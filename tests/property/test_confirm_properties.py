@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from call_by_call import CallByCall
 from confirm_model import first_same_text, merged
 from satchel.api.saving import new_candidate
+from satchel.model.filters import Filter
 from satchel.model.memory import Draft, Memory, Scope
-from satchel.store.contract import Candidate, Filter
+from satchel.store.contract import Candidate
 from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
 from satchel.store.store import Store

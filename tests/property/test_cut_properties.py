@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
+from satchel.fitting.cutting import ELLIPSIS, first_character, shortened, truncate
 from satchel.text.passages import continues
 from satchel.text.tokens import count_tokens
 
@@ -73,7 +73,7 @@ def test_any_price_is_held_and_nothing_is_kept_only_where_no_character_fits(text
     def price(piece):
         return len(piece) + lines * (1 + piece.count("\n"))
 
-    kept = cut(text, room=room, price=price, enough=share)
+    kept = shortened(text, room=room, price=price, enough=share)
     assert text.startswith(kept)
     first = first_character(text)
     assert bool(kept) == bool(first and price(first + ELLIPSIS) <= room)

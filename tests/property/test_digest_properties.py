@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from satchel.session.digests.digest import digest, headline
-from satchel.session.digests.shapes import shape_of
+from satchel.session.digests.digest import digest, headline, shape_of
+
+pytestmark = pytest.mark.slow
 
 WORDS = (
     "the", "keeper", "asks", "each", "service", "for", "its", "key", "before", "midnight", "and", "writes", "what",

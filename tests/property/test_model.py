@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ import satchel
 from satchel import Draft
 from satchel.api.saving import new_candidate
 from satchel.model.memory import KINDS, TIERS, Scope
+
+pytestmark = pytest.mark.slow
 
 words = st.text(min_size=1).filter(lambda text: text.strip())
 names = st.none() | st.text(max_size=40)

@@ -7,6 +7,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
@@ -33,7 +34,7 @@ from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
 from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.packing import Packing, sort_out
+from satchel.fitting.packing import Packed, sort_out
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
 from satchel.text.near_duplicates import within
@@ -76,6 +77,7 @@ def as_read(placed: Placed, format: str) -> Parsed:
     )
 
 
+@pytest.mark.slow
 @examples(600)
 @given(items=all_items, case=cases(), budget=budgets)
 def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budget):
@@ -125,6 +127,7 @@ def test_the_receipt_accounts_for_every_candidate_once(items, case, budget):
     assert kept.isdisjoint(entry.id for entry in receipt.left_out)
 
 
+@pytest.mark.slow
 @examples(400)
 @given(items=all_items, case=cases(), budget=budgets, data=st.data())
 def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, data):
@@ -136,6 +139,7 @@ def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, 
     assert found.kept or (found.reason == "duplicate" and again[found.other].kept)
 
 
+@pytest.mark.slow
 @examples(350)
 @given(items=some_items, case=cases(), budget=budgets)
 def test_the_smallest_budget_is_the_least_that_gives_something(items, case, budget):
@@ -196,7 +200,7 @@ def test_best_is_never_worth_less_than_skipping_by_rank(items, case, budget):
     assert case.packing(items, budget).value >= worth(items, plain)
 
 
-def is_as_plain(packing: Packing, plain: Sequence[int]) -> bool:
+def is_as_plain(packing: Packed, plain: Sequence[int]) -> bool:
     """Whether the same is kept, or more only because the text costs less than the sum of its parts.
 
     That is so for all of them together, and for one where there would be none.
@@ -230,6 +234,7 @@ def test_tier_takes_working_then_conversation_then_knowledge_and_skips(items, ca
 WELL_USED_FROM = 500
 
 
+@pytest.mark.slow
 @examples(250)
 @given(
     items=st.lists(packable(), min_size=1, max_size=9).map(named),

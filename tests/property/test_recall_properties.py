@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from satchel import Draft
 from satchel.recall import ranking
 from satchel.recall.features import Sheet
 from satchel.store.contract import Trace, TracedPassage
+
+pytestmark = pytest.mark.slow
 
 SOME = [
     "apple",

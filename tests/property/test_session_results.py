@@ -9,6 +9,8 @@ import satchel
 from satchel.session.account import FLOOR
 from tool_outputs import SHAPES, output
 
+pytestmark = pytest.mark.slow
+
 RESULTS = 2_000 * int(os.environ.get("SATCHEL_FUZZ", "1"))
 OF_EACH = RESULTS // len(SHAPES)
 LARGEST = 5_000_000

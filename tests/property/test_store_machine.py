@@ -36,8 +36,9 @@ from machine_values import (
 )
 from machine_writes import Writes
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Candidate, Filter
+from satchel.store.contract import Candidate
 from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
 from satchel.text.terms import query_terms, stem

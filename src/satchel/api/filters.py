@@ -7,8 +7,8 @@ from typing import Any, TypedDict
 
 from satchel.errors import InputError
 from satchel.model.checks import check_known
+from satchel.model.filters import Filter
 from satchel.model.memory import KINDS, STATUSES, TIERS, Draft, Scope, as_name, as_time, utc_now
-from satchel.store.contract import Filter
 
 __all__ = ["Choice", "Chosen", "When", "as_draft", "filter_for"]
 

@@ -1,4 +1,7 @@
-"""`Satchel`: the object users hold."""
+"""`Satchel`: the object users hold, and `open`, which makes one.
+
+It checks what it is given and joins the layers: `recall` finds, `fitting` makes a text of it, the store keeps.
+"""
 
 import builtins
 import contextlib
@@ -12,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
-from satchel.embed.embedder import Embedder
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
-from satchel.fitting.choice import Policy
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.documents import as_item
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
+from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix
 from satchel.model.memory import (
     CHANGEABLE,
@@ -41,11 +44,11 @@ from satchel.model.memory import (
     checked,
     utc_now,
 )
-from satchel.model.packing import Entry
-from satchel.recall.finder import MIN_RELEVANCE, Finder, enough_for, is_relevant
+from satchel.model.packing import ReceiptEntry
+from satchel.recall.finder import MIN_RELEVANCE, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
-from satchel.store.contract import Check, Filter, SearchStore, Stats
+from satchel.store.contract import Candidate, Check, SearchStore, Stats
 from satchel.store.locations import open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.store import Store
@@ -58,25 +61,94 @@ if TYPE_CHECKING:
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
 
-__all__ = ["Keeper", "Satchel", "open", "restore"]
+__all__ = ["Satchel", "open", "restore"]
 
-
-# Masking and JSON lines are imported where they are used: a search that starts cold needs neither.
-
+# Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
+# none of them.
 
 _NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
-class Keeper:
-    """Memories in one scope of one store, to be kept; a context manager."""
+def open(
+    location: str | os.PathLike[str],
+    *,
+    counter: str | Counter = DEFAULT_COUNTER,
+    embedder: str | Embedder | None = None,
+    create: bool = True,
+) -> "Satchel":
+    """Open the store at a location: a file, ":memory:" or "postgresql://…".
+
+    A file that is not there is made, unless `create` is False. `counter` names what tokens are counted with: a
+    vocabulary or a model. Without an `embedder` the store's own is used, and `minilm` for a new store; naming one
+    that did not make the store's vectors is an error.
+    """
+    counting = find_counter(counter)
+    if embedder is not None:
+        # Refused before a store is made for it.
+        resolve_embedder(embedder)
+    store = open_store(as_path(location), create=create)
+    try:
+        return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
+    except BaseException:
+        store.close()
+        raise
+
+
+def restore(
+    backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
+) -> Path | None:
+    """Put a backup in a store's place.
+
+    A store that is there is an error, unless `replace` is True: then it is kept beside the new one, and its path is
+    returned. Otherwise the result is None.
+    """
+    return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
+
+
+class Satchel:
+    """Memories in one scope of one store.
+
+    `satchel.open` gives one for a whole store, `scoped` a view of a part of it. Reads and writes stay inside the
+    scope. It is safe to share between threads, and a context manager that closes the store.
+    """
 
     def __init__(
         self, store: Store, *, counter: Counter, indexer: Indexer | None = None, scope: Scope | None = None
     ) -> None:
-        self._store = store
-        self._indexer = indexer or Indexer(store)
         self.counter = counter
         self.scope = scope or Scope()
+        # The store itself is in no scope yet, though it reads and writes in that of the default org.
+        self._is_view = scope is not None
+        self._store = store
+        self._indexer = indexer or Indexer(store)
+
+    def scoped(
+        self,
+        *,
+        org: str | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+    ) -> "Satchel":
+        """Return a view of one org, project, user, agent or session.
+
+        Reads and writes stay inside it: what is added gets its scope, and nothing outside is found. A view can be
+        narrowed further, never widened or moved; only the store itself, which is no view yet, may choose an org.
+        """
+        given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
+        chosen = {name: as_name(name, value) for name, value in given.items() if value is not None}
+        for name, value in chosen.items():
+            held = getattr(self.scope, name)
+            # Only the store itself may choose an org.
+            if held is not None and held != value and (name != "org" or self._is_view):
+                raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
+        scope = msgspec.structs.replace(self.scope, **chosen)
+        store = self._store.within(scope.org)
+        indexer = self._indexer if store is self._store else self._indexer.within(store)
+        return Satchel(
+            store, counter=self.counter, indexer=indexer, scope=scope if chosen or self._is_view else None
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -89,45 +161,31 @@ class Keeper:
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<Satchel {self._store.location} {self.scope}>"
-
     def close(self) -> None:
-        """Write what is pending and let go of the store; views of it close with it."""
+        """Write what is pending and close the store. Views of it are closed too."""
         self._indexer.close()
         self._store.close()
 
-    @property
-    def embedder(self) -> str | None:
-        """The name of the embedder whose vectors the store holds; None before there are any."""
-        with self._store.reading() as tx:
-            held = index.embedding(tx)
-        return held.name if held else None
+    def __repr__(self) -> str:
+        return f"<Satchel {self._store.location} {self.scope}>"
 
-    @property
-    def embedder_trouble(self) -> str | None:
-        """Why the embedder failed last, where it did: what was saved then waits, and is found by its words."""
-        return self._indexer.trouble
-
-    @property
-    def waiting(self) -> int:
-        """How many memories wait for their vectors; they are found by their words meanwhile."""
-        with self._store.reading() as tx:
-            return index.backlog_size(tx)
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """All that this thread does inside is stored together, or not at all if an error leaves it."""
-        with self._store.transaction():
-            yield self
-        self._indexer.catch_up()
+    # Save and change.
 
     def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
-        """Remember a text. The fields are those of `Draft`; the same `ref` or `topic_key` updates."""
+        """Remember a text and return the memory that was stored.
+
+        The fields are those of `Draft`. The same `ref` or `topic_key` in the same scope updates the memory that has
+        it, and the same text confirms it: neither adds a second one. Secrets in the text are masked before it is
+        stored.
+        """
         return self.add_many([as_draft(text, dict(fields))])[0]
 
     def add_many(self, drafts: Iterable[Draft]) -> list[Memory]:
-        """Remember several texts in one transaction."""
+        """Remember several texts in one transaction: all of them or none.
+
+        Returns the memories in the order of the drafts. Their vectors may be made later, in the background: until
+        then they are found by their words.
+        """
         from satchel.api.saving import new_candidate
 
         now = utc_now()
@@ -135,7 +193,9 @@ class Keeper:
         for draft in wanted:
             if not isinstance(draft, Draft):
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
-        candidates = [new_candidate(draft, self.scope, now=now) for draft in wanted]
+        return self._save([new_candidate(draft, self.scope, now=now) for draft in wanted])
+
+    def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
             return []
         embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
@@ -145,7 +205,11 @@ class Keeper:
         return stored
 
     def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
-        """Change fields of a memory; None clears one that may be empty."""
+        """Change fields of a memory, by its id or a unique prefix of it, and return it as it is then.
+
+        None clears a field that may be empty. What it was before stays in `history`. Making it active again also
+        ends that it was superseded or had expired.
+        """
         from satchel.api.saving import redacted_changes
 
         if unknown := changes.keys() - set(CHANGEABLE):
@@ -180,9 +244,11 @@ class Keeper:
         tier: Choice = None,
         tags: Choice = None,
     ) -> int:
-        """End memories, by id or by what they are; with `purge` remove every trace. How many.
+        """End memories, by id or by kind, tier and tags. Returns how many.
 
-        All that a view holds goes only with `everything=True`; an empty list of ids means none.
+        What has ended is not found any more but is still there: `ended=True` finds it. With `purge` the memories
+        are removed with their history. To forget all that a view holds takes `everything=True`; an empty list of
+        ids means none.
         """
         if not isinstance(purge, bool) or not isinstance(everything, bool):
             raise InputError("purge and everything are either true or false")
@@ -198,9 +264,10 @@ class Keeper:
             return memories.purge(tx, where) if purge else memories.forget(tx, where, utc_now())
 
     def erase(self) -> "dict[Held, int]":
-        """Remove this view's org with all that it has: memories, history, sessions. How many rows of each kind.
+        """Remove this view's org with all that it has: memories, history, sessions.
 
-        Only from a view of a whole org, such as `bag.scoped(org="acme")`.
+        Only a view of a whole org can do this, such as `bag.scoped(org="acme")`. Returns how many rows of each kind
+        there were.
         """
         if self.scope != Scope(org=self.scope.org):
             raise InputError("an org is erased as a whole; this view is narrower: use `forget` with purge=True")
@@ -209,7 +276,10 @@ class Keeper:
     def relate(
         self, source: str, target: str, kind: RelationKind = "related", *, strength: float = 1.0
     ) -> Relation:
-        """Link two memories; `supersedes` also ends the target."""
+        """Link two memories, by their ids or unique prefixes, and return the relation.
+
+        `supersedes` also ends the target. Related memories are found together; what is contradicted ranks lower.
+        """
         relation = Relation(
             source=self._resolve(source),
             target=self._resolve(target),
@@ -220,203 +290,17 @@ class Keeper:
         with self._store.writing(self.scope.org) as tx:
             return memories.relate(tx, self.scope, relation)
 
-    @overload
-    def export(self, target: None = None, **chosen: Unpack[Chosen]) -> Iterator[bytes]: ...
-    @overload
-    def export(self, target: str | os.PathLike[str], **chosen: Unpack[Chosen]) -> int: ...
-    def export(
-        self, target: str | os.PathLike[str] | None = None, **chosen: Unpack[Chosen]
-    ) -> Iterator[bytes] | int:
-        """Every memory as JSON lines, whatever its status; into a file, if one is named, and how many."""
-        from satchel.api.transfer import export_lines, write_atomically
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Store all that this thread does inside together, or nothing of it if an error leaves the block.
 
-        where = filter_for(self.scope, **chosen, everything=True)
-        lines = export_lines(self._store.records(where), self._store.all_relations(where))
-        # The first line says what the file is.
-        return lines if target is None else write_atomically(Path(as_path(target)).expanduser(), lines) - 1
-
-    def import_(
-        self,
-        source: str | os.PathLike[str] | Iterable[bytes],
-        *,
-        strict: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> "Imported":
-        """Bring in JSON lines from a file or an iterable; importing the same again changes nothing."""
-        if isinstance(source, str | os.PathLike):
-            path = Path(as_path(source)).expanduser()
-            try:
-                with builtins.open(path, "rb") as lines:
-                    return self.import_(lines, strict=strict, progress=progress)
-            except OSError as error:
-                raise InputError(f"cannot read {path}: {error.strerror}") from error
-        from satchel.api.transfer import import_lines
-
-        return import_lines(self._store, self._indexer, self.scope, source, strict=strict, progress=progress)
-
-    def backup(self, target: str | os.PathLike[str]) -> int:
-        """Copy the store to a new file while others write; the number of bytes."""
-        return self._store.backup(Path(as_path(target)).expanduser())
-
-    def checks(self) -> list[Check]:
-        """What is well with the store and what is not."""
-        return self._store.checks()
-
-    def repair(self) -> list[str]:
-        """Mend what can be mended without losing anything; what was done."""
-        return self._store.repair()
-
-    def reembed(
-        self,
-        embedder: str | Embedder | None = None,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> int:
-        """Make all vectors anew, by another embedder or the same; how many passages were embedded.
-
-        The old vectors serve until it is done. Stopped half-way, it goes on where it was.
+        Other threads are not part of it. An embedder that takes its time makes the vectors afterwards.
         """
-        return self._indexer.reembed(embedder, progress)
+        with self._store.transaction():
+            yield self
+        self._indexer.catch_up()
 
-    def catch_up(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Embed all that waits for its vectors, and return when it is done; how many memories.
-
-        They wait because there were too many at once for an embedder that takes its time, or because it
-        failed or was not there. What goes on in the background is taken over.
-        """
-        done = self._indexer.catch_up_wholly(progress)
-        if done and self.waiting:
-            raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
-        return done
-
-    def _resolve(self, identifier: str) -> str:
-        with self._store.reading(self.scope.org) as tx:
-            return memories.resolve(tx, self.scope, identifier)
-
-    def _find(self, identifier: str) -> Memory:
-        known = self._resolve(identifier)
-        where = Filter(scope=self.scope, ids=(known,), statuses=())
-        found = self._store.select(where, limit=1)
-        if not found:
-            raise UnknownIdError(f"no memory has the id {identifier!r} here")
-        return found[0]
-
-
-# `Satchel`: the one object that joins the layers, and what users import.
-
-
-# The books of sessions are imported where they are used: a search that starts cold does not need them.
-
-
-def open(
-    location: str | os.PathLike[str],
-    *,
-    counter: str | Counter = DEFAULT_COUNTER,
-    embedder: str | Embedder | None = None,
-    create: bool = True,
-) -> "Satchel":
-    """Open the store at a location: a file, which is made if need be, or ":memory:".
-
-    Without an embedder the store's own is used, and `minilm` for a new one.
-    """
-    counting = find_counter(counter)
-    if embedder is not None:
-        # Refused before a store is made for it.
-        resolve_embedder(embedder)
-    store = open_store(as_path(location), create=create)
-    try:
-        return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
-    except BaseException:
-        store.close()
-        raise
-
-
-def restore(
-    backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
-) -> Path | None:
-    """Put a backup in a store's place; with `replace` the old one is kept at the path returned."""
-    return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
-
-
-def _filtered(chosen: Chosen) -> bool:
-    """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
-    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
-
-
-def _moment(as_of: When | None) -> datetime | None:
-    return None if as_of is None else as_time(as_of, name="as_of")
-
-
-def _asked(query: str | None) -> str | None:
-    """The question of a context; a blank one is none."""
-    return None if query is None or not as_query(query).strip() else query
-
-
-def _relevance(wanted: float | None) -> float:
-    return MIN_RELEVANCE if wanted is None else check_weight(wanted, name="min_relevance")
-
-
-class Satchel(Keeper):
-    """Memories in one scope of one store. Safe to share between threads; a context manager."""
-
-    def __init__(
-        self, store: Store, *, counter: Counter, indexer: Indexer | None = None, scope: Scope | None = None
-    ) -> None:
-        super().__init__(store, counter=counter, indexer=indexer, scope=scope)
-        self._finder = Finder(store, self._indexer)
-        # The store itself is in no scope yet, though it reads and writes in that of the default org.
-        self._is_view = scope is not None
-
-    def scoped(
-        self,
-        *,
-        org: str | None = None,
-        project: str | None = None,
-        user: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-    ) -> "Satchel":
-        """A view: reads and writes stay inside it. A view can be narrowed further, never widened."""
-        given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
-        chosen = {name: as_name(name, value) for name, value in given.items() if value is not None}
-        for name, value in chosen.items():
-            held = getattr(self.scope, name)
-            # Only the store itself may choose an org.
-            if held is not None and held != value and (name != "org" or self._is_view):
-                raise InputError(f"{name} {value!r} is outside this view, which is {name} {held!r}")
-        scope = msgspec.structs.replace(self.scope, **chosen)
-        store = self._store.within(scope.org)
-        indexer = self._indexer if store is self._store else self._indexer.within(store)
-        return Satchel(
-            store, counter=self.counter, indexer=indexer, scope=scope if chosen or self._is_view else None
-        )
-
-    def get(self, identifier: str, *, as_of: When | None = None) -> Memory:
-        """One memory by its id or a unique prefix of it; this counts as a use.
-
-        `as_of` gives it as it was at an earlier moment; one that was not known then is an error.
-        """
-        moment = _moment(as_of)
-        memory = self._find_at(identifier, moment)
-        self._store.touch([memory.id], utc_now())
-        return memory if moment is not None else self._find(memory.id)
-
-    def recent(
-        self,
-        *,
-        limit: int = 20,
-        pinned: bool = False,
-        ended: bool = False,
-        as_of: When | None = None,
-        **chosen: Unpack[Chosen],
-    ) -> list[Memory]:
-        """The newest memories by the time they speak of, or of the pinned ones.
-
-        `ended` also brings what no longer holds; `as_of` shows them as they were at an earlier moment.
-        """
-        moment = _moment(as_of)
-        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
-        return self._store_at(where, moment).select(where, limit=check_limit(limit))
+    # Find and fit.
 
     def search(
         self,
@@ -432,14 +316,15 @@ class Satchel(Keeper):
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> Hits:
-        """The best matches, first cut to the limit, then to the budget, counted on `Hits.text`.
+        """Find the memories that are most likely needed for a query, best first.
 
-        Only those whose relevance is at least `min_relevance` (0 to 1; by default what was measured to lose little
-        evidence): `Hits.weak` says how many others matched. Memories that say the same are one hit, before the
-        limit; its `duplicates` are the ids of the others. `as_of` searches what was known and held at an earlier
-        moment, and gives it as it was then; `explain` fills `Hit.parts`. Where nothing relevant matches but
-        something passes the filters given, these are the newest and most important of it, and `Hits.matched` is
-        False.
+        They are cut to `limit`, then to `token_budget`, counted on `Hits.text`. Only hits whose relevance is at
+        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.weak` counts the
+        others. Memories that say the same are one hit, whose `duplicates` are the ids of the others.
+
+        `as_of` searches what was known and held at an earlier moment, and returns it as it was then; `ended` also
+        finds what no longer holds; `explain` fills `Hit.parts`. Where nothing relevant matches but something passes
+        the filters given, the newest and most important of it is returned, and `Hits.matched` is False.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -448,9 +333,12 @@ class Satchel(Keeper):
         moment = _moment(as_of)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
         asked = as_query(query)
-        found = self._finder_at(where, moment).asked(
+        found = find(
+            self._store_at(where, moment, asked=True),
+            self._indexer,
             asked,
             where,
+            now=moment,
             limit=check_limit(limit),
             filtered=_filtered(chosen),
             min_relevance=least,
@@ -465,7 +353,7 @@ class Satchel(Keeper):
             budget=budget,
             counter=self.counter,
             detail=detail,
-            sought=self._finder.sought(asked),
+            sought=found.sought,
             matched=found.matched,
             weak=len(found.hits) - len(relevant),
         )
@@ -478,23 +366,23 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: Format = "system_prompt",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         explain: bool = False,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
-        """One text with what is worth most for its tokens: all that is pinned, then what the query finds.
+        """Make one text of what is worth most for its tokens: all that is pinned, then what the query finds.
 
-        The budget is a limit, not a target: only what has `min_relevance` comes, the best match first, and 0 fills
-        the budget. Without a query what is recent and important. The budget is held against `text`, which
-        `frame` may make of the block, such as a prompt around it. Where what is pinned does not fit, that is an
-        error, or with `pins="best_effort"` as much of it as fits. `detail` is the most that is shown of a
+        The budget is a limit, not a target: only what has `min_relevance` is used, the best match first, and 0
+        fills the budget. Without a query it is what is recent and important. The budget holds for `text`, to
+        which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
+        an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
         """
         budget = check_budget(token_budget)
@@ -507,16 +395,23 @@ class Satchel(Keeper):
         asked = _asked(query)
         if asked is None:
             least = 0.0
-        sought = () if asked is None else self._finder.sought(asked)
-        found = self._finder_at(where, moment, asked=asked is not None).for_context(
-            asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least, explain=explain
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+            explain=explain,
         )
         block = fitted_block(
             [
                 as_item(
                     hit,
                     detail=detail,
-                    sought=sought,
+                    sought=found.sought,
                     superseded=not ended,
                     relevant=asked is None or is_relevant(hit, least),
                     needed=hit.needed(least),
@@ -542,18 +437,19 @@ class Satchel(Keeper):
         *,
         token_budget: int | None = 2000,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack:
-        """Whole memories as one text to carry elsewhere; as JSON, `import_` brings them back there.
+        """Make one text of whole memories, to be carried elsewhere; as JSON, `import_` brings them back there.
 
-        Which memories, and in which order, is decided as in `context`, whose `frame` may also stand around it.
+        Which memories, and in which order, is decided as in `context`, whose `frame` may also stand around it. The
+        pack holds its memories and its receipt beside the text.
         """
         least = _relevance(min_relevance)
         budget = check_budget(token_budget)
@@ -564,8 +460,16 @@ class Satchel(Keeper):
         asked = _asked(query)
         if asked is None:
             least = 0.0
-        finder = self._finder_at(where, moment, asked=asked is not None)
-        found = finder.for_context(asked, where, limit=most, filtered=_filtered(chosen), min_relevance=least)
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+        )
         pack = ContextPack(
             found.hits,
             relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],
@@ -581,15 +485,49 @@ class Satchel(Keeper):
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
 
+    # Look at what is there.
+
+    def get(self, identifier: str, *, as_of: When | None = None) -> Memory:
+        """Return one memory by its id or a unique prefix of it. This counts as a use.
+
+        `as_of` returns it as it was at an earlier moment; a memory that was not known then is an error, as is an
+        unknown or ambiguous prefix.
+        """
+        moment = _moment(as_of)
+        memory = self._find_at(identifier, moment)
+        self._store.touch([memory.id], utc_now())
+        return memory if moment is not None else self._find(memory.id)
+
+    def recent(
+        self,
+        *,
+        limit: int = 20,
+        pinned: bool = False,
+        ended: bool = False,
+        as_of: When | None = None,
+        **chosen: Unpack[Chosen],
+    ) -> list[Memory]:
+        """Return the newest memories by the time they speak of, or the newest of the pinned ones.
+
+        `ended` also returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not
+        counted as a use.
+        """
+        moment = _moment(as_of)
+        where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
+        return self._store_at(where, moment).select(where, limit=check_limit(limit))
+
     def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]:
-        """The relations that start or end at a memory, to others inside this view; `as_of`, those made by then."""
+        """Return the relations that start or end at a memory, to others inside this view.
+
+        `as_of` returns those that were made by then.
+        """
         moment = _moment(as_of)
         known = self._resolve(identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
 
     def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]:
-        """The current memories of this view that are about the same thing as one memory, most alike first.
+        """Return the current memories of this view that are about the same thing as one memory, most alike first.
 
         Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
         are compared, and notes only with notes, not with what was said in a conversation.
@@ -602,7 +540,10 @@ class Satchel(Keeper):
         return similar(self._store, memory, filter_for(within), limit=most)
 
     def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
-        """What came just before and after a memory, in its session or else in its scope; `as_of`, as of then."""
+        """Return what came just before and after a memory, in its session or else in its scope.
+
+        The order is by the time that memories speak of. `as_of` shows the timeline as it was at an earlier moment.
+        """
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
         moment = _moment(as_of)
@@ -616,9 +557,9 @@ class Satchel(Keeper):
         )
 
     def history(self, identifier: str) -> list[Change]:
-        """Every change of a memory, oldest first.
+        """Return every change of a memory, oldest first.
 
-        In a view of a whole org also that it was purged, by its full id.
+        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it then.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
@@ -635,9 +576,64 @@ class Satchel(Keeper):
             return memories.history(tx, self.scope.org, known)
 
     def stats(self) -> Stats:
-        """Counts of what this view holds, whatever its status."""
+        """Count what this view holds, whatever its status, by kind, tier, status and project."""
         with self._store.reading(self.scope.org) as tx:
             return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
+
+    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
+        """Return the shortest prefix that names each of these memories, which may be given by their ids."""
+        with self._store.reading() as tx:
+            return shortened_ids(tx, [each if isinstance(each, str) else each.id for each in memories])
+
+    # Move between stores.
+
+    @overload
+    def export(self, target: None = None, **chosen: Unpack[Chosen]) -> Iterator[bytes]: ...
+    @overload
+    def export(self, target: str | os.PathLike[str], **chosen: Unpack[Chosen]) -> int: ...
+    def export(
+        self, target: str | os.PathLike[str] | None = None, **chosen: Unpack[Chosen]
+    ) -> Iterator[bytes] | int:
+        """Write every memory as JSON lines, whatever its status, with its history and relations.
+
+        With a `target` they go into a file, which is replaced as a whole, and the result is how many lines follow
+        its header. Without one the lines are returned as an iterator of bytes.
+        """
+        from satchel.api.transfer import export_lines, write_atomically
+
+        where = filter_for(self.scope, **chosen, everything=True)
+        lines = export_lines(self._store.records(where), self._store.all_relations(where))
+        # The first line says what the file is.
+        return lines if target is None else write_atomically(Path(as_path(target)).expanduser(), lines) - 1
+
+    def import_(
+        self,
+        source: str | os.PathLike[str] | Iterable[bytes],
+        *,
+        strict: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> "Imported":
+        """Bring in JSON lines, or a context pack as JSON, from a file or an iterable of lines.
+
+        What was exported keeps its ids, so importing the same again changes nothing, and of two versions the one
+        changed last stays. Lines that cannot be read are reported in the result, and with `strict` are an error.
+        """
+        if isinstance(source, str | os.PathLike):
+            path = Path(as_path(source)).expanduser()
+            try:
+                with builtins.open(path, "rb") as lines:
+                    return self.import_(lines, strict=strict, progress=progress)
+            except OSError as error:
+                raise InputError(f"cannot read {path}: {error.strerror}") from error
+        from satchel.api.transfer import import_lines
+
+        return import_lines(self._store, self._indexer, self.scope, source, strict=strict, progress=progress)
+
+    def backup(self, target: str | os.PathLike[str]) -> int:
+        """Copy the store to a new file while others write. Returns the number of bytes."""
+        return self._store.backup(Path(as_path(target)).expanduser())
+
+    # Agent sessions.
 
     def session(
         self,
@@ -648,7 +644,7 @@ class Satchel(Keeper):
         hints: "Hints" = "footer",
         holds: "Holds | None" = None,
     ) -> "Session":
-        """The books of an agent's session, by its name; begun if there are none, else opened as they were left.
+        """Open the books of an agent's session by its name; a session without books is begun.
 
         Without a budget a new session takes the one of `model`, of the environment, of the settings' file, or the
         default. With `holds="whole"` earlier results are not made into digests, since the caller keeps them.
@@ -667,22 +663,68 @@ class Satchel(Keeper):
         )
 
     def sessions(self, *, limit: int = 20) -> list[dict[str, Any]]:
-        """The state of the sessions in this view, those changed last first."""
+        """Return the state of the sessions in this view, those changed last first."""
         from satchel.session.session import session_states
 
         return session_states(self._store, self.scope, limit=limit)
 
     def find_session(self, name: str) -> "Session":
-        """The books of a session that is there; in a view that spans several of the name, the one changed last."""
+        """Open the books of a session that is there; one that is not is an error.
+
+        In a view that spans several sessions of the name it is the one changed last.
+        """
         from satchel.session.session import find_session
 
         return find_session(self._store, self.scope, name, counter=self.counter)
 
     def forget_session(self, name: str) -> None:
-        """Remove a session with all that it kept; its handles are gone."""
+        """Remove a session with all that it kept. Its handles give nothing back any more."""
         from satchel.session.session import remove_session
 
         remove_session(self._store, self.scope, name)
+
+    # Embeddings and upkeep.
+
+    @property
+    def embedder(self) -> str | None:
+        """The name of the embedder whose vectors the store holds; None before there are any."""
+        with self._store.reading() as tx:
+            held = index.embedding(tx)
+        return held.name if held else None
+
+    @property
+    def embedder_trouble(self) -> str | None:
+        """Why the embedder failed last, or None. What was saved then waits, and is found by its words."""
+        return self._indexer.trouble
+
+    @property
+    def waiting(self) -> int:
+        """How many memories wait for their vectors; they are found by their words meanwhile."""
+        with self._store.reading() as tx:
+            return index.backlog_size(tx)
+
+    def reembed(
+        self,
+        embedder: str | Embedder | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Make all vectors anew, by another embedder or the same. Returns how many passages were embedded.
+
+        The old vectors serve until it is done. Stopped half-way, it goes on where it was.
+        """
+        return self._indexer.reembed(embedder, progress)
+
+    def catch_up(self, *, progress: Callable[[int], None] | None = None) -> int:
+        """Embed all that waits for its vectors, and return when it is done. Returns how many memories.
+
+        They wait because there were too many at once for an embedder that takes its time, or because it failed or
+        was not there. What goes on in the background is taken over.
+        """
+        done = self._indexer.catch_up_wholly(progress)
+        if done and self.waiting:
+            raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
+        return done
 
     def warm_up(self) -> None:
         """Load what the first search and the first count need, which takes longer than they do."""
@@ -691,18 +733,27 @@ class Satchel(Keeper):
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
 
-    def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
-        """What is read of the store as of a moment; if something is `asked`, with the vectors of earlier texts."""
-        if moment is None:
-            return self._store
-        from satchel.recall.as_of import store_at
+    def checks(self) -> list[Check]:
+        """Run health checks on the store: one finding each, with what to do about a failure."""
+        return self._store.checks()
 
-        return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
+    def repair(self) -> list[str]:
+        """Mend what can be mended without losing anything. Returns what was done."""
+        return self._store.repair()
 
-    def _finder_at(self, where: Filter, moment: datetime | None, *, asked: bool = True) -> Finder:
-        if moment is None:
-            return self._finder
-        return Finder(self._store_at(where, moment, asked=asked), self._indexer, now=moment)
+    # What the methods above share.
+
+    def _resolve(self, identifier: str) -> str:
+        with self._store.reading(self.scope.org) as tx:
+            return memories.resolve(tx, self.scope, identifier)
+
+    def _find(self, identifier: str) -> Memory:
+        known = self._resolve(identifier)
+        where = Filter(scope=self.scope, ids=(known,), statuses=())
+        found = self._store.select(where, limit=1)
+        if not found:
+            raise UnknownIdError(f"no memory has the id {identifier!r} here")
+        return found[0]
 
     def _find_at(self, identifier: str, moment: datetime | None) -> Memory:
         memory = self._find(identifier)
@@ -714,7 +765,28 @@ class Satchel(Keeper):
             raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
         return found[0]
 
-    def short_ids(self, memories: Sequence[Memory | Entry | str]) -> list[str]:
-        """The shortest prefix that names each of these memories, which may be given by their ids."""
-        with self._store.reading() as tx:
-            return shortened_ids(tx, [each if isinstance(each, str) else each.id for each in memories])
+    def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
+        """The store as of a moment. If something is `asked`, earlier texts have their vectors too."""
+        if moment is None:
+            return self._store
+        from satchel.recall.as_of import store_at
+
+        return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
+
+
+def _filtered(chosen: Chosen) -> bool:
+    """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
+    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
+
+
+def _moment(as_of: When | None) -> datetime | None:
+    return None if as_of is None else as_time(as_of, name="as_of")
+
+
+def _asked(query: str | None) -> str | None:
+    """The question of a context; a blank one is none."""
+    return None if query is None or not as_query(query).strip() else query
+
+
+def _relevance(wanted: float | None) -> float:
+    return MIN_RELEVANCE if wanted is None else check_weight(wanted, name="min_relevance")

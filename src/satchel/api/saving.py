@@ -24,6 +24,7 @@ __all__ = [
     "new_candidate",
     "redacted_changes",
     "redacted_record",
+    "save_candidate",
     "similar_after_save",
     "similar_ones",
 ]
@@ -45,6 +46,11 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
         **({"at": moment} | given),
     )
     return Candidate(memory, frozenset(given))
+
+
+def save_candidate(view: Satchel, candidate: Candidate) -> Memory:
+    """Remember a candidate that was made in the scope of this view, before the store was opened."""
+    return view._save([candidate])[0]
 
 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:

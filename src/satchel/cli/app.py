@@ -77,7 +77,7 @@ class LazyCommands(click.Group):
 def app(ctx: click.Context, db: str | None, embedder: str | None) -> None:
     """Memory for LLM agents that fits the token budget you give it."""
     if embedder is not None:
-        from satchel.embed.registry import resolve_embedder
+        from satchel.embed.embedder import resolve_embedder
 
         # Most commands embed nothing; a wrong word is wrong before all of them.
         resolve_embedder(embedder)

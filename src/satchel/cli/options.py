@@ -14,11 +14,11 @@ from click.core import ParameterSource
 from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.cli.output import counting_bar, note
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
-from satchel.fitting.choice import POLICIES
 from satchel.fitting.listing import DETAILS
 from satchel.fitting.packing import PINS
+from satchel.fitting.policies import POLICIES
 from satchel.model.checks import check_budget, check_limit, check_weight
 from satchel.model.memory import DEFAULT_ORG, KINDS, SCOPE_FIELDS, STATUSES, TIERS
 from satchel.recall.finder import MIN_RELEVANCE
@@ -46,6 +46,7 @@ __all__ = [
     "location_to_write",
     "open_store_for",
     "packing_options",
+    "plot_option",
     "read_file",
     "read_stdin",
     "receipt_option",
@@ -55,34 +56,6 @@ __all__ = [
     "stdin",
     "store_options",
 ]
-
-
-def read_stdin() -> str:
-    """Standard input as text, or an error that says it is not UTF-8."""
-    return decode(stdin().read(), "standard input")
-
-
-def stdin() -> IO[bytes]:
-    if sys.stdin is None:
-        raise InputError("standard input is closed; there is nothing to read")
-    return sys.stdin.buffer
-
-
-def read_file(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}") from error
-
-
-def decode(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not UTF-8 text: byte {error.start} cannot be read") from None
-
-
-# Options that several commands share, and opening the store they name.
 
 
 Command = Callable[..., Any]
@@ -258,7 +231,7 @@ def about_this_store(advice: str, db: str | None) -> str:
     return advice.replace("`satchel ", f"`satchel --db {shlex.quote(shown_location(given))} ")
 
 
-# Options of commands whose text fits a budget: how many tokens, counted how, spent on what.
+# Options of commands whose text fits a budget: how many tokens, counted how, spent on what
 
 
 class _Budget(click.ParamType[int | None]):
@@ -336,7 +309,29 @@ def packing_options(command: Command) -> Command:
     return wrapped
 
 
-# Vectors that a command makes before it ends, since nothing goes on after it.
+def _checked_plot(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and str(value) == "-":
+        raise InputError("--plot needs a file, since standard output has the text; such as --plot context.svg")
+    if value is not None and value.suffix.lower() not in ("", ".svg"):
+        raise InputError(f"--plot draws an SVG, not a {value.suffix} file; name it {value.with_suffix('.svg')}")
+    if value is not None:
+        from satchel.api.transfer import check_target
+
+        # Before anything counts as used.
+        check_target(value.expanduser())
+    return value
+
+
+plot_option = click.option(
+    "--plot",
+    metavar="FILE.svg",
+    type=click.Path(path_type=Path),
+    callback=_checked_plot,
+    help="Also draw where the tokens went, into this file.",
+)
+
+
+# Vectors that a command makes before it ends, since nothing goes on after it
 
 
 def embed_waiting(bag: Satchel, db: str | None) -> None:
@@ -357,3 +352,31 @@ def embed_waiting(bag: Satchel, db: str | None) -> None:
             "meanwhile: `satchel reembed` makes them"
         )
         raise click.Abort(about_this_store(advice, db)) from None
+
+
+# Reading what the user names
+
+
+def read_stdin() -> str:
+    """Standard input as text, or an error that says it is not UTF-8."""
+    return decode(stdin().read(), "standard input")
+
+
+def stdin() -> IO[bytes]:
+    if sys.stdin is None:
+        raise InputError("standard input is closed; there is nothing to read")
+    return sys.stdin.buffer
+
+
+def read_file(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+
+
+def decode(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name} is not UTF-8 text: byte {error.start} cannot be read") from None

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import Similar, new_candidate, similar_after_save
+from satchel.api.saving import Similar, new_candidate, save_candidate, similar_after_save
 from satchel.cli.options import (
     about_this_store,
     decode,
@@ -89,13 +89,13 @@ def add_command(
     """
     piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
     draft = Draft(_content("-" if piped else text, file), **_given(fields))
-    # Refused before a store is made for it.
-    new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}))
+    since = utc_now()
+    # A text that is refused makes no store.
+    candidate = new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}), now=since)
     # What is added to a session is compared with what other sessions have saved.
     around = {field: name for field, name in scope.items() if field not in _INSIDE}
     with open_store_for(db, around, create=True, embedder=embedder) as bag:
-        since = utc_now()
-        memory = bag.scoped(**{field: scope[field] for field in _INSIDE}).add_many([draft])[0]
+        memory = save_candidate(bag.scoped(**{field: scope[field] for field in _INSIDE}), candidate)
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
         found = None if no_similar else similar_after_save(bag, memory)

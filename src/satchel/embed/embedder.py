@@ -1,8 +1,9 @@
-"""What every embedder offers, the one that embeds nothing, and rows of vectors of length 1."""
+"""What every embedder offers, and how one is chosen by its name."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from satchel.errors import InputError
 from satchel.model.surrogates import repair_surrogates
 
 if TYPE_CHECKING:
@@ -11,7 +12,15 @@ if TYPE_CHECKING:
 
     Vectors: TypeAlias = NDArray[np.float32]
 
-__all__ = ["Embedder", "NoEmbedder", "passages_inline", "unit_rows", "written_rows"]
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "Embedder",
+    "NoEmbedder",
+    "passages_inline",
+    "resolve_embedder",
+    "unit_rows",
+    "written_rows",
+]
 
 
 def unit_rows(rows: "Vectors") -> "Vectors":
@@ -77,3 +86,52 @@ class NoEmbedder:
 
     def __repr__(self) -> str:
         return "<satchel embedder none>"
+
+
+# From a spec to an embedder, the way a store records it and a user writes it.
+
+
+DEFAULT_EMBEDDER = "minilm"
+
+_NONE = NoEmbedder()
+_CHOICES = "minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]"
+
+
+def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> Embedder:
+    """The embedder of this spec or recorded name; an embedder is given back as it is.
+
+    Nothing is loaded or asked yet. `dimensions`, where a store has them recorded, spares an
+    endpoint the call that would find them out, and holds it to them.
+    """
+    if not isinstance(spec, str):
+        return _checked(spec)
+    kind, colon, rest = spec.strip().partition(":")
+    rest = rest.strip()
+    if kind == "none" and not colon:
+        return _NONE
+    if kind == "static":
+        from satchel.embed.static import STATIC
+
+        if spec.strip() in ("static", STATIC.name):
+            return STATIC
+    if kind.startswith("minilm"):
+        from satchel.embed.minilm import MINILM
+
+        if spec.strip() in ("minilm", MINILM.name):
+            return MINILM
+    if kind == "sentence-transformers" and rest:
+        from satchel.embed.transformers import TransformerEmbedder
+
+        return TransformerEmbedder(rest)
+    if kind == "openai" and rest:
+        from satchel.embed.endpoint import EndpointEmbedder
+
+        return EndpointEmbedder.from_spec(rest, dimensions=dimensions)
+    raise InputError(f"unknown embedder {spec!r}; choose {_CHOICES}")
+
+
+def _checked(given: Embedder) -> Embedder:
+    # Not by isinstance: Python 3.11 would read `dimensions`, for which some ask a server.
+    if isinstance(given, type) or not callable(getattr(given, "embed", None)):
+        raise InputError(f"embedder {given!r} is neither a spec nor an Embedder; choose {_CHOICES}")
+    return given

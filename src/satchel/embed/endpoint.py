@@ -1,14 +1,11 @@
 """An OpenAI-compatible endpoint: OpenAI itself, Ollama, vLLM, llama.cpp, LM Studio."""
 
-import http.client
 import os
 import re
+import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from email.message import Message
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,152 +14,11 @@ from satchel.embed.embedder import written_rows
 from satchel.errors import EmbedderError, InputError
 
 if TYPE_CHECKING:
+    import httpx2
+
     from satchel.embed.embedder import Vectors
 
 __all__ = ["EndpointEmbedder", "Exchange"]
-
-
-_TIMEOUT = 30.0
-_PAUSES = (0.2, 0.8)
-_LONGEST_PAUSE = 5.0
-_MOST_BYTES = 256 << 20
-_WORTH_ANOTHER_TRY = frozenset({429, 500, 502, 503, 504})
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect as the error it then is: what follows one would carry the key elsewhere."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> None:
-        return None
-
-
-class _TryAgainError(Exception):
-    """A failure that may pass, with the seconds the server asked to wait."""
-
-    def __init__(self, message: str, wait: float = 0.0) -> None:
-        super().__init__(message)
-        self.wait = wait
-
-
-class Exchange:
-    """Posts JSON to an address, with a key that no message of an error shows."""
-
-    def __init__(self, url: str, *, key: str | None) -> None:
-        self.url = url
-        self._key = key
-        self._timeout = _timeout()
-        self._opener = urllib.request.build_opener(_NoRedirect)
-
-    def post(self, body: bytes) -> bytes:
-        """The body of the answer."""
-        for pause in (*_PAUSES, None):
-            try:
-                return self._post_once(body)
-            except _TryAgainError as failure:
-                if pause is None:
-                    raise EmbedderError(str(failure)) from failure
-                time.sleep(min(max(pause, failure.wait), _LONGEST_PAUSE))
-        raise AssertionError("unreachable")
-
-    def _post_once(self, body: bytes) -> bytes:
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "satchel"}
-        request = urllib.request.Request(self.url, body, headers)
-        if self._key:
-            request.add_unredirected_header("Authorization", f"Bearer {self._key}")
-        deadline = time.monotonic() + self._timeout
-        try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                return _read_body(answer, deadline)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._refused(error) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._failed(error) from error
-
-    def _refused(self, error: urllib.error.HTTPError) -> Exception:
-        said = self._without_key(_first_line(error))
-        message = f"{self.url} answered {error.code}{f': {said}' if said else ''}"
-        if error.code in _WORTH_ANOTHER_TRY:
-            return _TryAgainError(message, _asked_to_wait(error.headers))
-        if 300 <= error.code < 400:
-            return EmbedderError(
-                f"{self.url} answered {error.code}: redirects are not followed; give its own address"
-            )
-        if error.code in (401, 403) and not self._key:
-            message += "; no key was sent, set SATCHEL_EMBED_API_KEY"
-        return EmbedderError(message)
-
-    def _failed(self, error: OSError | http.client.HTTPException | ValueError) -> Exception:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, TimeoutError):
-            return EmbedderError(
-                f"{self.url} did not answer within {self._timeout:g} s; SATCHEL_EMBED_TIMEOUT sets how long to wait"
-            )
-        said = self._without_key(" ".join(str(cause).split())) or type(cause).__name__
-        if isinstance(cause, ConnectionResetError | BrokenPipeError | http.client.IncompleteRead):
-            return _TryAgainError(f"{self.url} broke the connection off: {said}")
-        return EmbedderError(f"{self.url} cannot be asked: {said}")
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "…") if self._key else text
-
-
-def _read_body(answer: http.client.HTTPResponse, deadline: float) -> bytes:
-    """The whole body. Each read has the timeout to itself, so a trickle is stopped by the deadline."""
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := answer.read1(1 << 20):
-        size += len(chunk)
-        if size > _MOST_BYTES:
-            raise ValueError(f"the answer is longer than {_MOST_BYTES >> 20} MiB")
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        chunks.append(chunk)
-    # `read1` takes a body that ends too early for a whole one.
-    if answer.length:
-        raise http.client.IncompleteRead(b"", answer.length)
-    return b"".join(chunks)
-
-
-def _first_line(error: urllib.error.HTTPError) -> str:
-    """What the server says is wrong: the message in its JSON, or the first line of whatever it sent."""
-    try:
-        sent = error.read(1 << 16).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException):
-        sent = ""
-    try:
-        said = msgspec.json.decode(sent)
-    except msgspec.DecodeError:
-        said = sent
-    for field in ("error", "message", "detail"):
-        if isinstance(said, dict) and said.get(field):
-            said = said[field]
-    lines = [line.strip() for line in str(said or error.reason).splitlines() if line.strip()]
-    return lines[0][:300] if lines else ""
-
-
-def _asked_to_wait(headers: Message) -> float:
-    try:
-        return float(headers.get("Retry-After", "0"))
-    except ValueError:  # a date; the usual pause will do
-        return 0.0
-
-
-def _timeout() -> float:
-    given = os.environ.get("SATCHEL_EMBED_TIMEOUT", "").strip()
-    try:
-        seconds = float(given) if given else _TIMEOUT
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 3600:
-        raise InputError(f"SATCHEL_EMBED_TIMEOUT {given!r} is not a number of seconds from above 0 to 3600")
-    return seconds
-
-
-# An OpenAI-compatible endpoint: OpenAI itself, Ollama, vLLM, llama.cpp, LM Studio and their like.
-
 
 _OPENAI = "https://api.openai.com/v1"
 _BATCH = 128
@@ -269,7 +125,7 @@ def _key_for(base: str) -> str | None:
     key = os.environ.get("SATCHEL_EMBED_API_KEY", "").strip()
     if not key and base in (_OPENAI, _checked_base(_usual_base())):
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not (key.isascii() and key.isprintable()):  # http.client would refuse it, and show it
+    if not (key.isascii() and key.isprintable()):  # the HTTP library would refuse it, and show it
         raise InputError("the API key in the environment has characters that no header can carry")
     return key or None
 
@@ -294,3 +150,173 @@ def _checked_base(base: str) -> str:
 def _hidden(address: str) -> str:
     """An address as it may be shown: nothing of who logs in, nor of a query."""
     return re.sub(r"//[^/]*@|[?#].*", lambda found: "//…@" if found[0].startswith("//") else "?…", address)
+
+
+# The exchange over HTTP
+
+
+_TIMEOUT = 30.0
+_PAUSES = (0.2, 0.8)
+_LONGEST_PAUSE = 5.0
+_MOST_BYTES = 256 << 20
+_MOST_ERROR_BYTES = 1 << 16
+_WORTH_ANOTHER_TRY = frozenset({429, 500, 502, 503, 504})
+# Nothing is compressed, so that the size of an answer is the size of what was sent.
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "satchel",
+}
+
+
+class _TryAgainError(Exception):
+    """A failure that may pass, with the seconds the server asked to wait."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class Exchange:
+    """Posts JSON to an address and returns the body of the answer.
+
+    Failures that may pass are tried again after a pause. Redirects are not followed, since they would carry the
+    key elsewhere, and no error message shows the key.
+    """
+
+    def __init__(self, url: str, *, key: str | None) -> None:
+        self.url = url
+        self._key = key
+        self._timeout = _timeout()
+
+    def post(self, body: bytes) -> bytes:
+        """The body of the answer; an `EmbedderError` of one line if there is none in time."""
+        for pause in (*_PAUSES, None):
+            try:
+                return self._post_once(body)
+            except _TryAgainError as failure:
+                if pause is None:
+                    raise EmbedderError(str(failure)) from failure
+                time.sleep(min(max(pause, failure.wait), _LONGEST_PAUSE))
+        raise AssertionError("unreachable")
+
+    def _post_once(self, body: bytes) -> bytes:
+        # Loading it takes longer than most commands do.
+        import httpx2
+
+        headers = _HEADERS | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
+        deadline = time.monotonic() + self._timeout
+        try:
+            with (
+                # The certificates of the system, as every other program of this machine trusts them.
+                httpx2.Client(
+                    timeout=self._timeout,
+                    verify=ssl.create_default_context(),
+                    proxy=_proxy_for(self.url),
+                    trust_env=False,
+                ) as client,
+                client.stream("POST", self.url, content=body, headers=headers) as answer,
+            ):
+                if not answer.is_success:
+                    raise self._refused(answer, _start_of_body(answer, deadline))
+                return _read_body(answer, deadline)
+        except (httpx2.TimeoutException, TimeoutError) as error:
+            raise EmbedderError(
+                f"{self.url} did not answer within {self._timeout:g} s; SATCHEL_EMBED_TIMEOUT sets how long to wait"
+            ) from error
+        except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError) as error:
+            raise _TryAgainError(f"{self.url} broke the connection off: {self._said(error)}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, OSError, ValueError) as error:
+            raise EmbedderError(f"{self.url} cannot be asked: {self._said(error)}") from error
+
+    def _refused(self, answer: "httpx2.Response", body: bytes) -> Exception:
+        code = answer.status_code
+        said = self._without_key(_first_line(body, answer.reason_phrase))
+        message = f"{self.url} answered {code}{f': {said}' if said else ''}"
+        if code in _WORTH_ANOTHER_TRY:
+            return _TryAgainError(message, _asked_to_wait(answer.headers.get("Retry-After", "0")))
+        if 300 <= code < 400:
+            return EmbedderError(f"{self.url} answered {code}: redirects are not followed; give its own address")
+        if code in (401, 403) and not self._key:
+            message += "; no key was sent, set SATCHEL_EMBED_API_KEY"
+        return EmbedderError(message)
+
+    def _said(self, error: Exception) -> str:
+        return self._without_key(" ".join(str(error).split())) or type(error).__name__
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "…") if self._key else text
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that `http_proxy` or `https_proxy` names, unless `no_proxy` excepts the host.
+
+    The HTTP library would read `all_proxy` as well, and refuse to work at all if that is a SOCKS proxy.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _read_body(answer: "httpx2.Response", deadline: float) -> bytes:
+    """The whole body. Each read has the timeout to itself, so a trickle is stopped by the deadline."""
+    chunks: list[bytes] = []
+    size = 0
+    for chunk in answer.iter_raw():
+        size += len(chunk)
+        if size > _MOST_BYTES:
+            raise ValueError(f"the answer is longer than {_MOST_BYTES >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _start_of_body(answer: "httpx2.Response", deadline: float) -> bytes:
+    """As much of the body of an error as comes in time and is worth reading."""
+    import httpx2
+
+    start = b""
+    try:
+        for chunk in answer.iter_raw():
+            start += chunk
+            if len(start) >= _MOST_ERROR_BYTES or time.monotonic() > deadline:
+                break
+    except httpx2.TransportError:
+        return b""
+    return start[:_MOST_ERROR_BYTES]
+
+
+def _first_line(body: bytes, reason: str) -> str:
+    """What the server says is wrong: the message in its JSON, or the first line of whatever it sent."""
+    sent = body.decode("utf-8", "replace")
+    try:
+        said = msgspec.json.decode(sent)
+    except msgspec.DecodeError:
+        said = sent
+    for field in ("error", "message", "detail"):
+        if isinstance(said, dict) and said.get(field):
+            said = said[field]
+    lines = [line.strip() for line in str(said or reason).splitlines() if line.strip()]
+    return lines[0][:300] if lines else ""
+
+
+def _asked_to_wait(retry_after: str) -> float:
+    try:
+        return float(retry_after)
+    except ValueError:  # a date; the usual pause will do
+        return 0.0
+
+
+def _timeout() -> float:
+    given = os.environ.get("SATCHEL_EMBED_TIMEOUT", "").strip()
+    try:
+        seconds = float(given) if given else _TIMEOUT
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise InputError(f"SATCHEL_EMBED_TIMEOUT {given!r} is not a number of seconds from above 0 to 3600")
+    return seconds

@@ -1,22 +1,17 @@
-"""The sentence encoder all-MiniLM-L6-v2 in numpy, with its weights as whole numbers in the package.
+"""`minilm`, the embedder of new stores: a small transformer in numpy, with its tokenizer."""
 
-Six layers of BERT, the mean over the tokens, length 1: what `sentence-transformers` computes, without
-torch and without a download. The weights are int8 with one scale for each row, in one file that is
-mapped; `bench/encoder_table.py` writes it. Texts are laid end to end and never padded: the
-matrices see one long list of tokens, and attention goes over the texts of one length at a time.
-"""
-
+import contextlib
 import os
+import re
 import threading
+import unicodedata
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.embed.blas import one_thread
 from satchel.embed.embedder import written_rows
-from satchel.embed.wordpiece import WordPiece
 from satchel.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -25,7 +20,228 @@ if TYPE_CHECKING:
 
     from satchel.embed.embedder import Vectors
 
-__all__ = ["LAYOUT", "MAGIC", "MINILM", "MiniLMEmbedder", "Section", "vocabulary_path", "weights_path"]
+__all__ = [
+    "LAYOUT",
+    "MAGIC",
+    "MINILM",
+    "MiniLMEmbedder",
+    "Section",
+    "WordPiece",
+    "one_thread",
+    "vocabulary_path",
+    "weights_path",
+]
+
+
+# As numpy's own wheels name them, then other builds of OpenBLAS.
+_NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
+
+
+def one_thread() -> contextlib.AbstractContextManager[None]:
+    """Within it, numpy computes matrix products in the calling thread; afterwards as before.
+
+    BLAS would start a thread for each processor. They wait for each other by spinning: where
+    others use the processors too, that makes small products many times slower, and a fork in the
+    middle of one may hang. The setting is one for the whole process, and callers share it. Where
+    numpy computes by anything else than OpenBLAS, nothing is changed.
+    """
+    return _limit.hold()
+
+
+class _Limit:
+    """Holds the limit while anyone computes: the first sets it, the last gives back what was before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._computing = 0
+        self._before = 1
+        self._threads: tuple[Callable[[], int], Callable[[int], object]] | None = None
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def forked(self) -> None:
+        """In the child of a fork no other thread computes, and none will release the lock."""
+        self._lock = threading.Lock()
+        if self._computing:
+            self._computing = 1
+            self._leave()
+
+    def _enter(self) -> None:
+        with self._lock:
+            self._computing += 1
+            if self._computing > 1:
+                return
+            if self._threads is None:
+                self._threads = _openblas()
+            count, set_count = self._threads
+            self._before = count()
+            if self._before > 1:
+                set_count(1)
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._computing -= 1
+            if not self._computing and self._before > 1 and self._threads is not None:
+                self._threads[1](self._before)
+
+
+# The package threadpoolctl does this for every BLAS; finding them takes it longer than loading our weights.
+def _openblas() -> tuple[Callable[[], int], Callable[[int], object]]:
+    """How many threads OpenBLAS uses, and how to change it; without OpenBLAS one, and nothing."""
+    import ctypes
+
+    import numpy as np
+
+    package = Path(np.__file__).parent
+    # Names are looked up in all that a library was linked with, except on Windows.
+    extensions = (package / "_core").glob("_multiarray_umath*")
+    for path in (*extensions, *package.with_name("numpy.libs").glob("*openblas*")):
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(str(path))
+            for name in _NAMES:
+                with contextlib.suppress(AttributeError):
+                    return library[name.format("get")], library[name.format("set")]
+    return (lambda: 1), (lambda count: None)
+
+
+_limit = _Limit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.forked)
+
+
+# BERT's uncased WordPiece tokenizer: from a text to the numbers of its pieces.
+#
+# It gives what the `tokenizers` library gives for `bert-base-uncased`, one word at a time and with a cache,
+# so that the encoder needs neither that library nor its loading time.
+
+
+_LONGEST_WORD = 100
+_WORDS_KEPT = 1 << 16
+_LONGEST_KEPT = 32
+
+# Written like this in a text they are the special tokens themselves, as they are for the original.
+_SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
+
+_IDEOGRAPHS = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),  # so in the original, 0x100 later than the block begins
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class WordPiece:
+    """Cuts texts into pieces of a vocabulary, longest first; a word that cannot be cut is `[UNK]`.
+
+    `pieces` gives the numbers of a text without `[CLS]` and `[SEP]`. Threads may share one: they
+    race only for what the caches hold, and write the same.
+    """
+
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        self._longest = max(map(len, self._numbers))
+        self._unknown = self._numbers["[UNK]"]
+        self._characters = _Characters()
+        self._words: dict[str, list[int]] = {}
+        self.start, self.end = self._numbers["[CLS]"], self._numbers["[SEP]"]
+
+    def pieces(self, text: str, *, limit: int) -> list[int]:
+        """The numbers of the first pieces of a text, at most `limit` of them."""
+        numbers: list[int] = []
+        parts = _SPECIAL.split(text) if "[" in text else (text,)
+        for place, part in enumerate(parts):
+            if place % 2:
+                numbers.append(self._numbers[part])
+            else:
+                self._cut(part, numbers, limit)
+            if len(numbers) >= limit:
+                break
+        return numbers[:limit]
+
+    def _cut(self, text: str, numbers: list[int], limit: int) -> None:
+        known = self._words
+        for word in text.translate(self._characters).split():
+            found = known.get(word)
+            numbers += self._pieces_of(word) if found is None else found
+            if len(numbers) >= limit:
+                return
+
+    def _pieces_of(self, word: str) -> list[int]:
+        numbers = self._greedy(word)
+        if len(word) <= _LONGEST_KEPT:
+            if len(self._words) >= _WORDS_KEPT:
+                self._words.clear()
+            self._words[word] = numbers
+        return numbers
+
+    def _greedy(self, word: str) -> list[int]:
+        if len(word) > _LONGEST_WORD:
+            return [self._unknown]
+        numbers: list[int] = []
+        start = 0
+        while start < len(word):
+            mark = "##" if start else ""
+            for end in range(min(len(word), start + self._longest), start, -1):
+                number = self._numbers.get(mark + word[start:end])
+                if number is not None:
+                    break
+            else:
+                return [self._unknown]
+            numbers.append(number)
+            start = end
+        return numbers
+
+
+class _Characters(dict[int, str]):
+    """What each character becomes: itself in lower case without accents, a space, or nothing.
+
+    Punctuation and ideographs are words of their own and get a space on either side. Filled as
+    characters are met; `str.translate` reads it.
+    """
+
+    def __missing__(self, code: int) -> str:
+        self[code] = became = _became(chr(code))
+        return became
+
+
+def _became(character: str) -> str:
+    if character in "\t\n\r":
+        return " "
+    if character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co"):
+        return ""
+    if character.isspace():
+        return " "
+    plain = "".join(
+        part.lower() for part in unicodedata.normalize("NFD", character) if unicodedata.category(part) != "Mn"
+    )
+    spaced = "".join(f" {part} " if _is_punctuation(part) else part for part in plain)
+    return f" {spaced} " if any(first <= ord(character) <= last for first, last in _IDEOGRAPHS) else spaced
+
+
+def _is_punctuation(character: str) -> bool:
+    # In ASCII also what Unicode calls a symbol, such as $ and +.
+    if character.isascii():
+        return character.isprintable() and not character.isalnum() and character != " "
+    return unicodedata.category(character)[0] == "P"
+
+
+# The sentence encoder all-MiniLM-L6-v2 in numpy, with its weights as whole numbers in the package.
+#
+# Six layers of BERT, the mean over the tokens, length 1: what `sentence-transformers` computes, without
+# torch and without a download. The weights are int8 with one scale for each row, in one file that is
+# mapped; `bench/encoder_table.py` writes it. Texts are laid end to end and never padded: the
+# matrices see one long list of tokens, and attention goes over the texts of one length at a time.
+
 
 WORDS, WIDTH, LAYERS, HEADS, INNER, POSITIONS = 30_522, 384, 6, 12, 1_536, 256
 _HEAD = WIDTH // HEADS

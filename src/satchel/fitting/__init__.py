@@ -1,4 +1,5 @@
-"""Candidates and a token budget to text: renditions, choice, receipt, formats, footers.
+"""Candidates and a token budget to text: cutting, listing, packing with its policies, formats, receipts.
 
-The one place that holds the promise `count(final text) <= budget`. It knows nothing of stores or sessions.
+`engine` holds the promise `count(final text) <= budget` once; every other module here, and the pages and
+messages of `satchel.session`, use it. This package knows nothing of stores, sessions or servers.
 """

@@ -1,16 +1,19 @@
-"""The policies: which items are taken within a budget, at which level of detail, in which order."""
+"""The candidates of a packing: levels of detail, prices, and steps in the order of rank or of value per token.
+
+A step includes an item or raises it to a higher level. `tabulate` takes steps in turn under many budgets at once.
+Prices are those of parts, which together cost at least what the assembled text costs.
+"""
 
 import heapq
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from satchel.fitting.cutting import ELLIPSIS
 from satchel.fitting.renditions import Rendition, first_word, renditions, tail
-from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.cutting import ELLIPSIS as CUT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING",
-    "POLICIES",
+    "Candidates",
     "Choice",
-    "Choosing",
     "Offer",
     "Option",
-    "Policy",
     "Prices",
     "Step",
     "Table",
@@ -36,28 +37,26 @@ __all__ = [
 
 
 class Prices(Protocol):
-    """The tokens of each part of a block; together at least what the block costs."""
+    """The prices of the parts of a block in tokens; their sum is at least what the block costs."""
 
     @property
     def around(self) -> int:
-        """What stands around everything."""
+        """The price of what is around all items."""
 
     def section(self, item: Item) -> tuple[Hashable, int]:
-        """The section an item stands in, by a key, and what opens and closes it."""
+        """The key of an item's section, and the price of opening and closing it."""
 
     def group(self, item: Item) -> tuple[Hashable, int]:
-        """The heading an item stands under inside its section, and what that costs."""
+        """The key of an item's heading within its section, and the price of that heading."""
 
     def lines(self, placed: Placed) -> int:
-        """What an item itself adds."""
+        """The price of an item's own lines."""
 
     def text(self, item: Item) -> int | None:
-        """What the bare text of an item costs as it is stored, where that is known without counting."""
+        """The tokens of an item's text as stored, if known without counting."""
 
 
-# In which order items are taken: steps, each an item or more of one, with what it costs and is worth.
-#
-# The order by worth does not know the budget, so that a larger one only goes further along it.
+# Steps and their order. The order by worth does not depend on the budget: a larger one only goes further along it.
 
 
 # A line takes a reader a little attention beside its tokens: without this, one-word lines win.
@@ -65,37 +64,37 @@ ATTENTION = 6
 
 
 class Option(NamedTuple):
-    """One level of an item: about what its lines cost, and what they are worth as a whole number."""
+    """One level of detail of an item: the estimated cost of its lines, and their value as an integer."""
 
     cost: int
     value: int
     at_least: int = 0
-    """What the lines cost for certain."""
+    """A lower bound of the cost."""
 
 
 class Offer(NamedTuple):
-    """An item with its levels, the least first, and the numbers of the headings it stands under."""
+    """An item with its levels, the least first, and the numbers of its section and heading."""
 
     item: int
     options: Sequence[Option]
     section: int
     group: int
     cheaper: bool = False
-    """Whether a level that is worth less for a token is taken where there is no room for another."""
+    """Whether a level of less value per token may be taken if no other fits."""
 
 
 NOTHING = -1
 
 
 class Step(NamedTuple):
-    """Taking an item at a level, or raising it there from the level of its step before."""
+    """Includes an item at a level, or raises it there from a lower level."""
 
     item: int
     level: int
     before: int
-    """The level it is raised from; `NOTHING` where it is taken first."""
+    """The level it is raised from; `NOTHING` if the step includes the item."""
     cost: int
-    """About; what it costs exactly is asked for when there may be room for it."""
+    """An estimate; the exact cost is asked for only when the step may fit."""
     at_least: int
     value: int
     section: int
@@ -107,13 +106,13 @@ class Step(NamedTuple):
 
 
 def whole(offer: Offer) -> Step:
-    """All of an item at once."""
+    """The step that includes an item whole."""
     cost, value, at_least = offer.options[-1]
     return Step(offer.item, len(offer.options) - 1, NOTHING, cost, at_least, value, offer.section, offer.group)
 
 
 def level_by_level(offer: Offer) -> Iterator[Step]:
-    """One item through all of its levels, so that it is there as far as there is room for it."""
+    """The steps of one item through all its levels, so that it is included as far as it fits."""
     before, cheaper = NOTHING, Option(0, 0)
     for level, option in enumerate(offer.options):
         cost, value = option.cost - cheaper.cost, option.value - cheaper.value
@@ -123,7 +122,7 @@ def level_by_level(offer: Offer) -> Iterator[Step]:
 
 
 def by_worth(offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]) -> Iterator[Step]:
-    """The steps by value per token, where the first under a heading also pays for it."""
+    """The steps by value per token; the first under a heading also pays for the heading."""
     return _Walk(offers, sections, groups).steps()
 
 
@@ -166,7 +165,7 @@ class _Walk:
         heapq.heappush(self.heap, (-step.value / max(1, price), -step.value, place, number, headings))
 
     def _open(self, step: Step) -> Iterable[int]:
-        """The places of those that cost less once this step is taken."""
+        """The items that become cheaper with this step, because their headings are paid for."""
         cheaper: Iterable[int] = ()
         if self.section_costs[step.section]:
             groups = sorted(self.groups_of[step.section])
@@ -178,9 +177,10 @@ class _Walk:
 
 
 def _raises(offer: Offer) -> Iterator[Step]:
-    """The steps from nothing to the whole that are each worth less for a token than the one before.
+    """The steps from nothing to the whole item, each with less value per token than the one before.
 
-    After them come those levels that cost less than the first step, for where there is no room for that.
+    They are the convex hull of the levels. After them come the levels cheaper than the first step, for when
+    that does not fit.
     """
     if len(offer.options) == 1:
         yield whole(offer)
@@ -207,7 +207,7 @@ def _slope(low: Option, high: Option) -> float:
     return (high.value - low.value) / max(1, high.cost - low.cost)
 
 
-# What steps bring under many budgets at once, and the budget among them that brings most.
+# Tables: taking steps under many budgets at once.
 
 
 # numpy is imported where something is worked out: it takes longer to load than most commands take in all.
@@ -227,17 +227,17 @@ _STRIDES = ((512, 1), (2_048, 4), (8_192, 16), (65_536, 256), (1 << 20, 4_096), 
 
 
 class Table(NamedTuple):
-    """A column for each budget: the steps that are taken there, and what they are worth together."""
+    """One column per budget: the steps taken under it, and their total value."""
 
     taken: list[tuple[Step, Any]]
-    """Steps, each with the columns in which it is taken."""
+    """Each step with a mask of the columns in which it is taken."""
     values: Any
 
     def chosen(self, column: int) -> list[Step]:
         return [step for step, columns in self.taken if columns[column]]
 
     def best(self) -> "NDArray[np.int64]":
-        """For each column the one up to it that is worth most: the last of equals."""
+        """For each column, the most valuable one up to it; of equals, the last."""
         import numpy as np
 
         highest = np.maximum.accumulate(self.values)
@@ -257,12 +257,12 @@ def tabulate(
     nearby: bool = False,
     beside: Mapping[int, int] | None = None,
 ) -> Table:
-    """Take each step in turn wherever there is room for it; with `stop` nothing after one there was none for.
+    """Take each step in turn in every column where it fits.
 
-    `rooms` are the tokens that lines and headings may take in each column; the first step under a heading
-    pays for it. The exact `cost` of a step is asked for only where there may be room for it. With `nearby` a
-    column takes no step that is farther along than would fill its room several times. `beside` names for an item
-    the one without which it is not taken.
+    `rooms` are the tokens that lines and headings may cost in each column; the first step under a heading pays
+    for the heading. The exact `cost` of a step is asked for only if it may fit. With `stop`, a column takes
+    nothing after the first step that does not fit. With `nearby`, it takes no step farther along than would
+    fill its room several times. `beside` names for an item the one without which it is not taken.
     """
     import numpy as np
 
@@ -320,16 +320,16 @@ def tabulate(
 
 
 def _rooms_that_reach(steps: Sequence[Step]) -> list[int]:
-    """For each step the least room that looks so far along.
+    """For each step, the smallest room that looks this far along the order.
 
-    A long step counts as if it were short, so that what a room looks at does not depend on what fits into it.
+    Long steps count as short ones, so that the steps a room looks at do not depend on what fits into it.
     """
     tokens = itertools.accumulate(min(step.cost, SHORT) for step in steps)
     return [max(0, -((SOME_MORE - each) // TIMES)) for each in tokens]
 
 
 def rooms_up_to(most: int) -> list[int]:
-    """The rooms to look at for a budget that leaves this one."""
+    """The grid of rooms up to this one that are tried for a budget."""
     found: list[int] = []
     start = 0
     for end, stride in _STRIDES:
@@ -338,16 +338,9 @@ def rooms_up_to(most: int) -> list[int]:
     return found
 
 
-# The policies: which items are taken within a budget, and at which level.
-#
-# `best` takes what is worth most for its tokens, `greedy` goes by rank and stops at the first that does not
-# fit, `tier` takes working memories first, then the conversation, then knowledge, and skips what does not fit.
-# With all of them pinned items come first. With `best_first` the best match comes next, as much of it as fits, and
-# what a newer item overtakes comes last, and only beside that one.
+# The candidates. Pinned items come first. With `best_first`, the best match comes next, as much of it as fits;
+# items that a newer one overtakes come last, and only together with that one.
 
-
-Policy = Literal["best", "greedy", "tier"]
-POLICIES: tuple[str, ...] = get_args(Policy)
 
 # Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
 UNIT = 1_000_000_000
@@ -364,32 +357,30 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class Choice(NamedTuple):
-    """The items taken, by their places, each with the number of its rendition; and what that is worth."""
+    """The items taken, as places with the numbers of their renditions, and their total value."""
 
     levels: dict[int, int]
     value: int
 
 
-class Choosing:
-    """The items that are considered, with their renditions and what each of them costs."""
+class Candidates:
+    """The items under consideration, with their renditions and prices."""
 
     def __init__(
         self,
         items: Sequence[Item],
         considered: Sequence[int],
         prices: Prices,
-        policy: Policy,
         *,
         whole: bool,
         best_first: bool = False,
     ) -> None:
         self.items = items
         self.prices = prices
-        self.policy = policy
-        self.whole = whole or policy != "best"
-        """Whether items are taken whole or not at all."""
+        self.whole = whole
+        """Whether items are included whole or not at all."""
         self.considered = considered
-        self.best_first = best_first and policy == "best"
+        self.best_first = best_first
         self._sections: list[int] = []
         self._groups: list[int] = []
         self._numbers: dict[Hashable, int] = {}
@@ -404,13 +395,13 @@ class Choosing:
 
     @cached_property
     def _lead(self) -> int | None:
-        """The place of the best match, where that is served before the others."""
+        """The place of the best match, if that comes before the others."""
         matches = (place for place in self.considered if not self.items[place].pinned)
         return next(matches, None) if self.best_first else None
 
     @cached_property
     def newer(self) -> dict[int, int]:
-        """For each item that another one considered overtakes, the place of that one: without it, it misleads."""
+        """The place of the newer item for each overtaken one, which would mislead without it."""
         if not self.best_first or not any(self.items[place].overtaken_by for place in self.considered):
             return {}
         places = {self.items[place].id: place for place in self.considered}
@@ -438,7 +429,7 @@ class Choosing:
 
     @property
     def sections(self) -> list[int]:
-        """What each section costs, by its number in the offers."""
+        """The price of each section, by the numbers in the offers."""
         return self._sections if self.offers else []
 
     @property
@@ -447,43 +438,29 @@ class Choosing:
 
     @property
     def about(self) -> int:
-        """About what everything costs, which takes no rendering."""
+        """An estimate of what everything costs, without rendering it."""
         return sum(_about(self.items[place], self.prices) for place in self.considered)
 
     def everything(self) -> dict[int, Placed]:
-        """All items, each with all that is wanted of it."""
+        """All items, none of them cut."""
         items = ((place, self.items[place]) for place in self.considered)
         return {
             place: self.placed(place, -1) if item.needed else Placed(item, "full", item.text.strip())
             for place, item in items
         }
 
-    def among(self, considered: Sequence[int]) -> "Choosing":
+    def among(self, considered: Sequence[int]) -> "Candidates":
         """The same with other items considered."""
-        return Choosing(
-            self.items, considered, self.prices, self.policy, whole=self.whole, best_first=self.best_first
-        )
+        return Candidates(self.items, considered, self.prices, whole=self.whole, best_first=self.best_first)
 
     def placed(self, place: int, level: int) -> Placed:
         item, rendition = self.items[place], self.renditions[place][level]
         return Placed(item, rendition.level, rendition.text(item))
 
-    def choose(self, budget: int) -> Choice:
-        """What the policy takes within a budget, by the prices."""
-        room = budget - self.prices.around
-        if room < 0 or not self.offers:
-            return Choice({}, 0)
-        if self.policy == "greedy":
-            return _choice(self.tabulated(self.by_rank, [room], stop=True))
-        if self.policy == "tier":
-            return _choice(self.tabulated(self.by_tier, [room]))
-        if self.holds_everything(budget):
-            return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
-        rooms = rooms_up_to(room)
-        first, second = self.tabulated(self.by_worth, rooms), self.tabulated(self.by_rank, rooms)
-        return max(_choice(first), _choice(second), key=lambda choice: choice.value)
-
-    def tabulated(self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False) -> Table:
+    def tabulated(
+        self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False, nearby: bool = False
+    ) -> Table:
+        """`tabulate` with the prices of these candidates."""
         return tabulate(
             steps,
             rooms,
@@ -491,22 +468,23 @@ class Choosing:
             sections=self.sections,
             groups=self.groups,
             stop=stop,
-            nearby=self.policy == "best",
+            nearby=nearby,
             beside=self.newer,
         )
 
     def cost(self, step: Step) -> int:
-        """What a step costs exactly."""
+        """The exact cost of a step."""
         return self._cost(step.item, step.level) - (0 if step.first else self._cost(step.item, step.before))
 
     @cached_property
     def by_rank(self) -> list[Step]:
+        """Whole items by rank, after pinned items and the best match."""
         others = [whole(offer) for offer in self.offers if offer.item not in self._served]
         return [*self._served_first, *others, *self._outdated_last]
 
     @cached_property
     def _served(self) -> frozenset[int]:
-        """The places of items whose turn does not follow from their worth."""
+        """The places of items with a turn of their own: pinned, best match, overtaken."""
         pinned = [offer.item for offer in self.pinned]
         return frozenset([*pinned, *self.newer, *([] if self._lead is None else [self._lead])])
 
@@ -521,16 +499,8 @@ class Choosing:
         return [whole(self.offer(place)) for place in self.newer]
 
     @cached_property
-    def by_tier(self) -> list[Step]:
-        def priority(step: Step) -> tuple[bool, int]:
-            item = self.items[step.item]
-            return not item.pinned, TIERS.index(item.tier)
-
-        return sorted(self.by_rank, key=priority)
-
-    @cached_property
     def by_worth(self) -> list[Step]:
-        """The order by worth, after what is served first."""
+        """The steps by value per token, after pinned items and the best match."""
         others = [offer for offer in self.offers if offer.item not in self._served]
         sections, groups = list(self.sections), list(self.groups)
         for step in self._served_first:
@@ -544,7 +514,7 @@ class Choosing:
 
     @cached_property
     def pinned_need(self) -> int:
-        """The budget that holds all that is pinned; 0 where nothing is."""
+        """The budget that holds all pinned items; 0 if there are none."""
         return self._need(self.pinned) if self.pinned else 0
 
     @cached_property
@@ -561,10 +531,13 @@ class Choosing:
         lead = 0 if self._lead is None else LEAD * len(self.renditions[self._lead])
         return lead + sum(_worth(self.items[place]) for place in self.considered)
 
-    def alone(self) -> Iterator[tuple[int, Placed]]:
-        """What could stand alone, however little it is: every rendition, and the first word of a text."""
-        # Where it stops at the first that does not fit, no other one counts.
-        for place in self.considered[: 1 if self.policy == "greedy" else None]:
+    @property
+    def all_of_them(self) -> Choice:
+        return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
+
+    def alone(self, *, first_only: bool = False) -> Iterator[tuple[int, Placed]]:
+        """Yield whatever could be the only thing in a block: every rendition, and the first word of each text."""
+        for place in self.considered[: 1 if first_only else None]:
             if place in self.newer:
                 continue
             for level in range(len(self.renditions[place])):
@@ -573,7 +546,7 @@ class Choosing:
                 item = self.items[place]
                 before, text = tail(item)
                 word = first_word(text)
-                yield place, Placed(item, "excerpt", before + word + (CUT if word != text else ""))
+                yield place, Placed(item, "excerpt", before + word + (ELLIPSIS if word != text else ""))
 
     def _need(self, offers: Sequence[Offer]) -> int:
         sections = {offer.section for offer in offers}
@@ -629,10 +602,3 @@ def _worth(item: Item) -> int:
 def _about(item: Item, prices: Prices) -> int:
     text = prices.text(item)
     return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
-
-
-def _choice(table: Table) -> Choice:
-    """What is taken under the largest of the budgets, or under a smaller one where that brings more."""
-    column = int(table.best()[-1])
-    steps = table.chosen(column)
-    return Choice({step.item: step.level for step in steps}, int(table.values[column]))

@@ -1,12 +1,11 @@
-"""Whole memories as one text to carry elsewhere, within a budget: markdown or JSON, and back."""
+"""Context packs: whole memories as one portable text within a budget, as markdown or JSON, and back."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from satchel.fitting.choice import Policy
-from satchel.fitting.context import ContextBlock, Frame, Wrap, fitted_block
+from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block
 from satchel.fitting.documents import as_item
 from satchel.fitting.engine import self_counted
 from satchel.fitting.formats import (
@@ -21,6 +20,7 @@ from satchel.fitting.formats import (
 )
 from satchel.fitting.listing import as_json, clean
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.memory import Hit, Memory, compact
 from satchel.model.packing import Item, Placed, Receipt
 from satchel.text.tokens import Counter
@@ -69,13 +69,13 @@ class PackedMemory(NamedTuple):
 def pack_markdown(
     memories: Sequence[Memory], *, project: str | None, count: Callable[[str], int]
 ) -> tuple[str, int]:
-    """The whole pack, which states its own number of tokens, and that number."""
+    """Return the whole pack, which states its own token count, and that count."""
     body = "".join(map(pack_markdown_piece, memories)).removesuffix(BETWEEN)
     return self_counted(lambda tokens: _pack_heading(len(memories), project, tokens) + body, count)
 
 
 def pack_markdown_around(project: str | None) -> str:
-    """What stands around the memories of a pack, with numbers as long as any that can come."""
+    """Return what is around the memories of a pack, with numbers as long as any can be."""
     return _pack_heading(MOST, project, MOST)
 
 
@@ -150,7 +150,7 @@ def _outside_fences(lines: Sequence[str]) -> list[int]:
     return outside + list(range(start, len(lines))) if closing else outside
 
 
-# The portable pack of memories as one JSON object, a memory on each line.
+# The pack as JSON: one object, a memory on each line.
 
 
 PACK_VERSION = 1
@@ -171,13 +171,13 @@ class PackFacts(NamedTuple):
 
 
 def pack_json(memories: Sequence[Memory], facts: PackFacts, *, count: Callable[[str], int]) -> tuple[str, int]:
-    """The whole pack, which states its own number of tokens, and that number."""
+    """Return the whole pack, which states its own token count, and that count."""
     body = "".join(map(pack_json_piece, memories)).removesuffix(",\n")
     return self_counted(lambda tokens: _whole(facts, tokens, body), count)
 
 
 def pack_json_around(facts: PackFacts) -> str:
-    """What stands around the memories of a pack, with a number as long as any that can come."""
+    """Return what is around the memories of a pack, with a number as long as any can be."""
     return _whole(facts, MOST, "\n")
 
 
@@ -196,7 +196,7 @@ def pack_json_piece(memory: Memory) -> str:
     return as_json(fields | {"tier": memory.tier}) + ",\n"
 
 
-# Whole memories as one text to carry elsewhere, within a budget.
+# The pack within a budget.
 
 
 PackFormat = Literal["markdown", "json", "system_prompt", "raw"]
@@ -233,7 +233,11 @@ class _Portable:
 
 
 class ContextPack:
-    """Whole memories as one text, best first. Each form of it is within the budget by itself."""
+    """Whole memories as one text, best first.
+
+    `text` has the chosen format. `to_markdown` and `to_json` give the others; each is within the budget by
+    itself, so they may hold different memories.
+    """
 
     def __init__(
         self,
@@ -244,15 +248,15 @@ class ContextPack:
         token_budget: int | None,
         counter: Counter,
         format: PackFormat = "markdown",
-        policy: Policy = "best",
+        policy: PolicyName = "best",
         pins: Pins = "strict",
         best_first: bool = False,
-        frame: Frame | Wrap | None = None,
+        frame: Frame | None = None,
     ) -> None:
         self._hits = list(hits)
         self._items = [as_item(hit, relevant=each) for hit, each in zip(hits, relevant, strict=True)]
         self._counter = counter
-        self._policy: Policy = policy
+        self._policy: PolicyName = policy
         self._pins: Pins = pins
         self._best_first = best_first
         self._frame = frame
@@ -266,6 +270,16 @@ class ContextPack:
     def text(self) -> str:
         """The pack in its format."""
         return self._fitted.text
+
+    @property
+    def body(self) -> str:
+        """The text without the frame around it; the same as `text` where there is none."""
+        return self._fitted.body
+
+    @property
+    def facts(self) -> BlockFacts:
+        """What a frame states of it."""
+        return self._fitted.facts
 
     @property
     def token_count(self) -> int:

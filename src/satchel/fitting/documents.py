@@ -1,4 +1,4 @@
-"""What other libraries call a document, a node or a memory, as items to pack, and packed without a store."""
+"""Documents, nodes and memories of other libraries as items, and `fit`, which packs them without a store."""
 
 import math
 from collections import Counter as Tally
@@ -12,11 +12,11 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from satchel.errors import InputError
-from satchel.fitting.choice import Policy
 from satchel.fitting.context import ContextBlock, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.listing import SNIPPET, Detail, body
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import check_budget, check_known
 from satchel.model.memory import Hit, Memory, Tier, as_time, checked
 from satchel.model.packing import Item
@@ -278,7 +278,7 @@ def _values(scores: Sequence[float | None]) -> list[float]:
     return [_LOWEST_VALUE + (1 - _LOWEST_VALUE) * (each - low) / span if span else 1.0 for each in scaled]
 
 
-# Packing what another retriever found: no store, no file.
+# `satchel.fit`.
 
 
 def fit(
@@ -286,11 +286,11 @@ def fit(
     *,
     token_budget: int | None,
     format: Format = "system_prompt",
-    policy: Policy = "best",
+    policy: PolicyName = "best",
     pins: Pins = "strict",
     counter: str | Counter = DEFAULT_COUNTER,
 ) -> ContextBlock:
-    """What is worth most of any retriever's items, as one text within the budget.
+    """Pack the results of any retriever into one text within the budget, without a store.
 
     Strings, mappings and objects that have a text, best first or with a score; LangChain documents and
     LlamaIndex nodes are taken as they are. The block's receipt names each by its id, or by its place:

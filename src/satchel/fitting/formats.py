@@ -1,7 +1,7 @@
-"""The formats of a context block: system prompt, markdown, chat messages, raw JSON; and back from text to items.
+"""The formats of a context block: system prompt, markdown, chat messages, raw JSON; each can be read back.
 
-A block has sections for the tiers, in them the days, under each day a bullet for each item. Stored text is escaped,
-so that it cannot be taken for structure.
+A block has sections for tiers, in them days, under each day a bullet for each item. Stored text is escaped so
+that it cannot be mistaken for structure.
 """
 
 import itertools
@@ -31,10 +31,10 @@ __all__ = [
     "Format",
     "Heading",
     "Layout",
-    "Messages",
+    "MessagesLayout",
     "Outline",
     "Parsed",
-    "Raw",
+    "RawLayout",
     "ReadableLayout",
     "as_messages",
     "day_of",
@@ -67,7 +67,7 @@ _GUARDED_STRUCTURE = re.compile(rf"({BLOCK_OPENINGS})\\(?=\\*(?:{_HEADING_OR_RUL
 
 
 def guarded_tags(text: str) -> str:
-    """Without the tags of a memory block; every other sign of the text stays as it is."""
+    """Escape the tags of a memory block; every other character stays as it is."""
     return _TAG.sub("&lt;", _ENTITY.sub("&amp;", text))
 
 
@@ -76,7 +76,7 @@ def unguarded_tags(text: str) -> str:
 
 
 def guarded_line(line: str) -> str:
-    """With a backslash before what would be a heading, its underline or a rule across the page."""
+    """Put a backslash before what would be a heading, its underline or a horizontal rule."""
     found = _STRUCTURE.match(line)
     return f"{found[1]}\\{line[found.end() :]}" if found else line
 
@@ -138,14 +138,14 @@ def _by_thread(placed: Sequence[Placed]) -> list[Placed]:
 
 
 class Heading(NamedTuple):
-    """What the first item under it pays for: a key that all of them share, and the text of it."""
+    """A heading: the key that its items share, and its text, which the first of them pays for."""
 
     key: Hashable
     text: str
 
 
 class Parsed(NamedTuple):
-    """An item as it reads in a block."""
+    """An item as parsed from a block."""
 
     text: str
     title: str | None = None
@@ -157,29 +157,32 @@ class Parsed(NamedTuple):
     kind: str | None = None
     confidence: float | None = None
     older: bool = False
-    """Whether the block says that a newer one in it tells this anew."""
+    """Whether the block marks it as overtaken by a newer one."""
 
 
 class Layout(Protocol):
-    """A format. Its parts, each a whole number of lines, cost together at least what the block costs."""
+    """A format of a block.
+
+    Its parts are whole lines, so that the sum of their prices is at least the price of the block.
+    """
 
     name: str
 
     @property
     def around(self) -> str:
-        """What stands around everything, opening and closing."""
+        """The opening and closing around all items."""
 
     def section(self, item: Item) -> Heading:
-        """The part of the block that an item stands in, with all that opens and closes it."""
+        """The section of an item, with what opens and closes it."""
 
     def group(self, item: Item) -> Heading:
-        """The heading inside of it that an item stands under; an empty text where there is none."""
+        """The heading of an item within its section; its text is empty if there is none."""
 
     def lines(self, placed: Placed) -> str:
-        """What an item adds to the block."""
+        """The lines of an item."""
 
     def block(self, placed: Sequence[Placed]) -> str:
-        """The whole text, in the format's own order, whatever the order given."""
+        """The whole text, in the order of the format."""
 
 
 class ReadableLayout(Layout, Protocol):
@@ -344,7 +347,7 @@ class Ends(NamedTuple):
 
 
 class Outline:
-    """A layout that is told by what its block and its sections are framed."""
+    """A text layout, defined by what opens and closes the block and its sections."""
 
     def __init__(self, name: str, *, block: Ends, sections: Mapping[Tier, Ends]) -> None:
         self.name = name
@@ -436,7 +439,7 @@ SYSTEM_PROMPT = Outline(
 # Items as a JSON array, one on each line, for programs.
 
 
-class _Entry(msgspec.Struct):
+class _RawItem(msgspec.Struct):
     id: str
     text: str
     tier: str
@@ -448,11 +451,11 @@ class _Entry(msgspec.Struct):
     overtaken_by: str | None = None
 
 
-_read_raw = msgspec.json.Decoder(list[_Entry]).decode
+_read_raw = msgspec.json.Decoder(list[_RawItem]).decode
 
 
-class Raw:
-    """The layout of it: no headings, text as it is stored, and only fields that say something."""
+class RawLayout:
+    """The layout of raw JSON: no headings, text as stored, without empty fields."""
 
     name = "raw"
     around = "[\n]\n"
@@ -506,7 +509,7 @@ def _entry(placed: Placed) -> str:
     return as_json({name: value for name, value in fields.items() if value is not None})
 
 
-RAW = Raw()
+RAW = RawLayout()
 
 
 # The block for a system prompt as a list of chat messages.
@@ -518,8 +521,8 @@ _OPENING = '[{"role":"user","content":"'
 _CLOSING = '"}]\n'
 
 
-class Messages:
-    """The layout of it, valid for OpenAI's and Anthropic's interfaces; every part is escaped as JSON."""
+class MessagesLayout:
+    """The layout of chat messages, as OpenAI and Anthropic accept them; every part is escaped for JSON."""
 
     name = "messages"
 
@@ -547,7 +550,7 @@ _read_messages = msgspec.json.Decoder(list[dict[str, str]]).decode
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
-    """The messages that a block of this format holds, ready to be sent."""
+    """Parse a block of this format into messages, ready to be sent."""
     return _read_messages(text)
 
 
@@ -555,7 +558,7 @@ def _escaped(heading: Heading) -> Heading:
     return Heading(heading.key, json_inside(heading.text))
 
 
-MESSAGES = Messages()
+MESSAGES = MessagesLayout()
 
 
 # The formats of a context block, by name.

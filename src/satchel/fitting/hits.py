@@ -1,4 +1,4 @@
-"""What `Satchel` answers with."""
+"""Results of `Satchel` methods: search hits within a budget, timelines, outcomes of writes."""
 
 from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion, portioned
-from satchel.fitting.listing import Detail, entry, entry_json, join_entries, join_json
+from satchel.fitting.listing import Detail, Portion, entry, entry_json, fit_portions, join_entries, join_json
 from satchel.model.memory import Change, Hit, Memory
 from satchel.text.tokens import Counter
 
@@ -21,7 +20,7 @@ Outcome = Literal["saved", "confirmed", "updated"]
 
 
 class Hits(Sequence[Hit]):
-    """Ranked hits within a budget, with the text they make and what it costs."""
+    """Ranked search hits within a budget, best first, and the text that lists them."""
 
     def __init__(
         self,
@@ -29,6 +28,7 @@ class Hits(Sequence[Hit]):
         *,
         text: str,
         entries: Sequence[str],
+        short_ids: Sequence[str] = (),
         counter: Counter,
         omitted: int,
         smallest_budget: int | None,
@@ -40,7 +40,9 @@ class Hits(Sequence[Hit]):
         self._counter = counter
         self.text = text
         self.entries = tuple(entries)
-        """What `text` says of each hit."""
+        """The part of `text` for each hit."""
+        self.short_ids = tuple(short_ids)
+        """The short id of each hit in `text`; empty if it is JSON, which has full ids."""
         self.omitted = omitted
         self.tokens_omitted = tokens_omitted
         """What the texts of those would cost."""
@@ -104,9 +106,9 @@ def fitted_hits(
     matched: bool = True,
     weak: int = 0,
 ) -> Hits:
-    """The hits whose listing fits the budget: text under the given short ids, or JSON without any.
+    """Fit a listing of hits into a budget: as text with the given short ids, or as JSON if `names` is None.
 
-    A snippet begins with the sentence that has most of what was `sought`.
+    A snippet begins with the sentence that has most of the `sought` words.
     """
     shorts = {hit.memory.id: name for hit, name in zip(found, names or [""] * len(found), strict=True)}
     listed = [_marked(hit, shorts) for hit in found]
@@ -142,12 +144,13 @@ def fitted_hits(
         return join_entries(shown_as(shown))
 
     portions = [Portion(said(hit), name=hit.memory.id) for hit in listed]
-    fitted = portioned(portions, budget=budget, count=counter.count, assemble=assemble)
+    fitted = fit_portions(portions, budget=budget, count=counter.count, assemble=assemble)
     kept = {portion.name for portion in fitted.shown}
     return Hits(
         [_marked(hit, kept) for hit in listed if hit.memory.id in kept],
         text=fitted.text,
         entries=shown_as(fitted.shown),
+        short_ids=[shorts[portion.name] for portion in fitted.shown] if names is not None else (),
         counter=counter,
         omitted=len(found) - len(kept),
         tokens_omitted=sum(hit.memory.tokens for hit in found if hit.memory.id not in kept),

@@ -1,40 +1,52 @@
-"""Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it cannot pose as ours."""
+"""Lists of memories as plain text or JSON, whole or within a budget.
+
+Stored text is indented and cleaned, so that it can neither look like another entry nor send commands to a terminal.
+`fit_portions` shows as much of a list as fits, and keeps the rest for later.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
+from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
 from satchel.model.memory import Memory, compact
 
 __all__ = [
+    "CONTINUED",
     "DETAILS",
     "INDENT",
+    "Assemble",
     "Detail",
+    "FittedPortions",
+    "Portion",
     "as_json",
     "clean",
     "entry",
     "entry_json",
+    "fit_portions",
     "indented",
     "join_entries",
     "join_json",
+    "join_portions",
     "json_inside",
 ]
 
 
 def as_json(value: object) -> str:
-    """Compact, with all but control characters as they are."""
+    """Encode as compact JSON; only control characters are escaped."""
     return msgspec.json.encode(value).decode()
 
 
 def json_inside(text: str) -> str:
-    """What stands between the quotation marks of a JSON string; parts of a text can be joined in it."""
+    """Return what is between the quotation marks of a JSON string; parts of a text can be joined in it."""
     return as_json(text)[1:-1]
 
 
-# Lists of memories as plain text or JSON. Stored text is indented and cleaned, so that it can
-# neither look like another entry nor send commands to a terminal.
+# Entries as text and as JSON.
 
 
 Detail = Literal["summary", "standard", "full"]
@@ -138,13 +150,200 @@ def body(text: str, detail: Detail, matched: int = 0) -> str:
     start = min(matched, len(text) - SNIPPET)
     if start > 0 and (word := re.compile(r"(?<=\s)\S").search(text, start)):
         start = word.start()
-    cut = text[start : start + SNIPPET]
+    snippet = text[start : start + SNIPPET]
     if start + SNIPPET < len(text):
-        words = re.match(r"(?s).*\S(?=\s)", cut)
-        cut = (words.group() if words and len(words.group()) > SNIPPET // 2 else cut).rstrip() + "…"
-    return ("…" if text[:start].strip() else "") + cut.rstrip()
+        words = re.match(r"(?s).*\S(?=\s)", snippet)
+        snippet = (words.group() if words and len(words.group()) > SNIPPET // 2 else snippet).rstrip() + "…"
+    return ("…" if text[:start].strip() else "") + snippet.rstrip()
 
 
 def clean(text: str) -> str:
     """Without control characters; line ends as plain newlines."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+# A list within a budget: what fits, and what is left for later.
+
+
+CONTINUED = " (continued)"
+
+
+class Portion(NamedTuple):
+    """One entry of a list: whole lines, such as a memory."""
+
+    text: str
+    section: str = ""
+    """The heading above it; shown only with at least one of its portions."""
+    rank: int = 0
+    """Portions of lower rank are taken first; of equal ones, the earlier."""
+    splits: bool = False
+    """Whether its beginning may be shown if there is no room for the whole."""
+    name: str = ""
+    """Its name, such as an id; a portion that is continued later has it as its heading."""
+
+
+Assemble = Callable[[Sequence[Portion], bool], str]
+"""Returns the final text of some portions, given whether they are all, uncut."""
+
+
+class FittedPortions(NamedTuple):
+    """The final text, the portions in it, and the portions (or remainders) that are not."""
+
+    text: str
+    shown: tuple[Portion, ...]
+    rest: tuple[Portion, ...]
+    smallest_budget: int | None = None
+    """If nothing fitted: the smallest budget that shows something."""
+
+
+def fit_portions(
+    portions: Sequence[Portion],
+    *,
+    budget: int | None,
+    count: Count,
+    assemble: Assemble,
+    in_turn: bool = False,
+) -> FittedPortions:
+    """Fit portions into a budget by rank, skipping those that do not fit; they are shown in the order given.
+
+    With `in_turn` it stops at the first that does not fit instead of skipping it. If room is left, one portion that
+    may be split is cut: within its indented text or between lines, never within a line at the margin.
+    """
+    if budget is None:
+        return FittedPortions(assemble(portions, True), tuple(portions), ())
+    answer = _Answer(portions, budget, count, assemble)
+    if answer.take(dict(enumerate(portions))):
+        return answer.done()
+    order = sorted(range(len(portions)), key=lambda place: portions[place].rank)
+    answer.take_most(answer.affordable(order, in_turn=in_turn))
+    left = [place for place in order if place not in answer.chosen]
+    next_ones = left[:1] if in_turn else left
+    answer.take_beginning(next_ones)
+    if not answer.chosen and next_ones:
+        smallest = answer.take_least(answer.alone(next_ones))
+        if smallest is not None:
+            return FittedPortions(answer.without_any(), (), tuple(portions), smallest)
+    return answer.done() if answer.chosen else FittedPortions(answer.without_any(), (), ())
+
+
+class _Answer(Assembly[Portion]):
+    """The text of the portions that are shown."""
+
+    def __init__(self, portions: Sequence[Portion], budget: int, count: Count, assemble: Assemble) -> None:
+        super().__init__(self._assembled, budget=budget, count=count)
+        self._portions = portions
+        self._assemble = assemble
+
+    def done(self) -> FittedPortions:
+        rest = tuple(
+            _remainder(portion, self.chosen[place]) if place in self.chosen else portion
+            for place, portion in enumerate(self._portions)
+            if self.chosen.get(place) is not portion
+        )
+        return FittedPortions(self.text, tuple(self.chosen.values()), rest)
+
+    def without_any(self) -> str:
+        text = self._assemble((), False)
+        return text if self.count(text) <= self.budget else ""
+
+    def affordable(self, order: Sequence[int], *, in_turn: bool) -> dict[int, Portion]:
+        """Return the portions that fit by the sum of their prices, in order of rank."""
+        room = self.budget - self.cost({})
+        affordable: dict[int, Portion] = {}
+        headed = {""}
+        for place in order:
+            portion = self._portions[place]
+            price = self.count(portion.text) + self._heading(portion, headed)
+            if price <= room:
+                affordable[place] = portion
+                headed.add(portion.section)
+                room -= price
+            elif in_turn:
+                break
+        return affordable
+
+    def take_beginning(self, places: Sequence[int]) -> None:
+        """Add the beginning of the first of these portions that may be split and has room for a beginning."""
+        left = self.budget - self.cost(self.chosen)
+        headed = {"", *(portion.section for portion in self.chosen.values())}
+        for place in places:
+            portion = self._portions[place]
+            if not portion.splits or not (least := _least_of(portion.text)):
+                continue
+            room = left - self._heading(portion, headed)
+            if with_less_room(room, partial(self._with_beginning, place, least)) is not None:
+                return
+
+    def _with_beginning(self, place: int, least: str, room: int) -> Attempt[Portion] | None:
+        """Add as much of a portion as this room holds; give up if that is less than the least worth showing."""
+        portion = self._portions[place]
+        if self.count(least) >= room:
+            return None
+        kept = _at_a_seam(shortened(portion.text, room=room, price=self.count), portion.text)
+        if len(kept) < len(least):
+            return None
+        short = _shortened(portion, kept) if len(kept) < len(portion.text.rstrip()) else portion
+        self.take(self.chosen | {place: short})
+        return Attempt(short, self.over)
+
+    def alone(self, places: Sequence[int]) -> Iterator[tuple[int, Portion]]:
+        """Yield each portion whole, which may need a shorter footer, and cut as short as possible."""
+        for place in places:
+            portion = self._portions[place]
+            yield place, portion
+            beginning = _least_of(portion.text) if portion.splits else ""
+            if 0 < len(beginning) < len(portion.text.rstrip()):
+                yield place, _shortened(portion, beginning)
+
+    def _heading(self, portion: Portion, headed: Container[str]) -> int:
+        """The price of a portion's heading, 0 if it is there already."""
+        return 0 if portion.section in headed else self.count(f"\n{portion.section}\n")
+
+    def _assembled(self, chosen: Mapping[int, Portion]) -> str:
+        shown = list(chosen.values())
+        # By identity: what was cut is another portion.
+        whole = len(shown) == len(self._portions) and all(
+            one is other for one, other in zip(shown, self._portions, strict=True)
+        )
+        return self._assemble(shown, whole)
+
+
+def _shortened(portion: Portion, kept: str) -> Portion:
+    return portion._replace(text=f"{kept}{ELLIPSIS}\n")
+
+
+def _remainder(portion: Portion, short: Portion) -> Portion:
+    """The rest of a portion from the character at which it was cut, under its name."""
+    kept = short.text.removesuffix(f"{ELLIPSIS}\n")
+    left = portion.text[len(kept) :]
+    heading = f"{portion.name}{CONTINUED}\n" if portion.name else ""
+    in_text = kept.startswith(INDENT, kept.rfind("\n") + 1)
+    return portion._replace(text=heading + (INDENT + left if in_text else left.removeprefix("\n")))
+
+
+def _least_of(text: str) -> str:
+    """The least worth showing: the heading, and the first line or character below it."""
+    if text.startswith(INDENT):
+        return first_character(text)
+    heading, _, below = text.partition("\n")
+    least = first_character(below) if below.startswith((INDENT, "\n")) else below.partition("\n")[0]
+    return f"{heading}\n{least}" if least else ""
+
+
+def _at_a_seam(kept: str, text: str) -> str:
+    """The beginning without an incomplete line at the margin."""
+    start = kept.rfind("\n") + 1
+    inside = text.startswith(INDENT, start) or text[len(kept) : len(kept) + 1] in ("", "\n")
+    return kept if inside else kept[:start].rstrip()
+
+
+def join_portions(portions: Sequence[Portion]) -> str:
+    """Join portions under their headings."""
+    lines: list[str] = []
+    section = ""
+    for portion in portions:
+        if portion.section != section:
+            section = portion.section
+            lines.append(f"\n{section}\n" if lines else f"{section}\n")
+        lines.append(portion.text)
+    return "".join(lines)

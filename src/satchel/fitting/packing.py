@@ -1,33 +1,31 @@
-"""From candidates and a budget to a text that fits: sort out, choose, fill, assemble, count, account for it."""
+"""Pack candidates into a budget: sort out duplicates, let the policy choose, fill what is left, write the receipt.
+
+The policy chooses by the prices of parts. `Assembly` then holds the assembled text against the budget.
+"""
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from satchel.errors import BudgetError
-from satchel.fitting.choice import Choice, Choosing, Policy, Prices, Step, rooms_up_to
+from satchel.fitting.choice import Candidates, Choice, Prices
+from satchel.fitting.cutting import ELLIPSIS, shortened
+from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_room
+from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
-from satchel.model.packing import Entry, Item, Placed, Reason, Receipt
-from satchel.text.cutting import ELLIPSIS, cut
+from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
 from satchel.text.near_duplicates import alike, equal, within
 from satchel.text.passages import continues
 
 __all__ = [
     "PINS",
     "Assemble",
-    "Count",
-    "Making",
-    "Opened",
-    "Packing",
+    "Packed",
     "Pins",
     "Sorted",
     "Verdict",
-    "admitting_budgets",
-    "fill",
     "pack",
     "receipt",
-    "refill",
     "sort_out",
 ]
 
@@ -70,7 +68,7 @@ class Sorted(NamedTuple):
 
 
 def sort_out(items: Sequence[Item], *, budget: int | None) -> Sorted:
-    """Leave out what is superseded, not relevant or said already; and of very many the least promising."""
+    """Leave out superseded, irrelevant and duplicate items, and the least promising of very many."""
     verdicts = _superseded(items)
     weak = (place for place, item in enumerate(items) if not item.relevant and not item.pinned)
     verdicts |= {place: Verdict("not relevant") for place in weak if place not in verdicts}
@@ -131,80 +129,60 @@ def _about(item: Item) -> int:
     return (len(item.text) // CHARACTERS_PER_TOKEN if item.tokens is None else item.tokens) + LINE
 
 
-# A block in the making: what is placed so far, its text and what that costs.
+# The block: what is placed so far, and the headings that stand there.
 
 
 Assemble = Callable[[Sequence[Placed]], str]
-Count = Callable[[str], int]
 
 
-class Making:
-    """Takes what fits, and only that: the assembled text is counted each time."""
+class _Block(Assembly[Placed]):
+    """The text of a block, assembled from renditions of items."""
 
-    def __init__(self, choosing: Choosing, budget: int, assemble: Assemble, count: Count) -> None:
-        self.choosing = choosing
-        self.budget = budget
-        self._assemble = assemble
-        self._count = count
-        self.placed: dict[int, Placed] = {}
-        self.text = ""
-        self.spent = 0
-        self.over = 0
-        """By how many tokens the last try was over the budget."""
-
-    def settle(self, placed: Mapping[int, Placed]) -> bool:
-        """Take exactly these, by their places, if their text fits."""
-        in_rank_order = {place: placed[place] for place in sorted(placed)}
-        text = self._assemble(list(in_rank_order.values()))
-        spent = self._count(text)
-        self.over = max(0, spent - self.budget)
-        if self.over:
-            return False
-        self.placed, self.text, self.spent = in_rank_order, text, spent
-        return True
-
-    def cost(self, placed: Sequence[Placed]) -> int:
-        """What a block of these costs."""
-        return self._count(self._assemble(placed))
+    def __init__(
+        self, candidates: Candidates, policy: Policy, budget: int, assemble: Assemble, count: Count
+    ) -> None:
+        super().__init__(lambda placed: assemble(list(placed.values())), budget=budget, count=count)
+        self.candidates = candidates
+        self.policy = policy
 
     @property
     def left(self) -> int:
-        """What is left of the budget; an empty block may have a text, which gives way to what is placed first."""
-        return self.budget - self.spent if self.placed else self.budget
+        """The tokens left. The text of an empty block, if it has one, is replaced and does not count."""
+        return self.budget - self.token_count if self.chosen else self.budget
 
     @property
     def whole(self) -> bool:
-        """Whether all that is wanted of what is placed is there."""
-        return all(placed.whole for placed in self.placed.values())
+        """Whether no item is included only in part."""
+        return all(placed.whole for placed in self.chosen.values())
 
-    def opened(self) -> "Opened":
-        """The headings that stand there."""
-        return Opened(self.choosing, self.placed)
+    def headings(self) -> "_Headings":
+        """The headings that are there already."""
+        return _Headings(self.candidates, self.chosen)
 
 
-class Opened:
-    """The headings of a block, and what those of one more item cost."""
+class _Headings:
+    """The headings of a block, and the price of those that one more item needs."""
 
-    def __init__(self, choosing: Choosing, placed: Iterable[int]) -> None:
-        self._choosing = choosing
+    def __init__(self, candidates: Candidates, placed: Iterable[int]) -> None:
+        self._candidates = candidates
         self._sections: set[int] = set()
         self._groups: set[int] = set()
         for place in placed:
             self.add(place)
 
     def add(self, place: int) -> None:
-        offer = self._choosing.offer(place)
+        offer = self._candidates.offer(place)
         self._sections.add(offer.section)
         self._groups.add(offer.group)
 
     def price(self, place: int) -> int:
-        offer, choosing = self._choosing.offer(place), self._choosing
-        around = 0 if self._sections else choosing.prices.around
-        section = 0 if offer.section in self._sections else choosing.sections[offer.section]
-        return around + section + (0 if offer.group in self._groups else choosing.groups[offer.group])
+        offer, candidates = self._candidates.offer(place), self._candidates
+        around = 0 if self._sections else candidates.prices.around
+        section = 0 if offer.section in self._sections else candidates.sections[offer.section]
+        return around + section + (0 if offer.group in self._groups else candidates.groups[offer.group])
 
 
-# What is left of a budget once the choice is made: more items, and one that is cut to fit.
+# Filling the rest of a budget: more items, and one that is cut to fit.
 
 
 # Where more than this share of a budget is left, a text is cut within a sentence to use it.
@@ -221,77 +199,77 @@ NEAR = 40
 _WORD_START = re.compile(r"(?<!\S)\S")
 
 
-def refill(making: Making, closed: Collection[int]) -> None:
-    """Take what still fits, in the order of worth: what was repeated, or cost less together, left room."""
-    choosing, left, opened = making.choosing, making.left, making.opened()
+def _refill(block: _Block, closed: Collection[int]) -> None:
+    """Add items that still fit, by worth: removed duplicates and joined lines may have left room."""
+    candidates, left, headings = block.candidates, block.left, block.headings()
     more: dict[int, Placed] = {}
-    for step in choosing.by_worth:
-        fresh = step.first and step.item not in making.placed and step.item not in closed
-        if fresh and step.at_least <= left and _may_stand(making, step.item, more):
-            price = choosing.cost(step) + opened.price(step.item)
+    for step in candidates.by_worth:
+        fresh = step.first and step.item not in block.chosen and step.item not in closed
+        if fresh and step.at_least <= left and _may_stand(block, step.item, more):
+            price = candidates.cost(step) + headings.price(step.item)
             if price <= left:
                 left -= price
-                opened.add(step.item)
-                more[step.item] = choosing.placed(step.item, step.level)
-    while more and not making.settle(making.placed | more):
-        more.popitem()
+                headings.add(step.item)
+                more[step.item] = candidates.placed(step.item, step.level)
+    block.take_most(more, beside=block.chosen)
 
 
-def _may_stand(making: Making, place: int, more: Collection[int] = ()) -> bool:
-    """Whether an item misleads nobody: what a newer one overtakes stands only beside that."""
-    newer = making.choosing.newer.get(place)
-    return newer is None or newer in making.placed or newer in more
+def _may_stand(block: _Block, place: int, more: Collection[int] = ()) -> bool:
+    """Whether an item may be included: an overtaken one only together with the newer one."""
+    newer = block.candidates.newer.get(place)
+    return newer is None or newer in block.chosen or newer in more
 
 
-def fill(making: Making, closed: Collection[int]) -> None:
-    """Cut one of the next items to what is left, or let one go on that is there in part."""
+def _fill(block: _Block, closed: Collection[int]) -> None:
+    """Cut one of the next items to the room that is left, or extend one that is included in part."""
     tried = 0
-    for step in making.choosing.by_worth:
-        left = making.left
-        most = MOST_TRIED if left > UNUSED * making.budget else CUTS_TRIED
-        if left <= 0 or left < min(LEAST_CUT, UNUSED * making.budget) or tried >= most:
+    for step in block.candidates.by_worth:
+        left = block.left
+        most = MOST_TRIED if left > UNUSED * block.budget else CUTS_TRIED
+        if left <= 0 or left < min(LEAST_CUT, UNUSED * block.budget) or tried >= most:
             return
-        there = making.placed.get(step.item)
+        there = block.chosen.get(step.item)
         if (
             step.first
             and step.item not in closed
             and (there is None or not there.whole)
-            and _may_stand(making, step.item)
+            and _may_stand(block, step.item)
         ):
-            tried += bool(making.placed)
-            _cut(making, step.item)
+            tried += bool(block.chosen)
+            _take_part(block, step.item)
 
 
-def _cut(making: Making, place: int) -> None:
-    item, prices = making.choosing.items[place], making.choosing.prices
-    room, there = making.left, making.placed.get(place)
-    room += prices.lines(there) if there else -making.opened().price(place)
-    if room < LEAST_CUT and making.left <= UNUSED * making.budget:
+def _take_part(block: _Block, place: int) -> None:
+    """Include as much of an item as fits, from its best matching passage on."""
+    item, prices = block.candidates.items[place], block.candidates.prices
+    room, there = block.left, block.chosen.get(place)
+    room += prices.lines(there) if there else -block.headings().price(place)
+    if room < LEAST_CUT and block.left <= UNUSED * block.budget:
         return
-    enough = max(0.0, 1 - UNUSED * making.budget / room) if room > 0 else 0.0
+    enough = max(0.0, 1 - UNUSED * block.budget / room) if room > 0 else 0.0
     before, text = tail(item)
 
     def price(part: str) -> int:
         return prices.lines(Placed(item, "excerpt", part))
 
-    kept = cut(text, room=room, price=lambda part: price(before + part), enough=enough)
+    kept = shortened(text, room=room, price=lambda part: price(before + part), enough=enough)
     # Less than a word only where it fills what others leave unused.
-    least = 1 if making.placed and making.left > UNUSED * making.budget else len(first_word(text))
+    least = 1 if block.chosen and block.left > UNUSED * block.budget else len(first_word(text))
     part = before + kept + ELLIPSIS if len(kept) >= least else ""
     if before and kept == text:
         part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
     if len(part) > len(there.text if there else ""):
-        making.settle(making.placed | {place: Placed(item, "excerpt", part)})
+        block.take(block.chosen | {place: Placed(item, "excerpt", part)})
 
 
 def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
-    """The end of a text, from as far before this start as there is room, at a word if one begins near."""
+    """The end of a text, from as far before `start` as fits, beginning at a word if one is near."""
 
     def part(first: int) -> str:
         return ELLIPSIS.strip() + " " + text[first:].rstrip()
 
     # Farther back costs more.
-    first = bisect_left(range(start), -room, key=lambda at: -price(part(at)))
+    first = start - largest(start, lambda characters: price(part(start - characters)) <= room)
     if (word := _WORD_START.search(text, first, min(start, first + NEAR))) is not None:
         return part(word.start())
     while first < start and continues(text, first):
@@ -299,82 +277,7 @@ def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> st
     return part(first)
 
 
-# The smallest budget that keeps an item that was left out.
-
-
-def admitting_budgets(choosing: Choosing, places: Sequence[int], *, above: int) -> dict[int, int]:
-    """For each place the smallest budget above this one with which the policy takes it."""
-    match choosing.policy:
-        case "greedy":
-            budgets = _cumulated(choosing, choosing.by_rank)
-        case "tier":
-            budgets = _skipping(choosing, places, above=above)
-        case "best":
-            budgets = _best(choosing, places, above=above)
-    return {place: max(budgets[place], above + 1) for place in places}
-
-
-def _best(choosing: Choosing, places: Iterable[int], *, above: int) -> dict[int, int]:
-    import numpy as np
-
-    around = choosing.prices.around
-    rooms = rooms_up_to(max(0, choosing.total - around))
-    tables = [choosing.tabulated(steps, rooms) for steps in (choosing.by_worth, choosing.by_rank)]
-    columns = [table.best() for table in tables]
-    values = np.array([table.values[each] for table, each in zip(tables, columns, strict=True)])
-    # Of equals the first, as in choosing.
-    winner = np.argmax(values, axis=0)
-    higher = np.array(rooms) + around > above
-    admitted = {place: np.zeros(len(rooms), bool) for place in places}
-    for number, table in enumerate(tables):
-        for step, taken in table.taken:
-            if step.first and step.item in admitted:
-                admitted[step.item] |= taken[columns[number]] & (winner == number) & higher
-    return {
-        # The budget that holds everything takes everything.
-        place: min(choosing.total, rooms[int(np.argmax(where))] + around) if where.any() else choosing.total
-        for place, where in admitted.items()
-    }
-
-
-def _skipping(choosing: Choosing, places: Iterable[int], *, above: int) -> dict[int, int]:
-    """Without a look at smaller budgets: each budget up to the one that holds all that comes before an item."""
-    import numpy as np
-
-    enough = _cumulated(choosing, choosing.by_tier)
-    around = choosing.prices.around
-    first = max(0, above + 1 - around)
-    rooms = range(first, min(first + SKIPPED_THROUGH, max(enough.values()) - around) + 1)
-    found = dict(enough)
-    if rooms:
-        for step, taken in choosing.tabulated(choosing.by_tier, rooms).taken:
-            if taken.any():
-                found[step.item] = min(enough[step.item], rooms[int(np.argmax(taken))] + around)
-    return found
-
-
-# How many budgets above the one given are looked at one by one.
-SKIPPED_THROUGH = 4_096
-
-
-def _cumulated(choosing: Choosing, steps: Iterable[Step]) -> dict[int, int]:
-    """For each item the budget that holds all that comes before it in this order, and it."""
-    total = choosing.prices.around
-    sections, groups = set(), set()
-    budgets: dict[int, int] = {}
-    for step in steps:
-        total += choosing.cost(step)
-        if step.section not in sections:
-            total += choosing.sections[step.section]
-        if step.group not in groups:
-            total += choosing.groups[step.group]
-        sections.add(step.section)
-        groups.add(step.group)
-        budgets.setdefault(step.item, total)
-    return budgets
-
-
-# From candidates and a budget to a text that fits: sort out, choose, assemble, count, fill what is left.
+# Packing: choose, assemble, count, fill what is left.
 
 
 Pins = Literal["strict", "best_effort"]
@@ -386,19 +289,24 @@ NAMED = 3
 UNLIMITED = 1 << 60
 
 
-class Packing(NamedTuple):
-    """What was chosen, in the order of rank, and the final text."""
+class Packed(NamedTuple):
+    """The result of packing: the chosen items in order of rank, and the final text."""
 
     placed: dict[int, Placed]
     text: str
     token_count: int
     value: int
-    """What the choice is worth; a cut that only fills what was left adds nothing."""
+    """The value of the policy's choice; what only fills the rest of the budget adds nothing."""
     sorted: Sorted
-    choosing: Choosing
+    candidates: Candidates
+    policy: Policy
     budget: int | None
     smallest_budget: int | None = None
-    """Where nothing was kept though something was found: the least budget that keeps a part of it."""
+    """If nothing was kept though there were candidates: the smallest budget that keeps something."""
+
+    def alone(self) -> list[Placed]:
+        """Return every rendition that could be the only one in the block."""
+        return [placed for _, placed in self.candidates.alone(first_only=self.policy.stops)]
 
 
 def pack(
@@ -409,73 +317,84 @@ def pack(
     prices: Prices,
     assemble: Assemble,
     count: Count,
-    policy: Policy = "best",
+    policy: Policy = POLICIES["best"],
     pins: Pins = "strict",
     whole: bool = False,
     best_first: bool = False,
-) -> Packing:
-    """The items of most value whose assembled text stays within the budget; `items` come in order of rank.
+) -> Packed:
+    """Choose the items of most value whose assembled text fits the budget; `items` come in order of rank.
 
-    `kept` are those of them that `sort_out` left. With `whole` an item is not cut, nor is only its title taken.
-    With `best_first` the best match is there as far as it fits before any weaker one is.
+    `kept` is what `sort_out` returned for them. With `whole`, items are neither cut nor reduced to their
+    titles. With `best_first`, the best match is included, as far as it fits, before any weaker one. Raises
+    `BudgetError` if pinned items do not fit and `pins` is "strict".
     """
-    choosing = Choosing(items, kept.considered, prices, policy, whole=whole, best_first=best_first)
+    candidates = Candidates(
+        items,
+        kept.considered,
+        prices,
+        whole=whole or not policy.weighs,
+        best_first=best_first and policy.weighs,
+    )
     if budget is None:
-        making = Making(choosing, UNLIMITED, assemble, count)
-        making.settle(choosing.everything())
-        return _packing(making, choosing.value_of_all, kept, None)
-    making = Making(choosing, budget, assemble, count)
-    if 0 < choosing.about <= budget and making.settle(choosing.everything()):
-        return _packing(making, choosing.value_of_all, kept, budget)
-    if pins == "strict" and 0 < budget < choosing.pinned_need:
-        raise BudgetError(_too_many_pins(choosing, budget))
-    choice = _settled(making)
-    return _packing(making, choice.value, kept, budget)
+        block = _Block(candidates, policy, UNLIMITED, assemble, count)
+        block.take(candidates.everything())
+        return _finished(block, candidates.value_of_all, kept, None)
+    block = _Block(candidates, policy, budget, assemble, count)
+    if 0 < candidates.about <= budget and block.take(candidates.everything()):
+        return _finished(block, candidates.value_of_all, kept, budget)
+    if pins == "strict" and 0 < budget < candidates.pinned_need:
+        raise BudgetError(_too_many_pins(candidates, budget))
+    choice = _settled(block)
+    return _finished(block, choice.value, kept, budget)
 
 
-def _packing(making: Making, value: int, kept: Sorted, budget: int | None) -> Packing:
-    """What comes after the choice: what stands there twice goes, and what is left is filled."""
-    choosing = making.choosing
-    if choosing.policy == "best":
-        repeated = _repeated(making)
+def _finished(block: _Block, value: int, kept: Sorted, budget: int | None) -> Packed:
+    """After the choice: remove items whose text is contained in another, then fill the rest of the budget."""
+    candidates = block.candidates
+    if block.policy.weighs:
+        repeated = _repeated(block)
         if repeated:
-            making.settle({p: placed for p, placed in making.placed.items() if p not in repeated})
+            block.take({p: placed for p, placed in block.chosen.items() if p not in repeated})
             kept = Sorted(kept.considered, kept.verdicts | repeated)
-        if len(making.placed) + len(repeated) < len(kept.considered) or not making.whole:
-            refill(making, kept.verdicts)
-            if not choosing.whole:
-                fill(making, kept.verdicts)
-    smallest = None if making.placed else _least(making)
-    return Packing(making.placed, making.text, making.spent, value, kept, choosing, budget, smallest)
+        if len(block.chosen) + len(repeated) < len(kept.considered) or not block.whole:
+            _refill(block, kept.verdicts)
+            if not candidates.whole:
+                _fill(block, kept.verdicts)
+    smallest = None if block.chosen else block.take_least(candidates.alone(first_only=block.policy.stops))
+    return Packed(
+        placed=block.chosen,
+        text=block.text,
+        token_count=block.token_count,
+        value=value,
+        sorted=kept,
+        candidates=candidates,
+        policy=block.policy,
+        budget=budget,
+        smallest_budget=smallest,
+    )
 
 
-def _least(making: Making) -> int | None:
-    """Take the one that costs least, if that fits after all; what it costs, if not."""
-    costs = [(making.cost([placed]), place, placed) for place, placed in making.choosing.alone()]
-    if not costs:
-        return None
-    cost, place, placed = min(costs, key=lambda each: each[0])
-    return None if making.settle({place: placed}) else cost
+def _settled(block: _Block) -> Choice:
+    """Accept the policy's choice, or a smaller one if the text costs more than its parts."""
+    candidates = block.candidates
+    choice = Choice({}, 0)
+
+    def chosen(room: int) -> Attempt[Choice]:
+        nonlocal choice
+        choice = block.policy.choose(candidates, room)
+        block.take({place: candidates.placed(place, level) for place, level in choice.levels.items()})
+        return Attempt(choice, block.over)
+
+    if (settled := with_less_room(block.budget, chosen, tries=TRIES)) is not None:
+        return settled
+    block.take_most({place: candidates.placed(place, choice.levels[place]) for place in sorted(choice.levels)})
+    return Choice({place: choice.levels[place] for place in block.chosen}, 0)
 
 
-def _settled(making: Making) -> Choice:
-    """The policy's choice; a smaller one where the text costs more than its parts."""
-    choosing, room = making.choosing, making.budget
-    for _ in range(TRIES):
-        choice = choosing.choose(room)
-        if making.settle({place: choosing.placed(place, level) for place, level in choice.levels.items()}):
-            return choice
-        room -= making.over
-    placed = {place: choosing.placed(place, choice.levels[place]) for place in sorted(choice.levels)}
-    while placed and not making.settle(placed):
-        placed.popitem()
-    return Choice({place: choice.levels[place] for place in placed}, 0)
-
-
-def _repeated(making: Making) -> dict[int, Verdict]:
-    """What stands in another item that is kept whole."""
-    whole = [place for place, placed in making.placed.items() if placed.level == "full"]
-    items = [making.choosing.items[place] for place in whole]
+def _repeated(block: _Block) -> dict[int, Verdict]:
+    """Items whose text is contained in another item that is kept whole."""
+    whole = [place for place, placed in block.chosen.items() if placed.level == "full"]
+    items = [block.candidates.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])
         for place, other in within([item.text for item in items]).items()
@@ -483,62 +402,62 @@ def _repeated(making: Making) -> dict[int, Verdict]:
     }
 
 
-def _too_many_pins(choosing: Choosing, budget: int) -> str:
-    pinned = [choosing.items[offer.item] for offer in choosing.pinned]
+def _too_many_pins(candidates: Candidates, budget: int) -> str:
+    pinned = [candidates.items[offer.item] for offer in candidates.pinned]
     names = ", ".join(f"{item.id} {item.headline(40)!r}" for item in pinned[:NAMED])
     more = f" and {len(pinned) - NAMED} more" if len(pinned) > NAMED else ""
     return (
-        f"what is pinned needs a budget of {choosing.pinned_need:,}, not {budget:,}: {names}{more}; "
+        f"what is pinned needs a budget of {candidates.pinned_need:,}, not {budget:,}: {names}{more}; "
         "raise the budget, unpin some, or take as many as fit with pins=best_effort"
     )
 
 
-# The receipt of a packing.
+# The receipt.
 
 
-def receipt(packing: Packing, *, counter: str, format: str) -> Receipt:
-    """What became of every candidate, in the order of rank."""
+def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
+    """Return what became of every candidate, in order of rank."""
     return Receipt(
-        budget=packing.budget,
+        budget=packed.budget,
         counter=counter,
-        policy=packing.choosing.policy,
+        policy=packed.policy.name,
         format=format,
-        token_count=packing.token_count,
-        entries=tuple(_entries(packing)),
+        token_count=packed.token_count,
+        entries=tuple(_entries(packed)),
     )
 
 
-def _entries(packing: Packing) -> Iterator[Entry]:
-    items, prices = packing.choosing.items, packing.choosing.prices
-    missed = [place for place in range(len(items)) if _for_want_of_room(packing, place)]
-    budgets = _budgets(packing, missed)
+def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
+    items, prices = packed.candidates.items, packed.candidates.prices
+    missed = [place for place in range(len(items)) if _for_want_of_room(packed, place)]
+    budgets = _budgets(packed, missed)
     for place, item in enumerate(items):
-        if (placed := packing.placed.get(place)) is not None:
+        if (placed := packed.placed.get(place)) is not None:
             yield _entry(item, cost=prices.lines(placed), level=placed.level)
             continue
         cost = prices.lines(Placed(item, "full", item.text))
         if place in budgets:
             yield _entry(item, cost=cost, reason="over budget", admitted_at=budgets[place])
         else:
-            reason, other = packing.sorted.verdicts[place]
+            reason, other = packed.sorted.verdicts[place]
             yield _entry(item, cost=cost, reason=reason, other=None if other is None else items[other].id)
 
 
-def _entry(item: Item, **outcome: object) -> Entry:
-    return Entry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
+def _entry(item: Item, **outcome: object) -> ReceiptEntry:
+    return ReceiptEntry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
 
 
-def _for_want_of_room(packing: Packing, place: int) -> bool:
-    verdict = packing.sorted.verdicts.get(place)
-    return place not in packing.placed and (verdict is None or verdict.reason == "over budget")
+def _for_want_of_room(packed: Packed, place: int) -> bool:
+    verdict = packed.sorted.verdicts.get(place)
+    return place not in packed.placed and (verdict is None or verdict.reason == "over budget")
 
 
-def _budgets(packing: Packing, missed: list[int]) -> dict[int, int]:
-    if not missed or packing.budget is None:
+def _budgets(packed: Packed, missed: list[int]) -> dict[int, int]:
+    if not missed or packed.budget is None:
         return {}
-    choosing = packing.choosing
-    if any(place in packing.sorted.verdicts for place in missed):
+    candidates = packed.candidates
+    if any(place in packed.sorted.verdicts for place in missed):
         # Some were not looked at closely; a larger budget would look at them.
-        everything = sort_out(choosing.items, budget=None)
-        choosing = choosing.among(list(dict.fromkeys([*everything.considered, *missed])))
-    return admitting_budgets(choosing, missed, above=packing.budget)
+        everything = sort_out(candidates.items, budget=None)
+        candidates = candidates.among(list(dict.fromkeys([*everything.considered, *missed])))
+    return packed.policy.admitting_budgets(candidates, missed, above=packed.budget)

@@ -1,4 +1,4 @@
-"""One item at several levels of detail: its title, its beginning or what matched, the whole of it."""
+"""The levels of detail of an item: its title, its beginning or the passages that matched, the whole text."""
 
 import re
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ _BLANK = re.compile(r"\s*")
 
 
 class Rendition(NamedTuple):
-    """One level of an item: the parts of its text, and how much of its value they have."""
+    """One level of detail: spans of the text, and the share of the item's value that they have."""
 
     level: Level
     spans: tuple[Span, ...]
     share: float
 
     def text(self, item: Item) -> str:
-        """The parts in the order of the text, with an ellipsis wherever something is left out."""
+        """The spans in the order of the text, with an ellipsis wherever something is left out."""
         return item.text.strip() if self.level == "full" else _joined(item.text, self.spans)
 
     @property
@@ -44,9 +44,9 @@ class Rendition(NamedTuple):
 
 
 def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> tuple[Rendition, ...]:
-    """What can stand for an item, the least first, the whole of it last.
+    """Return the levels of detail of an item, the least first, the whole text last.
 
-    Of a short one also a `sentence`, and of a long one too with `of_long`.
+    With `sentence`, a short item also offers one sentence; with `of_long`, a long one does too.
     """
     length = len(item.text)
     found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
@@ -69,13 +69,13 @@ def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> 
 
 
 def tail(item: Item) -> tuple[str, str]:
-    """The text from what matched best on, and what to put before it where something is left out there."""
+    """Return the text from its best match on, preceded by the ellipsis for what is left out before, if anything."""
     start = telling_start(item.text, item.passages[0], item.sought) if item.passages else 0
     return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
 
 
 def first_word(text: str) -> str:
-    """The least of a text that is worth showing."""
+    """Return the first word, the least of a text that is worth showing."""
     word = _WORD.match(text)
     end = word.end() if word else 0
     while end < len(text) and continues(text, end):

@@ -1,25 +1,24 @@
-"""What may be packed, and what became of it: items, places in a text, the receipt."""
+"""The values of packing: items, their renditions in a block, and the receipt."""
 
 from collections.abc import Hashable, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from satchel.model.memory import Tier
 
-__all__ = ["LEVELS", "Entry", "Item", "Level", "Placed", "Reason", "Receipt", "Span", "marked"]
+__all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
 
 Level = Literal["full", "passages", "excerpt", "summary", "title"]
-LEVELS: tuple[str, ...] = get_args(Level)
 
 Span = tuple[int, int]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that may be packed: what it says, where it belongs, and what it is worth."""
+    """A candidate for packing: its text, where it belongs, and its value."""
 
     id: str
     text: str
@@ -55,7 +54,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placed(NamedTuple):
-    """An item and the text that stands for it in a block; the text is empty at the level of its title."""
+    """An item as included in a block: its level of detail and its text, which is empty at level "title"."""
 
     item: Item
     level: Level
@@ -63,12 +62,12 @@ class Placed(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it holds all that is wanted of the item."""
+        """Whether nothing that is needed of the item was cut."""
         return self.level in ("full", "passages")
 
 
 def marked(placed: Sequence[Placed]) -> list[Placed]:
-    """The same, where only what stands beside what overtakes it is told to be overtaken."""
+    """Return the same, with the mark "overtaken" removed where the newer item is not included."""
     there = {each.item.id for each in placed}
     return [
         each
@@ -78,14 +77,14 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
     ]
 
 
-# What became of every candidate of a pack, and what it would have cost.
+# The receipt.
 
 
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate: kept at a level of detail, or left out for a reason."""
+class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate of a receipt: kept at a level of detail, or left out for a reason."""
 
     id: str
     headline: str
@@ -108,7 +107,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """Every candidate of a pack in the order of rank, and the books of its budget."""
+    """What became of every candidate, in order of rank, and what the text costs."""
 
     budget: int | None
     counter: str
@@ -116,14 +115,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     token_count: int
     """What the final text costs."""
-    entries: tuple[Entry, ...]
+    entries: tuple[ReceiptEntry, ...]
 
     @property
-    def kept(self) -> tuple[Entry, ...]:
+    def kept(self) -> tuple[ReceiptEntry, ...]:
         return tuple(entry for entry in self.entries if entry.kept)
 
     @property
-    def left_out(self) -> tuple[Entry, ...]:
+    def left_out(self) -> tuple[ReceiptEntry, ...]:
         return tuple(entry for entry in self.entries if not entry.kept)
 
     @property

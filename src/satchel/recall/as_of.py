@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope
 from satchel.store import memories
-from satchel.store.contract import Changed, Filter, Link, Match, SearchStore, Trace, TracedPassage
+from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage
 from satchel.store.store import Store
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels

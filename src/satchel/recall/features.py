@@ -1,14 +1,20 @@
-"""What speaks for each memory, as named columns of numbers; what they weigh is `fusion`."""
+"""What speaks for each candidate of a question: the table of features, and what they are computed from.
+
+A feature is a row of `FEATURES`: its name, what it is shown under in an explanation, how it is computed, and
+whether its weight is fitted or set by hand. `scoring` weighs them.
+"""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
+from satchel.model.filters import Filter
 from satchel.recall.entities import entities
 from satchel.recall.question import Question, as_codes
-from satchel.store.contract import Filter, Link, SearchStore, Trace
+from satchel.store.contract import Link, SearchStore, Trace
 from satchel.text.passages import ASKS, NUMBERS, TIMES
 
 if TYPE_CHECKING:
@@ -17,7 +23,22 @@ if TYPE_CHECKING:
     Floats = NDArray[Any]
     Columns = dict[str, Floats]
 
-__all__ = ["SEEDS", "Lexical", "Sheet", "features", "rarity", "shared_names", "spread", "thread_of"]
+__all__ = [
+    "FEATURES",
+    "PARTS",
+    "SEEDS",
+    "Evidence",
+    "Feature",
+    "Lexical",
+    "Part",
+    "Sheet",
+    "features",
+    "rarity",
+    "shared_names",
+    "spread",
+    "thread_of",
+    "unit",
+]
 
 
 _SESSION = '["session"'
@@ -51,7 +72,6 @@ class Sheet:
         passages = [passage for trace in self.traces for passage in trace.passages]
         counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
         self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if self.size else counts
-        self.owner = np.repeat(np.arange(self.size), counts)
         self.codes = np.frombuffer(b"".join(passage.codes for passage in passages), "<u4")
         # Titles are a part of each passage, so that few have no term at all.
         self.length = np.array([len(passage.codes) // 4 for passage in passages], np.float64)
@@ -279,7 +299,7 @@ def shared_names(store: SearchStore, sheet: Sheet, seeds: Sequence[int], strengt
     return found / highest if highest > 0 else found
 
 
-# What speaks for each memory, as named columns of numbers; what they weigh is `fusion`'s.
+# What the features are computed from.
 
 
 K1 = 1.2
@@ -290,6 +310,10 @@ NEAR = 2
 FAR = 6
 # How many words of a question are looked for side by side.
 PAIRED = 24
+DAY = 86_400e6
+HALF_LIFE_DAYS = 30.0
+DOUBT_DOUBLES_DAYS = 365.0
+MOST_USES = 20
 
 
 class Lexical:
@@ -321,224 +345,312 @@ def rarity(total: int, counts: "Floats") -> "Floats":
     return found
 
 
-def features(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
-    """Every column, over all memories of the sheet; those that only turns are weighed by where there are any."""
-    columns: Columns = {"alone": sheet.alone}
-    columns |= _lexical(sheet, words)
-    columns |= _telling(sheet, question, words)
-    columns |= _vectors(sheet, question)
-    columns |= _looks(sheet, question)
-    columns |= _selected(sheet, question)
-    if not sheet.alone.all():
-        columns |= _turn(sheet, question, words, columns)
-        columns |= _near(sheet, words, columns)
-        columns |= _near_meaning(sheet, question)
-        columns |= _said(sheet, question)
-        columns |= _answers(sheet, columns)
-    return columns
+class _Window(NamedTuple):
+    """The words of a stretch around each memory: how well they match, and how much of the question they cover."""
+
+    score: "Floats"
+    cover: "Floats"
 
 
-def _lexical(sheet: Sheet, words: Lexical) -> "Columns":
-    whole = words.bm25(words.memories, words.length)
-    best = sheet.best(words.bm25(words.passages, sheet.length))
-    return {
-        "text/top": _top(whole),
-        "text/rank": _rank(whole),
-        "passage": best,
-        "passage/top": _top(best),
-        "passage/rank": _rank(best),
-        "passage_cover": sheet.best(words.coverage(words.passages)),
-    }
+class _Graph(NamedTuple):
+    """What the best finds lead to: by relations, and by the names they share."""
+
+    linked: "Floats"
+    contradicted: "Floats"
+    entities: "Floats"
 
 
-def _telling(sheet: Sheet, question: Question, words: Lexical) -> "Columns":
-    """Whether a memory has the words that tell most: the rarest one, and what is named."""
-    zero = np.zeros(sheet.size)
-    if not len(words.rarity):
-        return dict.fromkeys(("rarest", "named_word", "unnamed_word", "matched"), zero)
-    found = words.memories > 0
-    weighted = words.rarity[:, None] * found
-    named = np.array([not question.names.isdisjoint((term.meant or term.text).split()) for term in question.terms])
-    share = (weighted[named].sum(axis=0) / (words.rarity[named].sum() or 1.0)) if named.any() else zero
-    return {
-        "rarest": weighted.max(axis=0) / (words.rarity.max() or 1.0),
-        "named_word": share,
-        "unnamed_word": (share == 0) * float(named.any()),
-        "matched": np.log1p(found.sum(axis=0)),
-    }
+class Evidence:
+    """The candidates of a question, and what is known of them: the numbers that features are made of.
 
+    `question` is as it was understood, with misspelt words replaced. Each number is a value for every memory of the
+    sheet, computed when a feature first asks for it.
+    """
 
-def _turn(sheet: Sheet, question: Question, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
-    """More about the words and the vector of a turn: words side by side, all of its passages together."""
-    pairs, standing = 0, np.zeros(sheet.size)
-    for one, other in itertools.pairwise(question.terms[:PAIRED]):
-        if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
-            pairs += 1
-            standing = standing + (sheet.total(sheet.frequencies((*one.codes, *other.codes))) > 0)
-    best = columns["passage_meaning"]
-    whole = np.zeros(sheet.size)
-    if question.vector is not None:
-        whole = _imputed(sheet, _cosines(sheet.meanings(len(question.vector)), question.vector))
-    return {
-        "text": words.bm25(words.memories, words.length),
-        "cover": words.coverage(words.memories),
-        "phrase": standing / (pairs or 1),
-        "meaning": whole,
-        "meaning/top": _top(np.maximum(whole, 0)),
-        "passage_meaning/z": (best - best.mean()) / (float(best.std()) or 1.0),
-    }
+    def __init__(
+        self, store: SearchStore, where: Filter, sheet: Sheet, question: Question, rarity: "Floats"
+    ) -> None:
+        """`rarity` is that of each term of the question."""
+        self.store = store
+        self.where = where
+        self.sheet = sheet
+        self.question = question
+        self.words = Lexical(sheet, question, rarity)
+        self.columns: Columns = {}
+        """The features of each candidate, by name, and whether it stands `alone`."""
+        self.matched: NDArray[np.bool_] = np.zeros(sheet.size, bool)
+        """Which candidates were found themselves; the others stand beside one."""
 
+    # The words of a memory and of its passages.
 
-def _selected(sheet: Sheet, question: Question) -> "Columns":
-    """Whether a memory is of the kind and the time that a question asks for."""
-    intent = question.intent
-    kinds = [trace.kind for trace in sheet.traces]
-    asked = np.array([kind in intent.kinds for kind in kinds], np.float64)
-    at = np.array([trace.at for trace in sheet.traces], np.float64)
-    inside, late, early = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
-    if question.times:
-        inside = (_dated(at, question) > 0).astype(np.float64)
-        late = (at >= max(span.end.timestamp() for span in question.times) * 1e6).astype(np.float64)
-        early = (at < min(span.start.timestamp() for span in question.times) * 1e6).astype(np.float64)
-    return {
-        "kind_asked": asked,
-        "kind_other": (1 - asked) * bool(intent.kinds),
-        "kind_likely": np.array([kind in intent.likely for kind in kinds], np.float64),
-        "inside": inside,
-        "too_late": late,
-        "too_early": early,
-        "inside*events": inside * intent.events,
-        "too_late*events": late * intent.events,
-        "too_early*events": early * intent.events,
-    }
+    @cached_property
+    def text(self) -> "Floats":
+        return self.words.bm25(self.words.memories, self.words.length)
 
+    @cached_property
+    def passage(self) -> "Floats":
+        return self.sheet.best(self.words.bm25(self.words.passages, self.sheet.length))
 
-def _near(sheet: Sheet, words: Lexical, columns: Mapping[str, "Floats"]) -> "Columns":
-    best = columns["passage"]
-    top = best.max(initial=0.0) or 1.0
-    near = np.zeros(sheet.size)
-    for distance in range(1, REACH + 1):
-        near += DECAY**distance * (sheet.beside(best, distance) + sheet.beside(best, -distance))
-    found: Columns = {
-        "before": sheet.beside(best, -1) / top,
-        "after": sheet.beside(best, 1) / top,
-        "before2": sheet.beside(best, -2) / top,
-        "after2": sheet.beside(best, 2) / top,
-        "near": near,
-        "near/top": _top(near),
-        "near/rank": _rank(near),
-    }
-    standing = sheet.around(words.memories.T, NEAR, FAR)
-    lengths = sheet.around(words.length, NEAR, FAR)
-    for name, said_there, length in zip(("around", "far"), standing, lengths, strict=True):
-        frequencies = said_there.T
-        score = words.bm25(frequencies, length)
-        found |= {name: score, f"{name}/top": _top(score), f"{name}_cover": words.coverage(frequencies)}
-    said = sheet.thread_total(words.memories.T).T
-    whole = words.bm25(said, sheet.thread_total(words.length))
-    found |= {
-        "thread": whole,
-        "thread/top": _top(whole),
-        "thread_best/top": _top(sheet.thread_best(best)),
-        "thread_cover": words.coverage(said),
-    }
-    return found
+    @cached_property
+    def _named(self) -> "NDArray[np.bool_]":
+        """Which terms are words of what the question names."""
+        names = self.question.names
+        terms = self.question.terms
+        return np.array([not names.isdisjoint((term.meant or term.text).split()) for term in terms], bool)
 
+    @cached_property
+    def _weighted(self) -> "Floats":
+        found: Floats = self.words.rarity[:, None] * (self.words.memories > 0)
+        return found
 
-def _vectors(sheet: Sheet, question: Question) -> "Columns":
-    """How near the question a memory is by its vectors; one that waits for its own counts as an average one."""
-    if question.vector is None or not sheet.size:
-        return dict.fromkeys((f"passage_meaning{form}" for form in ("", "/top", "/rank")), np.zeros(sheet.size))
-    best = _imputed(sheet, sheet.best(_cosines(sheet.vectors(len(question.vector)), question.vector)))
-    return {
-        "passage_meaning": best,
-        "passage_meaning/top": _top(np.maximum(best, 0)),
-        "passage_meaning/rank": _rank(best),
-    }
+    def rarest(self) -> "Floats":
+        """Whether a memory has the words that tell most: the rarest one."""
+        if not len(self.words.rarity):
+            return np.zeros(self.sheet.size)
+        found: Floats = self._weighted.max(axis=0) / (self.words.rarity.max() or 1.0)
+        return found
 
+    @cached_property
+    def named_word(self) -> "Floats":
+        """How much of what the question names a memory has."""
+        named = self._named
+        if not named.any():
+            return np.zeros(self.sheet.size)
+        found: Floats = self._weighted[named].sum(axis=0) / (self.words.rarity[named].sum() or 1.0)
+        return found
 
-def _imputed(sheet: Sheet, cosines: "Floats") -> "Floats":
-    """The cosines, with the mean of the others for memories that wait for their vectors."""
-    waiting = ~sheet.embedded
-    if waiting.any() and not waiting.all():
-        cosines[waiting] = cosines[~waiting].mean()
-    return cosines
+    def unnamed_word(self) -> "Floats":
+        found: Floats = (self.named_word == 0) * float(self._named.any())
+        return found
 
+    def matched_words(self) -> "Floats":
+        """The logarithm of how many of the question's words it has."""
+        found: Floats = np.log1p((self.words.memories > 0).sum(axis=0))
+        return found
 
-def _near_meaning(sheet: Sheet, question: Question) -> "Columns":
-    """The same of what stands around a turn."""
-    names = ("around_meaning", "far_meaning", "thread_meaning")
-    if question.vector is None:
-        zero = np.zeros(sheet.size)
-        others = ("around_meaning/rank", "before_meaning", "after_meaning")
-        return dict.fromkeys((*names, *(f"{name}/top" for name in names), *others), zero)
-    memories = sheet.meanings(len(question.vector))
-    around, far = sheet.around(memories, NEAR, FAR)
-    best = sheet.best(_cosines(sheet.vectors(len(question.vector)), question.vector))
-    found = {
-        "around_meaning": _cosines(unit(around), question.vector),
-        "far_meaning": _cosines(unit(far), question.vector),
-        "thread_meaning": _cosines(unit(sheet.thread_total(memories)), question.vector),
-    }
-    return found | {f"{name}/top": _top(np.maximum(found[name], 0)) for name in names} | {
-        "around_meaning/rank": _rank(found["around_meaning"]),
-        "before_meaning": sheet.beside(best, -1),
-        "after_meaning": sheet.beside(best, 1),
-    }  # fmt: skip
+    def phrase(self) -> "Floats":
+        """The share of the question's neighbouring words that stand side by side."""
+        pairs, standing = 0, np.zeros(self.sheet.size)
+        for one, other in itertools.pairwise(self.question.terms[:PAIRED]):
+            if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
+                pairs += 1
+                standing = standing + (self.sheet.total(self.sheet.frequencies((*one.codes, *other.codes))) > 0)
+        return standing / (pairs or 1)
 
+    # Vectors. A memory that waits for its own counts as an average one.
 
-def _said(sheet: Sheet, question: Question) -> "Columns":
-    speakers = [(trace.speaker or "").casefold() for trace in sheet.traces]
-    known = {speaker: frozenset(speaker.split()) for speaker in set(speakers) if speaker}
-    named = {speaker for speaker, names in known.items() if names & question.words}
-    by = np.array([speaker in named for speaker in speakers], np.float64)
-    replies = sheet.replies
-    return {
-        "named": by,
-        "other": (1 - by) * bool(named),
-        "reply": replies,
-        "reply_to_me": replies * question.first_person,
-    }
+    @cached_property
+    def _passage_cosines(self) -> "Floats":
+        """The cosine of each memory's best passage; 0 without a vector of the question."""
+        if self.question.vector is None or not self.sheet.size:
+            return np.zeros(self.sheet.size)
+        rows = self.sheet.vectors(len(self.question.vector))
+        return self.sheet.best(_cosines(rows, self.question.vector))
 
+    @cached_property
+    def passage_meaning(self) -> "Floats":
+        return self._imputed(self._passage_cosines)
 
-def _looks(sheet: Sheet, question: Question) -> "Columns":
-    tokens = np.array([trace.tokens for trace in sheet.traces], np.float64)
-    at = np.array([trace.at for trace in sheet.traces], np.float64)
-    oldest, newest = (float(at.min()), float(at.max())) if sheet.size else (0.0, 0.0)
-    spoken = np.array([trace.tier == "conversation" for trace in sheet.traces], np.float64)
-    first = np.ones(sheet.size)
-    first[1:] = sheet.run[1:] != sheet.run[:-1]
-    return {
-        "length": np.log(tokens + 4),
-        "asks": sheet.asks,
-        "time_told": sheet.has_time,
-        "time_wanted": sheet.has_time * question.asks_when,
-        "number_told": sheet.has_number,
-        "number_wanted": sheet.has_number * question.asks_many,
-        "opening": first,
-        # What is asked about is more often told early in a conversation; of facts the newer count more.
-        "early": (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken,
-        "dated": _dated(at, question),
-    }
+    @cached_property
+    def meaning(self) -> "Floats":
+        """The same of all passages of a memory together."""
+        if self.question.vector is None:
+            return np.zeros(self.sheet.size)
+        return self._imputed(_cosines(self.sheet.meanings(len(self.question.vector)), self.question.vector))
 
+    def _imputed(self, cosines: "Floats") -> "Floats":
+        """The cosines, with the mean of the others for memories that wait for their vectors."""
+        waiting = ~self.sheet.embedded
+        if self.question.vector is not None and waiting.any() and not waiting.all():
+            cosines = cosines.copy()
+            cosines[waiting] = cosines[~waiting].mean()
+        return cosines
 
-def _dated(at: "Floats", question: Question) -> "Floats":
-    """Whether it speaks of a time that the question names."""
-    found = np.zeros(len(at))
-    for span in question.times:
-        start, end = span.start.timestamp() * 1e6, span.end.timestamp() * 1e6
-        found = np.maximum(found, ((at >= start) & (at < end)) * (1.0 if span.precise == "exact" else 0.5))
-    return found
+    @cached_property
+    def _windows_meaning(self) -> "tuple[Floats, Floats]":
+        """How near the question the texts around each memory are, in the nearer and the wider stretch."""
+        vector = self.question.vector
+        if vector is None:
+            return np.zeros(self.sheet.size), np.zeros(self.sheet.size)
+        near, far = self.sheet.around(self.sheet.meanings(len(vector)), NEAR, FAR)
+        return _cosines(unit(near), vector), _cosines(unit(far), vector)
 
+    @property
+    def around_meaning(self) -> "Floats":
+        return self._windows_meaning[0]
 
-def _answers(sheet: Sheet, columns: Mapping[str, "Floats"]) -> "Columns":
-    """What stands right after a question that is like the one asked may be its answer."""
-    asked = sheet.beside(columns["asks"], -1)
-    return {
-        "answer": asked,
-        "answer*before": asked * columns["before"],
-        "answer*before_meaning": asked * columns["before_meaning"],
-    }
+    @property
+    def far_meaning(self) -> "Floats":
+        return self._windows_meaning[1]
+
+    @cached_property
+    def thread_meaning(self) -> "Floats":
+        vector = self.question.vector
+        if vector is None:
+            return np.zeros(self.sheet.size)
+        return _cosines(unit(self.sheet.thread_total(self.sheet.meanings(len(vector)))), vector)
+
+    def beside_meaning(self, distance: int) -> "Floats":
+        return self.sheet.beside(self._passage_cosines, distance)
+
+    # What surrounds a turn of a conversation.
+
+    def beside(self, distance: int) -> "Floats":
+        """How well the memory so many places later matches, as a share of the best."""
+        return self.sheet.beside(self.passage, distance) / (self.passage.max(initial=0.0) or 1.0)
+
+    @cached_property
+    def near(self) -> "Floats":
+        """How well its neighbours match, the farther the less."""
+        found = np.zeros(self.sheet.size)
+        for distance in range(1, REACH + 1):
+            found += DECAY**distance * (
+                self.sheet.beside(self.passage, distance) + self.sheet.beside(self.passage, -distance)
+            )
+        return found
+
+    @cached_property
+    def _windows(self) -> tuple[_Window, _Window]:
+        standing = self.sheet.around(self.words.memories.T, NEAR, FAR)
+        lengths = self.sheet.around(self.words.length, NEAR, FAR)
+        near, far = (self._window(said.T, length) for said, length in zip(standing, lengths, strict=True))
+        return near, far
+
+    def _window(self, frequencies: "Floats", lengths: "Floats") -> _Window:
+        return _Window(self.words.bm25(frequencies, lengths), self.words.coverage(frequencies))
+
+    @property
+    def around(self) -> _Window:
+        return self._windows[0]
+
+    @property
+    def far(self) -> _Window:
+        return self._windows[1]
+
+    @cached_property
+    def thread(self) -> _Window:
+        said = self.sheet.thread_total(self.words.memories.T).T
+        return self._window(said, self.sheet.thread_total(self.words.length))
+
+    @cached_property
+    def answer(self) -> "Floats":
+        """What stands right after a question that is like the one asked may be its answer."""
+        return self.sheet.beside(self.sheet.asks, -1)
+
+    # Who says it, when, and of which kind.
+
+    @cached_property
+    def _speakers(self) -> list[str]:
+        return [(trace.speaker or "").casefold() for trace in self.sheet.traces]
+
+    @cached_property
+    def _asked_of(self) -> set[str]:
+        """The speakers that the question names."""
+        known = {speaker: frozenset(speaker.split()) for speaker in set(self._speakers) if speaker}
+        return {speaker for speaker, names in known.items() if names & self.question.words}
+
+    @cached_property
+    def named(self) -> "Floats":
+        return np.array([speaker in self._asked_of for speaker in self._speakers], np.float64)
+
+    def other(self) -> "Floats":
+        return (1 - self.named) * bool(self._asked_of)
+
+    @cached_property
+    def at(self) -> "Floats":
+        return np.array([trace.at for trace in self.sheet.traces], np.float64)
+
+    def opening(self) -> "Floats":
+        first = np.ones(self.sheet.size)
+        first[1:] = self.sheet.run[1:] != self.sheet.run[:-1]
+        return first
+
+    def early(self) -> "Floats":
+        """What is asked about is more often told early in a conversation; of facts the newer count more."""
+        at = self.at
+        oldest, newest = (float(at.min()), float(at.max())) if self.sheet.size else (0.0, 0.0)
+        spoken = np.array([trace.tier == "conversation" for trace in self.sheet.traces], np.float64)
+        return (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken
+
+    @cached_property
+    def dated(self) -> "Floats":
+        """Whether it speaks of a time that the question names."""
+        found = np.zeros(self.sheet.size)
+        for span in self.question.times:
+            start, end = span.start.timestamp() * 1e6, span.end.timestamp() * 1e6
+            inside = (self.at >= start) & (self.at < end)
+            found = np.maximum(found, inside * (1.0 if span.precise == "exact" else 0.5))
+        return found
+
+    @cached_property
+    def inside(self) -> "Floats":
+        return (self.dated > 0).astype(np.float64)
+
+    @cached_property
+    def too_late(self) -> "Floats":
+        if not self.question.times:
+            return np.zeros(self.sheet.size)
+        return (self.at >= max(span.end.timestamp() for span in self.question.times) * 1e6).astype(np.float64)
+
+    @cached_property
+    def too_early(self) -> "Floats":
+        if not self.question.times:
+            return np.zeros(self.sheet.size)
+        return (self.at < min(span.start.timestamp() for span in self.question.times) * 1e6).astype(np.float64)
+
+    def length(self) -> "Floats":
+        found: Floats = np.log(self.column(trace.tokens for trace in self.sheet.traces) + 4)
+        return found
+
+    def other_kind(self) -> "Floats":
+        """Whether it is of another kind than the question asks for."""
+        kinds = self.question.intent.kinds
+        return (1 - self.of_kind(kinds)) * bool(kinds)
+
+    def of_kind(self, kinds: Collection[str]) -> "Floats":
+        return np.array([trace.kind in kinds for trace in self.sheet.traces], np.float64)
+
+    # What is known of a memory apart from any question, and what the best finds lead to.
+
+    def column(self, values: Iterable[float]) -> "Floats":
+        return np.fromiter(values, np.float64, self.sheet.size)
+
+    @cached_property
+    def age(self) -> "Floats":
+        """In days. The same within an hour, and so are the scores of one search after another."""
+        hour = self.question.asked_at.replace(minute=0, second=0, microsecond=0)
+        found: Floats = np.maximum((hour.timestamp() * 1e6 - self.at) / DAY, 0.0)
+        return found
+
+    def importance(self) -> "Floats":
+        return self.column(trace.importance for trace in self.sheet.traces) - 0.5
+
+    def pinned(self) -> "Floats":
+        return self.column(trace.pinned for trace in self.sheet.traces)
+
+    def doubt(self) -> "Floats":
+        doubt = 1 - self.column(trace.confidence for trace in self.sheet.traces)
+        found: Floats = doubt * (1 + np.minimum(self.age / DOUBT_DOUBLES_DAYS, 1.0))
+        return found
+
+    def used(self) -> "Floats":
+        uses = self.column(trace.uses for trace in self.sheet.traces)
+        found: Floats = np.log1p(np.minimum(uses, MOST_USES))
+        return found
+
+    @cached_property
+    def graph(self) -> _Graph:
+        sheet = self.sheet
+        top = _top(self.passage)
+        first = top + self.passage_meaning
+        leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
+        seeds = {sheet.traces[place].key: float(top[place]) for place in leading}
+        active, refuted = spread(self.store, self.where, {key: value for key, value in seeds.items() if value > 0})
+        return _Graph(
+            linked=np.array([active.get(trace.key, 0.0) for trace in sheet.traces]),
+            contradicted=self.column(refuted.get(trace.key, 0.0) for trace in sheet.traces),
+            entities=shared_names(self.store, sheet, leading, first),
+        )
 
 
 def _cosines(rows: "Floats", vector: "Floats") -> "Floats":
@@ -558,3 +670,134 @@ def _rank(values: "Floats") -> "Floats":
     better = len(values) - np.searchsorted(np.sort(values), values, side="right")
     found: Floats = np.log1p(better)
     return found
+
+
+def _positive(values: "Floats") -> "Floats":
+    found: Floats = np.maximum(values, 0)
+    return found
+
+
+def _deviation(values: "Floats") -> "Floats":
+    """In standard deviations from the mean."""
+    found: Floats = (values - values.mean()) / (float(values.std()) or 1.0)
+    return found
+
+
+# The table of features.
+
+
+Part = Literal[
+    "words", "surroundings", "session", "meaning", "speaker", "shape", "kind", "time", "currency", "graph", "trust"
+]
+PARTS: tuple[Part, ...] = get_args(Part)
+"""What features are shown under in an explanation, in this order."""
+
+
+Source = TypeVar("Source")
+
+
+class Feature(NamedTuple, Generic[Source]):
+    """One number for each candidate that speaks for it or against it: a column, and all that is known of it."""
+
+    name: str
+    part: Part
+    """What it is shown under in an explanation."""
+    compute: "Callable[[Source], Floats]"
+    fitted: Literal["notes", "turns", "both"] | None = None
+    """Whose weights for it are in `weights.json`. Those of turns only are computed where there are turns."""
+    by_hand: float = 0.0
+    """Added to the log-odds for each unit, beside what is fitted."""
+
+
+# A new feature is a row here; `python -m bench.fit --write` then fits its weight, unless it is set by hand. Those
+# that compare the best candidates with each other are in `rerank.SECOND_LOOK`.
+FEATURES: tuple[Feature[Evidence], ...] = (
+    Feature("text/top", "words", lambda seen: _top(seen.text), "both"),
+    Feature("text/rank", "words", lambda seen: _rank(seen.text), "both"),
+    Feature("passage", "words", lambda seen: seen.passage, "turns"),
+    Feature("passage/top", "words", lambda seen: _top(seen.passage), "turns"),
+    Feature("passage/rank", "words", lambda seen: _rank(seen.passage), "turns"),
+    Feature(
+        "passage_cover", "words", lambda seen: seen.sheet.best(seen.words.coverage(seen.words.passages)), "both"
+    ),
+    Feature("rarest", "words", Evidence.rarest, "both"),
+    Feature("named_word", "words", lambda seen: seen.named_word, "both"),
+    Feature("unnamed_word", "words", Evidence.unnamed_word, "turns"),
+    Feature("matched", "words", Evidence.matched_words, "both"),
+    Feature("passage_meaning", "meaning", lambda seen: seen.passage_meaning, "both"),
+    Feature("passage_meaning/top", "meaning", lambda seen: _top(_positive(seen.passage_meaning)), "both"),
+    Feature("passage_meaning/rank", "meaning", lambda seen: _rank(seen.passage_meaning), "both"),
+    Feature("length", "shape", Evidence.length, "both"),
+    Feature("asks", "shape", lambda seen: seen.sheet.asks, "turns"),
+    Feature("time_told", "shape", lambda seen: seen.sheet.has_time, "turns"),
+    Feature("time_wanted", "time", lambda seen: seen.sheet.has_time * seen.question.asks_when, "turns"),
+    Feature("number_told", "shape", lambda seen: seen.sheet.has_number, "turns"),
+    Feature("number_wanted", "shape", lambda seen: seen.sheet.has_number * seen.question.asks_many, "turns"),
+    Feature("opening", "shape", Evidence.opening, "turns"),
+    Feature("early", "time", Evidence.early, "turns"),
+    Feature("dated", "time", lambda seen: seen.dated, "turns"),
+    Feature("kind_asked", "kind", lambda seen: seen.of_kind(seen.question.intent.kinds), "notes"),
+    Feature("kind_other", "kind", Evidence.other_kind, "notes"),
+    Feature("kind_likely", "kind", lambda seen: seen.of_kind(seen.question.intent.likely), "notes"),
+    Feature("inside", "time", lambda seen: seen.inside, "both"),
+    Feature("too_late", "time", lambda seen: seen.too_late, "both"),
+    Feature("too_early", "time", lambda seen: seen.too_early, "both"),
+    Feature("inside*events", "time", lambda seen: seen.inside * seen.question.intent.events, "both"),
+    Feature("too_late*events", "time", lambda seen: seen.too_late * seen.question.intent.events, "both"),
+    Feature("too_early*events", "time", lambda seen: seen.too_early * seen.question.intent.events, "both"),
+    Feature("text", "words", lambda seen: seen.text, "turns"),
+    Feature("cover", "words", lambda seen: seen.words.coverage(seen.words.memories), "turns"),
+    Feature("phrase", "words", Evidence.phrase, "turns"),
+    Feature("meaning", "meaning", lambda seen: seen.meaning, "turns"),
+    Feature("meaning/top", "meaning", lambda seen: _top(_positive(seen.meaning)), "turns"),
+    Feature("passage_meaning/z", "meaning", lambda seen: _deviation(seen.passage_meaning), "turns"),
+    Feature("before", "surroundings", lambda seen: seen.beside(-1), "turns"),
+    Feature("after", "surroundings", lambda seen: seen.beside(1), "turns"),
+    Feature("before2", "surroundings", lambda seen: seen.beside(-2), "turns"),
+    Feature("after2", "surroundings", lambda seen: seen.beside(2), "turns"),
+    Feature("near", "surroundings", lambda seen: seen.near, "turns"),
+    Feature("near/top", "surroundings", lambda seen: _top(seen.near), "turns"),
+    Feature("near/rank", "surroundings", lambda seen: _rank(seen.near), "turns"),
+    Feature("around", "surroundings", lambda seen: seen.around.score, "turns"),
+    Feature("around/top", "surroundings", lambda seen: _top(seen.around.score), "turns"),
+    Feature("around_cover", "surroundings", lambda seen: seen.around.cover, "turns"),
+    Feature("far", "surroundings", lambda seen: seen.far.score, "turns"),
+    Feature("far/top", "surroundings", lambda seen: _top(seen.far.score), "turns"),
+    Feature("far_cover", "surroundings", lambda seen: seen.far.cover, "turns"),
+    Feature("thread", "session", lambda seen: seen.thread.score, "turns"),
+    Feature("thread/top", "session", lambda seen: _top(seen.thread.score), "turns"),
+    Feature("thread_best/top", "session", lambda seen: _top(seen.sheet.thread_best(seen.passage)), "turns"),
+    Feature("thread_cover", "session", lambda seen: seen.thread.cover, "turns"),
+    Feature("around_meaning", "meaning", lambda seen: seen.around_meaning, "turns"),
+    Feature("far_meaning", "meaning", lambda seen: seen.far_meaning, "turns"),
+    Feature("thread_meaning", "session", lambda seen: seen.thread_meaning, "turns"),
+    Feature("around_meaning/top", "meaning", lambda seen: _top(_positive(seen.around_meaning)), "turns"),
+    Feature("far_meaning/top", "meaning", lambda seen: _top(_positive(seen.far_meaning)), "turns"),
+    Feature("thread_meaning/top", "session", lambda seen: _top(_positive(seen.thread_meaning)), "turns"),
+    Feature("around_meaning/rank", "meaning", lambda seen: _rank(seen.around_meaning), "turns"),
+    Feature("before_meaning", "meaning", lambda seen: seen.beside_meaning(-1), "turns"),
+    Feature("after_meaning", "meaning", lambda seen: seen.beside_meaning(1), "turns"),
+    Feature("named", "speaker", lambda seen: seen.named, "turns"),
+    Feature("other", "speaker", Evidence.other, "turns"),
+    Feature("reply", "speaker", lambda seen: seen.sheet.replies, "turns"),
+    Feature("reply_to_me", "speaker", lambda seen: seen.sheet.replies * seen.question.first_person, "turns"),
+    Feature("answer", "surroundings", lambda seen: seen.answer, "turns"),
+    Feature("answer*before", "surroundings", lambda seen: seen.answer * seen.beside(-1), "turns"),
+    Feature("answer*before_meaning", "surroundings", lambda seen: seen.answer * seen.beside_meaning(-1), "turns"),
+    Feature("linked", "graph", lambda seen: seen.graph.linked, by_hand=2.5),
+    Feature("entities", "graph", lambda seen: seen.graph.entities, "both"),
+    Feature("importance", "trust", Evidence.importance, by_hand=1.5),
+    Feature("doubt", "trust", Evidence.doubt, by_hand=-2.0),
+    Feature("contradicted", "trust", lambda seen: seen.graph.contradicted, by_hand=-1.0),
+    Feature("recent", "time", lambda seen: 0.5 ** (seen.age / HALF_LIFE_DAYS), "notes", by_hand=0.5),
+    Feature("used", "trust", Evidence.used, by_hand=0.05),
+    Feature("pinned", "trust", Evidence.pinned, by_hand=1.0),
+)
+
+
+def features(seen: Evidence) -> "Columns":
+    """Every column, over all memories of the sheet; those that only turns are weighed by where there are any."""
+    turns = not seen.sheet.alone.all()
+    columns: Columns = {"alone": seen.sheet.alone}
+    columns |= {each.name: each.compute(seen) for each in FEATURES if turns or each.fitted != "turns"}
+    return columns

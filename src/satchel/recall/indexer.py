@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from satchel.embed.embedder import Embedder, passages_inline
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, Embedder, passages_inline, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError
 from satchel.model.memory import Memory
 from satchel.store import index

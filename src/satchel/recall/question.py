@@ -2,8 +2,8 @@
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ import msgspec
 from satchel.recall.entities import query_entities
 from satchel.text.dates import Span, named_times
 from satchel.text.passages import CODE_BYTES
-from satchel.text.terms import QUESTION_WORDS, query_terms, query_words, stem, term_codes
+from satchel.text.terms import QUESTION_WORDS, folded, query_terms, query_words, stem, term_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,8 @@ __all__ = [
     "Order",
     "QueryTerm",
     "Question",
+    "about_then",
+    "asks_for_course",
     "first_letter_slips",
     "function_words",
     "is_grammar",
@@ -310,6 +312,148 @@ def _alternatives(table: str) -> Iterator[str]:
             yield rf"\b{pattern}" + {"*": r"\w*", "=": rf"\b{_PHRASE_ENDS}"}.get(entry[-1], r"\b")
 
 
+# Questions about the course of things: "in what order did I bring up …", "summarise how the roof job went".
+
+# A question stands at the beginning of a text or at its end; what is pasted between them is not read.
+HEAD, TAIL = 400, 200
+
+# What is asked for stands in one sentence. Texts are folded: no capitals, no accents on Latin letters.
+_NEAR, _FAR = r"[^?!]{0,50}", r"[^?!]{0,120}"
+_ENGLISH = (
+    r"\b(?:what|which) (?:order|sequence) (?:did|do|have|has|had|were|was)\b",
+    r"\b(?:order|sequence) (?:in which|of (?:events|topics|things|how))\b|\blist in order\b",
+    r"\bin (?:chronological|time) order\b|\bchronologically\b|\b(?:timeline|chronology) of\b",
+    r"^(?:please|now|ok|okay|so|and|then)?\W*(?:summari[sz]e|recap|sum up)\b",
+    r"\b(?:(?:can|could|would|will) you|please|me) (?:\w+ly |please |also |just )*(?:summari[sz]e|recap|sum up)\b",
+    r"\b(?:give|show|tell|provide|write|want|need|like)(?: me| us)? (?:with )?(?:a|an|the|your) "
+    r"(?:[\w-]+ ){0,3}(?:summary|recap|overview|history|story|rundown) (?:of|on|about|covering)\b",
+    r"\b(?:walk|talk|take) (?:me|us) through (?:how (?!to\b)|what (?:has|have|happened|we|i)\b"
+    r"|(?:the|my|our) (?:\w+ )?(?:order|history|story|course|evolution|development|progress|journey)\b)",
+    rf"\bhow (?:has|have|had|did)\b{_FAR}\b(?:develop|evolv|progress|unfold|chang|mov|shift|grow|grew)\w*{_NEAR}"
+    r"\b(?:over (?:time|the (?:past|last|course|years?|months?|weeks?))|so far|until"
+    r"|(?:throughout|across|through|during) (?:our|all)\b)",
+    rf"\bhow (?:has|have)\b{_FAR}\b(?:developed|evolved|progressed|unfolded|changed)\b",
+    rf"\bhow did\b{_FAR}\b(?:evolve|unfold|come about|come to (?:be|have))\b",
+    rf"\bhow did\b{_FAR}\bgo\b[^?!]{{0,12}}\bfrom\b",
+    r"\bwhat(?: has|s|'s| have) (?:all )?happened (?:with|to|so far|since|between)\b",
+    rf"\bwhat(?: has|s|'s| have)\b{_FAR}\b(?:happened|done|tried|discussed|covered)\b{_NEAR}\bso far\b",
+    r"(?:^|\b(?:is|was|s) )(?:the )?(?:whole |full |entire )?(?:story|history|evolution) (?:of|behind|with)\b",
+    rf"\b(?:story|history|way) of\b{_FAR}\bfrom\b{_NEAR}\b(?:to|until|beginning|start)\b",
+    r"\b(?:catch|bring|get) (?:me|us) up (?:on|to (?:date|speed))\b",
+)
+_GERMAN = (
+    r"\bwelcher reihenfolge\b|\breihenfolge, in (?:der|welcher)\b|\bder reihe nach\b|\bchronologisch",
+    rf"\bfass(?:e|t|en)?\b{_FAR}\bzusammen\b|\b(?:kannst|konntest|konnen|konnten|bitte)\b{_FAR}\bzusammenfassen\b",
+    rf"\b(?:gib|gebt|geben|schreib|mach|mochte|brauche|hatte)\b{_NEAR}\b(?:zusammenfassung|uberblick|ruckblick|chronik)\b",
+    rf"\bwie (?:hat|haben|hatten?)\b{_NEAR}\bsich\b{_FAR}\b(?:entwickel|verander|geander|gewandel)",
+    rf"\bwie (?:ist|sind|war)\b{_FAR}\b(?:gelaufen|verlaufen|gegangen)\b{_NEAR}\b(?:von|vom|bis)\b",
+    rf"\bwas ist\b{_FAR}\b(?:bisher|bislang|bis jetzt|seither|seitdem|mit)\b{_FAR}\b(?:passiert|geschehen)\b",
+    r"(?:^|\b(?:erzahl|schilder|beschreib|zeig)\w*(?: mir| uns)? )(?:den|der|die) (?:ganzen? )?"
+    r"(?:geschichte|verlauf|hergang|ablauf|entwicklung) (?:von|vom|der|des|mit|hinter|mein|unser)",
+    r"\bbring\w* (?:mich|uns) auf den\b",
+)
+_FRENCH = (
+    r"\bquel ordre\b|\bl'ordre dans lequel\b|\bordre chronologique\b|\bchronologie d",
+    r"(?:^|\b(?:tu|vous|me|nous|plait),? )(?:resume|recapitule|retrace)[zrs]?(?:[- ](?:moi|nous))?,?"
+    r" (?:l[ae']s?|ce|comment|tout|mon|ma|mes|notre|nos)\b",
+    r"\b(?:fais|faites|faire|donner?|donnez|voudrais|veux|besoin)\b[^?!]{0,12}\b(?:un|d'un) "
+    r"(?:\w+ )?(?:resume|recapitulatif|apercu|bilan)\b",
+    rf"\bcomment\b{_NEAR}\b(?:ai?|as|ont|avons|avait|est|sont)\b{_NEAR}\b(?:evolue|change|progresse|developpe)e?s?\b",
+    r"\b(?:que|qu'est-ce qui|ce qui) s'est(?:-il)? passe (?:avec|depuis|jusqu|entre)",
+    r"(?:^|\b(?:raconte|donne|decri)\w*(?:[- ](?:moi|nous))? )l'(?:histoire|historique|evolution) d",
+)
+_SPANISH = (
+    r"\b(?:que|cual) orden\b|\bel orden en (?:el )?que\b|\borden cronologico\b|\bcronologia d",
+    r"\b(?:resumeme|resumime|resumenos|recapitula|recapitulame)\b",
+    r"(?:^|\b(?:puedes|podrias|puede|favor),? )(?:resum(?:e|a|ir|irme)|recapitular)"
+    r" (?:el|la|lo|los|las|como|que|todo|toda|mi|mis|nuestr[oa]s?)\b",
+    r"\b(?:dame|darme|danos|haz|hazme|hacer|hacerme|quiero|necesito|quisiera) un (?:\w+ )?"
+    r"(?:resumen|repaso|recuento)\b",
+    rf"\bcomo (?:se )?(?:ha|han|habia|habian)\b{_NEAR}\b(?:evolucion|cambi|progres|desarroll|transcurri)ad?o",
+    r"\bque (?:ha|han) (?:pasado|ocurrido|sucedido) (?:con|desde|hasta|entre)\b",
+    r"(?:^|\b(?:cuenta|da|explica|muestra)(?:me|nos) )(?:toda )?(?:la|el) (?:historia|historial|evolucion) d",
+    r"\bpon(?:me|nos) al (?:dia|corriente)\b",
+)
+_JAPANESE = (
+    r"どの(?:ような)?順|順番に(?:教|挙|並|列|リスト|話)|時系列|年表",
+    r"(?:まとめ|要約し|整理し|振り返っ)て(?:く|ほし|欲し|もら|いただ|頂|み|教|$|[。？?!！])",
+    r"(?:まとめ|要約|概要|あらすじ)を(?:教|くだ|下|お願|作|見|出)",
+    r"どのように(?:変わ|変化|発展|進ん|進展|推移|展開)|どう(?:変わっ|変化し|発展し|進ん|進展し|推移し|展開し)",
+    r"(?:経緯|経過|推移|変遷|いきさつ|一部始終|道のり|流れ)(?:を|は|に?ついて|$|[。？?!！])",
+)
+
+# One moment, place, person or number is wanted, whatever else is said of a course.
+_ONE_THING = re.compile(
+    r"\W*(?:when|where|who|whose|whom|how (?:many|much|long|often|old|far|soon)|wann|wo|wer|wem|wen"
+    r"|wie ?(?:viele?|lange|oft)|quand|ou|qui|combien|cuando|donde|quien|cuant[oa]s?)\b|いつ|どこ|誰|だれ"
+)
+
+
+def asks_for_course(text: str) -> bool:
+    """Whether a question asks how something went, in which order, or for a summary of it.
+
+    By its words, in English, German, French, Spanish and Japanese. "When did I first …" wants one moment and is
+    no such question.
+    """
+    text = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} {text[-TAIL:]}"
+    asked = folded(text.replace("’", "'")).strip()
+    return _ONE_THING.match(asked) is None and _course_forms().search(asked) is not None
+
+
+@cache
+def _course_forms() -> re.Pattern[str]:
+    # Compiled when first asked for, which takes 20 ms: a search needs none of it.
+    return re.compile("|".join((*_ENGLISH, *_GERMAN, *_FRENCH, *_SPANISH, *_JAPANESE)))
+
+
+# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
+# verb of the past, since "what must I do before a release?" is about now.
+_FIRST = re.compile(
+    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
+    r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
+    r"|もともと|元々|当初|最初は",
+    re.IGNORECASE,
+)
+_THEN = re.compile(
+    r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
+    r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
+    r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
+    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
+    re.IGNORECASE,
+)
+_NOW = re.compile(
+    r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
+    r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
+    r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
+    re.IGNORECASE,
+)
+_AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+
+
+def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
+    """The moment that a question is about, where that is not now.
+
+    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
+    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
+    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
+    """
+    if _FIRST.search(text):
+        return _AT_FIRST
+    told = _THEN.search(text) is not None
+    past = told or _PAST.search(text) is not None
+    ends = [span.end for span in times if span.precise == "exact" or past]
+    if ends:
+        return max(ends) if max(ends) < now - timedelta(days=1) else None
+    if told or (past and _BEFORE.search(text)):
+        return None if _NOW.search(text) else _AT_FIRST
+    return None
+
+
 # What a question asks for: its terms, whom it names, which times, and its vector.
 
 
@@ -361,6 +505,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     first_person: bool
     asks_when: bool
     asks_many: bool
+    asked_at: datetime
+    about_then: datetime | None = None
+    """The moment that it is about, where that is not now."""
+    about_course: bool = False
+    """Whether it asks how something went, in which order, or for a summary of it."""
+    sought: tuple[str, ...] = ()
+    """What tells the sentence of a passage that it is about: the stems of its words that tell."""
     intent: Intent = Intent()
     """What kind of answer it wants."""
     names: frozenset[str] = frozenset()
@@ -375,7 +526,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return [term.text for term in self.terms]
 
 
-def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[np.float32] | None"]) -> Question:
+def read_question(text: str, *, now: datetime, vector: "NDArray[np.float32] | None" = None) -> Question:
+    """Read all that a question says, once, as asked at a moment; `vector` is what an embedder makes of it."""
     words = query_terms(text)
     intent, times = read_intent(text), named_times(text, now)
     dated = frozenset(query_terms(" ".join(span.text for span in times)))
@@ -395,8 +547,12 @@ def read_question(text: str, *, now: datetime, vector: Callable[[str], "NDArray[
         first_person=bool(_FIRST_PERSON.search(text)),
         asks_when=bool(_ASKS_WHEN.search(text)),
         asks_many=bool(_ASKS_MANY.search(text)),
+        asked_at=now,
+        about_then=about_then(text, times, now),
+        about_course=asks_for_course(text),
+        sought=_sought(words),
         latin=is_latin(text),
-        vector=vector(text) if terms else None,
+        vector=vector,
     )
 
 
@@ -407,8 +563,12 @@ def is_latin(text: str) -> bool:
 
 def sought_words(query: str) -> tuple[str, ...]:
     """The stems of the words that tell, as they can be looked for in a text."""
+    return _sought(query_terms(query))
+
+
+def _sought(words: Sequence[str]) -> tuple[str, ...]:
     # "happi" is what is left of "happy", which it does not stand in.
-    stems = (stem(word).rstrip("i") for word in _telling(query_terms(query)))
+    stems = (stem(word).rstrip("i") for word in _telling(words))
     return tuple(dict.fromkeys(each.replace(" ", "").casefold() for each in stems))
 
 

@@ -1,4 +1,4 @@
-"""From a question to ranked hits: gather candidates, compute features, fuse, put the current first, explain."""
+"""From a question to ranked hits: gather candidates, compute and weigh features, look at the best again."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.course import asks_for_course, course
-from satchel.recall.currency import LEADING, about_then, currency
-from satchel.recall.features import SEEDS, Lexical, Sheet, features, rarity, shared_names, spread, thread_of
-from satchel.recall.fusion import SECOND_LOOK, log_odds, probability, shares, weights
+from satchel.recall.features import SEEDS, Evidence, Sheet, features, rarity, spread, thread_of
 from satchel.recall.question import (
     QueryTerm,
     Question,
@@ -22,17 +20,28 @@ from satchel.recall.question import (
     near_terms,
     term_code,
 )
-from satchel.recall.relevance import is_keywords, models, relevances, signs
-from satchel.store.contract import Filter, SearchStore, Trace
+from satchel.recall.rerank import SECOND_LOOK, Comparison
+from satchel.recall.scoring import (
+    family,
+    is_keywords,
+    log_odds,
+    models,
+    near_enough,
+    probability,
+    relevances,
+    shares,
+    signs,
+    weights,
+)
+from satchel.store.contract import SearchStore, Trace
+from satchel.text.near_duplicates import alike, equal, word_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from satchel.recall.finder import Repeats
-
     Floats = NDArray[Any]
 
-__all__ = ["Candidates", "Examined", "examine", "gather", "look_again", "rank"]
+__all__ = ["duplicates", "examine", "gather", "look_again", "rank"]
 
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -50,21 +59,14 @@ REACH = 4
 MOST_RESPELT = 4
 
 
-class Candidates(msgspec.Struct, frozen=True):
-    """What may be needed, and the question as it was understood."""
-
-    sheet: Sheet
-    question: Question
-    words: Lexical
-
-
-def gather(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Candidates:
+def gather(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Evidence:
+    """What may be needed for a question: all of a small scope, else what the indexes find and what stands by it."""
     if store.count(where, most=SMALL + 1) <= SMALL:
         return _whole(store, question, where)
     return _found(store, question, where, wanted=wanted)
 
 
-def _whole(store: SearchStore, question: Question, where: Filter) -> Candidates:
+def _whole(store: SearchStore, question: Question, where: Filter) -> Evidence:
     sheet = Sheet(store.traces(where))
     terms = question.terms
     counts = [_standing(sheet, term) for term in terms]
@@ -74,14 +76,14 @@ def _whole(store: SearchStore, question: Question, where: Filter) -> Candidates:
         question = _respelt(store, question, unknown, lambda term: term_code(term) in here)
         counts = [_standing(sheet, term) for term in question.terms]
     weights = rarity(sheet.size, np.array(counts, np.float64))
-    return Candidates(sheet, question, Lexical(sheet, question, weights))
+    return Evidence(store, where, sheet, question, weights)
 
 
 def _standing(sheet: Sheet, term: QueryTerm) -> int:
     return int((sheet.total(sheet.frequencies(term.codes)) > 0).sum()) if sheet.size else 0
 
 
-def _found(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Candidates:
+def _found(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Evidence:
     _, counts = store.frequencies([index_term(term) for term in question.terms if len(term.codes) == 1])
     single = iter(counts)
     missing = [term for term in question.terms if len(term.codes) == 1 and not next(single)]
@@ -101,7 +103,7 @@ def _found(store: SearchStore, question: Question, where: Filter, *, wanted: int
         [max(count, _standing(sheet, term)) for count, term in zip(counts, question.terms, strict=True)]
     )
     weights = rarity(total, known.astype(np.float64))
-    return Candidates(sheet, question, Lexical(sheet, question, weights))
+    return Evidence(store, where, sheet, question, weights)
 
 
 def _by_index(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
@@ -158,112 +160,47 @@ def _like(store: SearchStore, word: str) -> list[str]:
     return store.words_like(word, start=word[0]) + there
 
 
-# From a question to ranked hits: gather candidates, look at what speaks for each, fuse, explain.
+# From candidates to hits.
 
 
 # A vector at least this near counts as a find of its own.
 CLOSE = 0.5
 # What overtakes a find at least this surely is a find too.
 OVERTAKES = 0.5
-# By how much what overtakes a find can gain at most: what was hardly found itself is probably about something else.
-MOST_LIFT = 3.0
-# Finds within these log-odds of the best are put in order of time where the newest or oldest is asked for.
-ABOUT_AS_GOOD = 3.0
 # Of a long memory, how many passages a hit names.
 PASSAGES_TOLD = 8
 # Of the words of a question, by rarity; sums of shares are not exact.
 ALL_WORDS = 0.999
-DAY = 86_400e6
-HALF_LIFE_DAYS = 30.0
-DOUBT_DOUBLES_DAYS = 365.0
-
-
-class Examined:
-    """The candidates of a question with every column and the score of each."""
-
-    def __init__(self, found: Candidates, columns: "dict[str, Floats]", matched: "NDArray[np.bool_]") -> None:
-        self.sheet = found.sheet
-        self.question = found.question
-        self.words = found.words
-        self.columns = columns
-        self.matched = matched
+# Turns with fewer words are not compared: "Yes." said twice is two answers.
+SHORTEST_TURN = 5
 
 
 def examine(
-    store: SearchStore, question: Question, where: Filter, *, wanted: int, now: datetime, close: float = CLOSE
-) -> Examined:
-    """Every candidate; one whose vector is at least as near as `close` matches by it alone."""
-    found = gather(store, question, where, wanted=wanted)
-    if not found.sheet.size:
-        return Examined(found, {}, np.zeros(0, bool))
-    sheet, columns = found.sheet, features(found.sheet, found.question, found.words)
-    first = columns["passage/top"] + columns["passage_meaning"]
-    leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
-    seeds = {sheet.traces[place].key: float(columns["passage/top"][place]) for place in leading}
-    active, refuted = spread(store, where, {key: value for key, value in seeds.items() if value > 0})
-    linked = np.array([active.get(trace.key, 0.0) for trace in sheet.traces])
-    columns["linked"] = linked
-    columns["entities"] = shared_names(store, sheet, leading, first)
-    columns |= _trust(sheet, refuted, now)
-    matched = (found.words.memories.sum(axis=0) > 0) | (columns["passage_meaning"] >= close)
-    matched |= (columns["dated"] > 0) | (linked > 0) | (columns["kind_asked"] > 0)
-    columns |= dict.fromkeys(SECOND_LOOK, np.zeros(sheet.size))
-    return Examined(found, columns, matched)
+    store: SearchStore, question: Question, where: Filter, *, wanted: int, close: float = CLOSE
+) -> Evidence:
+    """Every candidate with its columns; one whose vector is at least as near as `close` matches by it alone.
+
+    The columns of the second look are all 0 yet.
+    """
+    seen = gather(store, question, where, wanted=wanted)
+    if not seen.sheet.size:
+        return seen
+    seen.columns = features(seen)
+    seen.matched = (seen.words.memories.sum(axis=0) > 0) | (seen.passage_meaning >= close)
+    seen.matched |= (seen.dated > 0) | (seen.graph.linked > 0) | (seen.columns["kind_asked"] > 0)
+    seen.columns |= {each.name: np.zeros(seen.sheet.size) for each in SECOND_LOOK}
+    return seen
 
 
-def look_again(
-    store: SearchStore, seen: Examined, odds: "Floats", *, now: datetime, surroundings: bool = False
-) -> dict[int, int]:
+def look_again(seen: Evidence, odds: "Floats", *, surroundings: bool = False) -> "tuple[Floats, dict[int, int]]":
     """Fill the columns that compare the best finds with each other, given their log-odds without these.
 
-    Gives the place of the newer memory for each one that is surely outdated. A question about the course of things
-    or about reasons needs the outdated too: for these nothing is overtaken.
+    Returns the log-odds with them, and the place of the newer memory for each one that is surely outdated.
     """
-    question = seen.question
-    if question.intent.order is not None:
-        seen.columns["newer_ones"] = _newer_ones(seen.sheet, odds, oldest=question.intent.order == "oldest")
-    if asks_for_course(question.text):
-        if surroundings:
-            seen.columns["course"] = course(seen.sheet, probability(odds))
-        return {}
-    if question.intent.reasons or not seen.sheet.alone.any():
-        return {}
-    leading = [int(place) for place in np.argsort(-odds, kind="stable")[:LEADING]]
-    then = about_then(question.text, question.times, now)
-    found = currency(store, seen.sheet, question, seen.words, leading, odds, then=then)
-    lift = np.minimum(found.lift, MOST_LIFT)
-    seen.columns |= {"overtaken": found.overtaken, "overtakes": found.overtakes, "lift": lift}
-    seen.matched |= found.overtakes >= OVERTAKES
-    return found.by
-
-
-def _newer_ones(sheet: Sheet, odds: "Floats", *, oldest: bool) -> "Floats":
-    """The logarithm of how many of the finds that are about as good are newer, or older if the oldest is wanted."""
-    at = np.array([trace.at for trace in sheet.traces], np.float64) * (-1 if oldest else 1)
-    group = np.sort(at[odds > odds.max() - ABOUT_AS_GOOD])
-    found: Floats = np.log1p(len(group) - np.searchsorted(group, at, side="right"))
-    return found
-
-
-def _trust(sheet: Sheet, refuted: Mapping[int, float], now: datetime) -> "dict[str, Floats]":
-    """What is known of a memory apart from any question."""
-
-    def column(values: object) -> "Floats":
-        return np.fromiter(values, np.float64, sheet.size)  # type: ignore[call-overload, no-any-return]
-
-    # The same within an hour, and so are the scores of one search after another.
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    age = (hour.timestamp() * 1e6 - column(trace.at for trace in sheet.traces)) / DAY
-    age = np.maximum(age, 0.0)
-    doubt = 1 - column(trace.confidence for trace in sheet.traces)
-    return {
-        "importance": column(trace.importance for trace in sheet.traces) - 0.5,
-        "doubt": doubt * (1 + np.minimum(age / DOUBT_DOUBLES_DAYS, 1.0)),
-        "contradicted": column(refuted.get(trace.key, 0.0) for trace in sheet.traces),
-        "recent": 0.5 ** (age / HALF_LIFE_DAYS),
-        "used": np.log1p(np.minimum(column(trace.uses for trace in sheet.traces), 20)),
-        "pinned": column(trace.pinned for trace in sheet.traces),
-    }
+    best = Comparison(seen, odds, probability(odds), surroundings=surroundings)
+    seen.columns |= {each.name: each.compute(best) for each in SECOND_LOOK}
+    seen.matched |= best.currency.overtakes >= OVERTAKES
+    return odds + sum(each.by_hand * seen.columns[each.name] for each in SECOND_LOOK), best.currency.by
 
 
 def rank(
@@ -272,36 +209,35 @@ def rank(
     where: Filter,
     *,
     limit: int,
-    now: datetime,
-    family: str,
-    close: float = CLOSE,
-    surroundings: bool,
-    explain: bool,
-    repeats: "Repeats | None" = None,
+    embedder: str = "none",
+    surroundings: bool = False,
+    explain: bool = False,
+    distinct: bool = False,
     candidates: int | None = None,
 ) -> list[Hit]:
-    """The best hits; with `surroundings` also what did not match itself but stands by what did.
+    """The memories that are most likely needed for a question, best first.
 
-    Those that `repeats` tells of are named by the hit that they repeat.
+    `embedder` names what made its vector. With `surroundings` also what did not match itself but stands by what
+    did. With `distinct` memories that say the same are one hit, and the limit is filled with others, from as many
+    `candidates` as are given, or by default from those that the limit itself asks for.
     """
-    seen = examine(store, question, where, wanted=candidates or limit, now=now, close=close)
+    seen = examine(store, question, where, wanted=candidates or limit, close=near_enough(embedder))
     if not seen.matched.any():
         return []
     # While most wait for their vectors, as after a large import, words alone decide.
     by_vectors = question.vector is not None and 2 * int(seen.sheet.embedded.sum()) >= seen.sheet.size
-    using = weights(family if by_vectors else "none")
-    odds = log_odds(seen.columns, using)
-    overtaken_by = look_again(store, seen, odds, now=now, surroundings=surroundings)
-    odds = odds + sum(weight * seen.columns[name] for name, weight in SECOND_LOOK.items())
+    fitted = family(embedder) if by_vectors else "none"
+    using = weights(fitted)
+    odds, overtaken_by = look_again(seen, log_odds(seen.columns, using), surroundings=surroundings)
     scores = probability(odds)
-    relevance = _relevances(seen, question, odds, family if by_vectors else "none")
+    relevance = _relevances(seen, question, odds, fitted)
     eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
     traces = seen.sheet.traces
     order = sorted(
         (int(place) for place in eligible),
         key=lambda place: (-scores[place], -traces[place].at, traces[place].id),
     )
-    memories, repeated = _distinct(store, traces, order, limit=limit, repeats=repeats)
+    memories, repeated = _distinct(store, traces, order, limit=limit, distinct=distinct)
     shown = [place for place in memories if place not in repeated]
     alike: dict[int, list[str]] = {}
     for place, other in repeated.items():
@@ -322,7 +258,7 @@ def rank(
 
 
 def _distinct(
-    store: SearchStore, traces: Sequence[Trace], order: Sequence[int], *, limit: int, repeats: "Repeats | None"
+    store: SearchStore, traces: Sequence[Trace], order: Sequence[int], *, limit: int, distinct: bool
 ) -> tuple[dict[int, Memory], dict[int, int]]:
     """The first memories of an order until there are enough that differ, and which of them repeat another.
 
@@ -341,10 +277,10 @@ def _distinct(
             # A number may be used again after a purge, by a memory of another scope.
             if memory is not None and memory.id == traces[place].id:
                 found[place] = memory
-        if repeats is None:
+        if not distinct:
             break
         places = list(found)
-        repeated = {places[one]: places[other] for one, other in repeats(list(found.values())).items()}
+        repeated = {places[one]: places[other] for one, other in duplicates(list(found.values())).items()}
         wanted = limit - (len(found) - len(repeated))
     differing = [place for place in found if place not in repeated]
     if len(differing) > limit:
@@ -354,17 +290,17 @@ def _distinct(
     return found, repeated
 
 
-def _relevances(seen: Examined, question: Question, odds: "Floats", family: str) -> "Floats":
+def _relevances(seen: Evidence, question: Question, odds: "Floats", fitted: str) -> "Floats":
     """How relevant each candidate is, by the model for the sort of memory that the best one is."""
-    using = models(family)
+    using = models(fitted)
     alone = seen.sheet.alone[int(np.argmax(odds))] > 0
-    found = signs(question, seen.question, seen.words, seen.columns, odds)
+    found = signs(question, seen, odds)
     sought = seen.words.coverage(seen.words.memories) > ALL_WORDS if is_keywords(question) else None
     return relevances(odds, found, using.notes if alone else using.turns, sought=sought)
 
 
 def _matching(
-    seen: Examined, places: Iterable[int]
+    seen: Evidence, places: Iterable[int]
 ) -> "dict[int, tuple[tuple[tuple[int, int], ...], tuple[float, ...]]]":
     """The passages of each longer memory, those that matched best first, and how near each comes to the first."""
     sheet = seen.sheet
@@ -381,3 +317,39 @@ def _matching(
             near = np.clip(own[best] / max(float(own.max()), 1e-9), 0.0, 1.0) ** 2
             spans[place] = (tuple(sheet.spans[first + int(number)] for number in best), tuple(near.tolist()))
     return spans
+
+
+def duplicates(memories: Sequence[Memory]) -> dict[int, int]:
+    """For each memory that says the same as one before it, the place of that one.
+
+    Never two with different titles, of different speakers or about different users, whatever their texts; and no
+    short turns of a conversation, where "Yes." is an answer to one question.
+    """
+    texts = [memory.text for memory in memories]
+    same = alike(texts) | equal(texts)
+    if not same:
+        return {}
+    found: dict[int, int] = {}
+    first: dict[int, list[int]] = {}
+    for place, memory in enumerate(memories):
+        others = first.setdefault(_origin(same, place), [])
+        other = next((each for each in others if _compatible(memory, memories[each])), None)
+        if other is None:
+            others.append(place)
+        else:
+            found[place] = other
+    return found
+
+
+def _origin(same: Mapping[int, int], place: int) -> int:
+    while place in same:
+        place = same[place]
+    return place
+
+
+def _compatible(one: Memory, other: Memory) -> bool:
+    named = ((one.title, other.title), (one.speaker, other.speaker), (one.scope.user, other.scope.user))
+    if any(mine and theirs and mine.casefold() != theirs.casefold() for mine, theirs in named):
+        return False
+    turns = "conversation" in (one.tier, other.tier)
+    return not turns or word_count(one.text) >= SHORTEST_TURN

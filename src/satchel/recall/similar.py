@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.currency import Told, as_told
 from satchel.recall.features import Sheet, unit
-from satchel.recall.fusion import family, reads
 from satchel.recall.question import is_latin
+from satchel.recall.rerank import Told, as_told
+from satchel.recall.scoring import family, reads
 from satchel.store import index
-from satchel.store.contract import Filter, SearchStore
+from satchel.store.contract import SearchStore
 from satchel.store.store import Store
 from satchel.text.terms import segment
 

@@ -1,6 +1,4 @@
-"""What a session's ledger comes to: used, remaining, what the next result may have, and the warnings.
-
-A provider's reported usage calibrates the counter."""
+"""What a session has left: tokens used and remaining, the allocation of the next result, warnings, calibration."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +27,12 @@ _WHOLE_PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "inp
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """How counted tokens relate to reported ones, from the last 32 observations `(counted, reported)`."""
+    """How the counted tokens of a session relate to those that its provider reports.
+
+    A prompt has `slope` times the counted tokens, and `overhead` more for what is not counted here, such as tool
+    definitions. Both come from the last 32 observations `(counted, reported)`; without any, counts are used as they
+    are.
+    """
 
     slope: float = 1.0
     overhead: int = 0
@@ -54,14 +57,14 @@ class Calibration(msgspec.Struct, frozen=True):
         return Calibration(slope=slope, overhead=max(0, round(overhead)), seen=seen)
 
     def corrected(self, tokens: int) -> int:
-        """So many counted tokens as the model counts them, rounded up; the overhead is apart."""
+        """A number of counted tokens as the model counts them, rounded up and without the overhead."""
         return math.ceil(round(tokens * self.slope, 6))
 
     def within(self, tokens: int) -> int:
-        """How many counted tokens fit in so many real ones, rounded down.
+        """How many counted tokens fit in a number of the model's tokens, rounded down.
 
-        Where the counter counts too much this is still no more than `tokens`: a budget holds against the counter
-        and against the model, so that a text never exceeds it by the numbers that a caller can check.
+        This is never more than `tokens`, even if the counter counts too much: a budget holds both by the counter,
+        which a caller can check, and by the model.
         """
         return math.floor(round(max(0, tokens) / max(1.0, self.slope), 6))
 
@@ -106,7 +109,7 @@ def _tokens(name: str, value: object) -> int:
     return number
 
 
-# What a session's books come to: used, remaining, what the next result may have, and the warning.
+# The account of a session: its ledger's sums against its budget.
 
 
 FLOOR = 400
@@ -117,13 +120,19 @@ _calibration_decoder = msgspec.json.Decoder(Calibration)
 
 
 class Account(NamedTuple):
+    """The sums of a session's ledger, held against its budget.
+
+    Sums are in tokens of the session's counter; `used` and `remaining` are in tokens of the model, after
+    calibration. An account is a value: `after` and `in_next_turn` return what it would be.
+    """
+
     books: Books
     budget: Budget
     calibration: Calibration
 
     @property
     def used(self) -> dict[str, int]:
-        """Tokens by category, as the model counts them; the schemas it is sent each time are with the system."""
+        """Tokens by category, as the model counts them; `system` includes the calibrated overhead."""
         real = self.calibration.corrected
         return {
             "system": real(self.books.system) + self.calibration.overhead,
@@ -135,6 +144,7 @@ class Account(NamedTuple):
 
     @property
     def remaining(self) -> int:
+        """Tokens that are left of the total, with the response's tier taken off."""
         return max(0, self.budget.total - sum(self.used.values()))
 
     @property
@@ -152,7 +162,7 @@ class Account(NamedTuple):
         return min(self._share, max(FLOOR, self.room // 2))
 
     def granted(self, asked: int | None) -> int:
-        """Counted tokens for a result whose caller asks for so many."""
+        """Counted tokens for a result whose caller asks for a number of them."""
         return self.allocation if asked is None else min(asked, max(min(FLOOR, self._share), self.room))
 
     @property
@@ -160,10 +170,11 @@ class Account(NamedTuple):
         return self.calibration.within(self.budget.per_call)
 
     def in_next_turn(self) -> "Account":
+        """The account with a turn begun, in which no result was given yet."""
         return self._replace(books=msgspec.structs.replace(self.books, turn_results=0))
 
     def after(self, tokens: int) -> "Account":
-        """What it comes to once a result of so many tokens is entered."""
+        """The account once a result of this many tokens is entered."""
         books = msgspec.structs.replace(
             self.books,
             tool_results=self.books.tool_results + tokens,
@@ -173,11 +184,12 @@ class Account(NamedTuple):
 
     @property
     def level(self) -> int:
-        """0 where all is well, 1 low, 2 critical."""
+        """0 for enough tokens left, 1 for low, 2 for critical."""
         return (self.remaining < self.budget.warn_below) + (self.remaining < self.budget.critical_below)
 
     @property
     def warning(self) -> str | None:
+        """The line for the model at this level."""
         thousands = f"~{self.remaining // 1000}k tokens remaining."
         return (
             None,
@@ -186,10 +198,11 @@ class Account(NamedTuple):
         )[self.level]
 
     def suggested(self, cost: int) -> int:
-        """How many items of so many tokens the next result has room for; at least one."""
+        """How many items of this many tokens the next result has room for, at least one."""
         return max(1, self.allocation // max(1, cost))
 
     def state(self) -> dict[str, Any]:
+        """The account as JSON."""
         return {
             "total_budget": self.budget.total,
             "used": self.used,
@@ -205,6 +218,7 @@ class Account(NamedTuple):
 
 
 def account_of(books: Books) -> Account:
+    """The account of a session as it is in the store."""
     return Account(books, _budget(books.budget), _calibration(books.calibration))
 
 

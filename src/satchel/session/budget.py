@@ -1,4 +1,4 @@
-"""How a context window is shared out: a total, its tiers, the marks, and where the numbers are set."""
+"""The budget of a session: its total and tiers, the windows of models, and where settings come from."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -178,7 +178,11 @@ _MILLION = "[1m]"  # how Claude Code names a model that is asked for its long wi
 
 
 def context_window(name: str) -> int:
-    """The tokens that the context window of the model of this name holds, prompt and answer together."""
+    """The size of a model's context window in tokens, prompt and answer together.
+
+    The name may have a provider before it and a version or date after it; the longest name in the table that it
+    begins with decides. A name that is not known raises `InputError`, with near ones as suggestions.
+    """
     if not isinstance(name, str):
         raise InputError(f"model {shortened(name)} is not a name")
     model = spelling(without_provider(name))
@@ -196,7 +200,7 @@ def _unknown(name: str, model: str) -> str:
     return f"no context window is known for model {shortened(name)}; {hint} the total of the budget yourself"
 
 
-# How a context window is shared out: a total, its tiers, and the marks at which something happens.
+# The budget: a total, its tiers, and the thresholds.
 
 
 TIERS = ("system", "history", "tool_results", "user", "response")
@@ -207,18 +211,18 @@ _PER_CALL = 8_000
 _WARN_BELOW = 20_000
 _CRITICAL_BELOW = 10_000
 
-# Filled in when the budget is made, so that whoever reads a field always finds a number.
+# Fields that are not given are filled in on creation, so that each of them is always a number.
 _IN_PROPORTION: Any = None
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens a session may use, in all and by tier.
+    """The tokens that a session may use, in total and by tier.
 
     A tier that is not given gets its share of the total: 8 % system, 12 % history, 40 % tool results, 10 % user
-    and 30 % response. Where the tiers that are given leave less than that, the others share what is left, in the
-    same proportions. `per_call`, the most that one tool result gets, is 8 % of the total and never more than the
-    tool results' tier. Warnings come below 20,000 and 10,000 tokens left, in small budgets below a fifth and a
-    tenth of the total. A tier over its limit is brought down to `low` times that limit.
+    and 30 % response. If the given tiers leave less than that, the others share what is left in the same
+    proportions. `per_call`, the most that one tool result gets, is 8 % of the total and never more than the tier
+    of tool results. Warnings come below 20,000 and 10,000 tokens left, in small budgets below a fifth and a tenth
+    of the total. A tier over its limit is brought down to `low` times that limit.
     """
 
     total: int = _DEFAULT_TOTAL
@@ -254,11 +258,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def for_model(cls, name: str) -> "Budget":
-        """Half the context window of the model, which leaves room for what is not counted here."""
+        """A budget of half the model's context window, which leaves room for what is not counted here."""
         return cls(total=context_window(name) // 2)
 
     def tiers(self) -> dict[str, int]:
-        """The limit of each category of a ledger, by its name there."""
+        """The limit of each category, by its name in the ledger."""
         return {
             "system": self.system,
             "history": self.history,
@@ -269,7 +273,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_tokens(place: str, value: object) -> int | None:
-    """A number of tokens, checked; an error says what is wrong with it after `place`."""
+    """Check a number of tokens; the message of an error begins with `place`."""
     try:
         return check_budget(value)
     except BudgetError as error:
@@ -277,7 +281,7 @@ def checked_tokens(place: str, value: object) -> int | None:
 
 
 def checked_share(place: str, value: object) -> float:
-    """A number between 0 and 1, checked, both ends left out."""
+    """Check a number between 0 and 1, both excluded."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise BudgetError(f"{place}{shortened(value)} is not a number between 0 and 1, such as 0.7")
     return float(value)
@@ -297,7 +301,7 @@ def _tiers(total: int, given: dict[str, int | None]) -> dict[str, int]:
         )
     shares = {name: share for name, share in _SHARES.items() if name not in fixed}
     wanted = sum(shares.values())
-    # Each takes its share of the total, or all of them together what the given ones leave.
+    # Each gets its share of the total, unless the given tiers leave less than that for all of them together.
     room, whole = min((total, _DEFAULT_TOTAL), (total - taken, wanted or 1), key=lambda pair: pair[0] / pair[1])
     return {name: fixed[name] if name in fixed else shares[name] * room // whole for name in TIERS}
 
@@ -325,10 +329,10 @@ def _thresholds(total: int, warn: int | None, critical: int | None) -> tuple[int
     return warn_below, critical_below
 
 
-# A budget's numbers from where they are set: the call, the environment, `satchel.toml`, the defaults.
+# Settings, in order of precedence: the call, the environment, `satchel.toml`, the defaults.
 #
-# What is nearer to the call wins, number by number. `total` and `model` are two ways to say one thing: the nearest
-# place that says either decides, and where one place says both, the total does.
+# Each number is looked up by itself. `total` and `model` both set the total: the first place that has either
+# decides, and if it has both, `total` does.
 
 
 CONFIG_NAME = "satchel.toml"
@@ -355,7 +359,7 @@ def resolve_budget(
     file: Path | None = None,
     **overrides: Any,
 ) -> Budget:
-    """The budget of a call: its own numbers, else the environment's, else the file's, else the defaults.
+    """Make a budget from the arguments, the environment, the configuration file and the defaults, in that order.
 
     A whole budget that is given stands as it is, but for the numbers given beside it (a model is none: the budget
     has its total); an override that is None counts as not given. `file` is read in place of the one in the user's
@@ -378,7 +382,7 @@ def _budget(settings: _Settings) -> Budget:
     try:
         return Budget(**_numbers(settings))
     except BudgetError as error:
-        # Each number is right by itself; what does not fit together may come from several places.
+        # Each number is valid by itself; those that contradict each other may come from several places.
         origins = "; ".join(f"{name} is from {setting.place}" for name, setting in sorted(settings.items()))
         raise BudgetError(f"{error} ({origins})") from None
 

@@ -1,15 +1,14 @@
-"""Lines of a result that match a regular expression, in bounded time, as many as there is room for."""
+"""Search in a result: the lines that match a regular expression, in bounded time and within a budget."""
 
 import re
 import time
-from collections.abc import Callable
 from reprlib import repr as shortened
 from typing import Any
 
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fitting.engine import self_counted
+from satchel.fitting.engine import Count, largest, self_counted
 from satchel.model.checks import check_limit
 from satchel.session.results import Found
 
@@ -19,19 +18,19 @@ __all__ = ["MAX_PATTERN", "Lines", "find_lines", "shown_lines"]
 MAX_PATTERN = 1_000
 _MAX_REPEATS = 10_000
 _MAX_SECONDS = 60.0
-# What is shown of a line: around what was found, where it is longer.
+# Of a longer line, the part around the match is shown.
 _LONGEST_SHOWN, _BEFORE = 400, 100
 
 _REPEAT = re.compile(r"(?<!\\)\{([0-9]+)")
-# What is upper case without standing for a capital letter: \S, \p{Lu}, (?P<name>…), (?R).
+# Syntax with upper-case letters, which does not make a pattern case-sensitive: \S, \p{Lu}, (?P<name>…), (?R).
 _NO_CAPITALS = re.compile(r"\\[pP]\{[^}]*\}|\\.|\(\?P?[^:=!>)]*[:=!>)]?", re.DOTALL)
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines that match, with their numbers from 1; of a long one the part around what was found.
+    """The lines that match, with their numbers from 1; a long line is cut to the part around the match.
 
-    `matches` counts the lines that match, also those after the last one given; `stopped` says that there may be
-    more, since the time was over.
+    `matches` counts all lines that match, also those after the last one given. `stopped` means that the time ran
+    out, so there may be more.
     """
 
     numbers: tuple[int, ...]
@@ -41,7 +40,10 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_lines(text: str, pattern: str, *, seconds: float = 1.0, most: int = 10_000) -> Lines:
-    """The lines in which the pattern occurs, at most `most` of them, found within `seconds` or not at all."""
+    """Find the lines in which a pattern occurs, and return at most `most` of them.
+
+    After `seconds` the search stops with what it has found; if that is nothing, it raises `InputError`.
+    """
     most = check_limit(most, name="most")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
         raise InputError(f"seconds {shortened(seconds)} is not a number from above 0 to {_MAX_SECONDS:g}")
@@ -87,7 +89,7 @@ def _compiled(pattern: object) -> Any:
         raise InputError(f"the pattern has {len(pattern):,} characters; the most is {MAX_PATTERN:,}")
     repeats = 1
     for found in _REPEAT.finditer(pattern):
-        # The engine writes counted repeats out, one inside another many times over, before any timeout.
+        # The regex engine expands counted repeats when it compiles, which no timeout interrupts.
         repeats *= max(1, int(found[1]))
     if repeats > _MAX_REPEATS:
         raise InputError(f"pattern {shortened(pattern)} repeats more than {_MAX_REPEATS:,} times; make it simpler")
@@ -101,20 +103,17 @@ def _compiled(pattern: object) -> Any:
         raise InputError(f"pattern {shortened(pattern)} cannot be used: {error}; make it simpler") from None
 
 
-# Lines that were found in a result, as many as there is room for.
+# The lines that were found, as many as fit.
 
 
-def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -> Found:
+def shown_lines(lines: Lines, *, allocation: int, count: Count) -> Found:
     """The first lines with their numbers, cut where they are long; below, how many there are in all."""
     written = [f"{number}: {line}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
-    low, high = 0, len(written)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _found(written[:middle], lines, allocation, count).token_count <= allocation:
-            low = middle
-        else:
-            high = middle - 1
-    found = _found(written[:low], lines, allocation, count)
+
+    def made(shown: int) -> Found:
+        return _found(written[:shown], lines, allocation, count)
+
+    found = made(largest(len(written), lambda shown: made(shown).token_count <= allocation))
     if found.token_count <= allocation:
         return found
     return Found(
@@ -127,7 +126,7 @@ def shown_lines(lines: Lines, *, allocation: int, count: Callable[[str], int]) -
     )
 
 
-def _found(written: list[str], lines: Lines, allocation: int, count: Callable[[str], int]) -> Found:
+def _found(written: list[str], lines: Lines, allocation: int, count: Count) -> Found:
     more = "more than " if lines.stopped else ""
     head = "Nothing matched." if not lines.matches else ""
     tail = f"⚡ {len(written):,} of {more}{lines.matches:,} matching lines shown."

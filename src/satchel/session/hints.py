@@ -1,8 +1,8 @@
-"""What the budget allows, in the words of a tool: "Budget allows ~120 more matches."
+"""Hints in tool definitions that say what the budget allows: "Budget allows ~120 matches."
 
-One item costs what the table of nouns says unless it is known better: the path of a file 25 tokens, a search match
-40, a line 12, a row 60, any other result 100, a KB of text 300. Numbers are cut to two digits that count, so that a
-hint does not change with every call.
+The tool's name decides what is counted, and how many tokens one item is taken to cost: the path of a file 25, a
+search match 40, a line 12, a row 60, any other result 100, a KB of text 300. Numbers are rounded down to two
+significant digits, so that a hint does not change with every call.
 """
 
 import re
@@ -29,7 +29,7 @@ _ROWS = _Noun("row", "rows", 60)
 _RESULTS = _Noun("result", "results", 100)
 _KB = _Noun("KB", "KB", 300)
 
-# The first row that shares a word with the tool's name tells the noun: a tool that reads files gives lines.
+# The first row that shares a word with the tool's name decides: a tool that reads files returns lines.
 _NOUN_OF_TOOL: tuple[tuple[set[str], _Noun], ...] = (
     ({"read", "cat", "view", "head", "tail", "log", "logs", "diff", "lines"}, _LINES),
     ({"files", "glob", "ls", "dir", "directory", "folder", "tree"}, _FILES),

@@ -1,4 +1,8 @@
-"""Changes to the ledger of one session: each is one transaction, after which no tier is over its limit."""
+"""The ledger of one session: entries, and the eviction that brings a tier over its limit down again.
+
+Each change is one transaction that ends with eviction, in batches: results of earlier turns become digests, and
+history becomes stubs, least recently used first.
+"""
 
 import contextlib
 import itertools
@@ -16,7 +20,7 @@ from satchel.errors import StoreError
 from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
-from satchel.session.results import new_handle, packed
+from satchel.session.results import compress, new_handle
 from satchel.store.contract import Books, Category, Content, Level, Posted, TurnRow
 from satchel.store.store import Store
 
@@ -73,19 +77,19 @@ def over_watermark(units: Iterable[Unit], *, limit: int, low: float = LOW) -> li
     return evicted
 
 
-# Changes to the books of one session: each is one transaction, after which no tier is over its limit for long.
+# What can be evicted, and what it costs at each level.
 
 
 KEEP_DAYS = 30
 """How long a content is kept after its last use."""
 KEEP_BYTES = 512_000_000
-"""How many bytes the contents of a store may take, packed; the least recently used go first."""
+"""How many bytes the contents of a store may take, compress; the least recently used go first."""
 
 # Stubs that take more than this part of the history are put into one list, down to the second.
 _STUBS_AT_MOST, _STUBS_AFTERWARDS = 0.25, 0.1
 # How many entries are made between two looks at what has expired.
 _ENTRIES_BETWEEN_LOOKS = 500
-# Seconds for which what was read of the books serves to show a result; it is entered into what they are then.
+# Seconds for which a cached account is good enough to show a result; entering it reads the current one.
 _A_MOMENT = 2.0
 # A tier that nothing can leave is looked at again when it has grown by so much.
 _MUCH_MORE = 1.1
@@ -111,9 +115,9 @@ def cost(entry: Posted, level: Level | None = None) -> int:
 
 
 def units_of(entries: Sequence[Posted], *, busy: frozenset[int] = frozenset(), newest: int = 0) -> list[Unit]:
-    """What can leave a history: a call with its results is one, and stays while one of them is whole elsewhere.
+    """What can be evicted from a history: a call with its results is one unit, kept while its pair is in `busy`.
 
-    The key is the place of the unit's first entry. Where its stub would not be smaller, it goes without one.
+    The key is the `seq` of the unit's first entry. A unit whose stub would not be smaller goes without one.
     """
     units = []
     for call, group in grouped(entries).items():
@@ -125,7 +129,7 @@ def units_of(entries: Sequence[Posted], *, busy: frozenset[int] = frozenset(), n
 
 
 def grouped(entries: Sequence[Posted]) -> dict[int, list[Posted]]:
-    """What is held in words, by the call it belongs to, or alone."""
+    """The entries that are held whole or as digests, by the call they belong to; others stand alone."""
     groups: dict[int, list[Posted]] = defaultdict(list)
     for entry in entries:
         if entry.level in ("whole", "digest"):
@@ -134,13 +138,17 @@ def grouped(entries: Sequence[Posted]) -> dict[int, list[Posted]]:
 
 
 def named(group: Sequence[Posted]) -> list[Posted]:
-    """Those of a unit whose stubs stand for it: a call's answer stands for the call."""
+    """The entries of a unit whose stubs stand for it: a result's stub stands for its call too."""
     answered = any(entry.role != "call" for entry in group)
     return [entry for entry in group if entry.stub and not (answered and entry.role == "call")]
 
 
 class Ledger:
-    """The books of one session in a store."""
+    """The ledger of one session in a store.
+
+    `posting` makes changes in a transaction. Results that are shown but not entered yet are registered with
+    `expect`, so that those shown after them do not use the same tokens twice. Safe to share between threads.
+    """
 
     def __init__(self, store: Store, books: Books, count: Count) -> None:
         self.store = store
@@ -156,6 +164,7 @@ class Ledger:
 
     @property
     def books(self) -> Books:
+        """The session's row in the store: its budget and its sums."""
         found = self.ledgers.books(self.org, self.session)
         if found is None:
             raise StoreError("this session was removed from the store; open it again, or restart what serves it")
@@ -168,13 +177,13 @@ class Ledger:
 
     @property
     def lately(self) -> Account:
-        """The account as it was a moment ago, and with what is shown already and not entered yet."""
+        """The account, at most two seconds old, with the results that are shown but not entered yet."""
         if (last := self._last) is not None and time.monotonic() - last[0] < _A_MOMENT:
             return self.with_ahead(account_of(last[1]))
         return self.with_ahead(self.account)
 
     def with_ahead(self, account: Account, *, before: object = None) -> Account:
-        """With what is expected, or of that with what came before a certain one."""
+        """The account with what is expected, or only with what was expected before a certain owner."""
         with self.lock:
             ahead = list(itertools.takewhile(lambda each: each[0] is not before, self._ahead.items()))
         for _, (tokens, begins_turn) in ahead:
@@ -182,17 +191,18 @@ class Ledger:
         return account
 
     def expect(self, owner: object, tokens: int, *, new_turn: bool) -> None:
-        """Count on what will be entered for as long as its owner lives, or until it is entered."""
+        """Take a result into account until it is entered, or until its owner is garbage."""
         with self.lock:
             self._ahead[owner] = (tokens, new_turn)
 
     def entered(self, owner: object) -> None:
+        """The result is entered, or never will be."""
         with self.lock:
             self._ahead.pop(owner, None)
 
     @contextlib.contextmanager
     def posting(self) -> Iterator["Posting"]:
-        """Changes that are stored together, or not at all."""
+        """A transaction on the ledger; it ends with eviction and the new sums."""
         with self.store.transaction():
             posting = Posting(self, self.books)
             yield posting
@@ -204,27 +214,28 @@ class Ledger:
             self.expire()
 
     def expire(self, *, days: float = KEEP_DAYS, most_bytes: int = KEEP_BYTES) -> int:
-        """Drop contents that nobody used for long, or that there is no room for; their entries stay."""
+        """Drop contents that were not used for `days`, then the oldest above `most_bytes`; their entries stay."""
         self._unlooked = 0
         return self.ledgers.expire(self.org, before=utc_now() - timedelta(days=days), most_bytes=most_bytes)
 
     def stick(self, tier: str, turn: int, tokens: int) -> None:
-        """Remember that a tier is over its limit and nothing can leave it, so as not to look each time."""
+        """Remember that a tier is over its limit and nothing in it can be evicted, to save the next look."""
         self._stuck[tier] = (turn, tokens)
 
     def is_stuck(self, tier: str, turn: int, tokens: int) -> bool:
-        """Whether that is still so, or nearly."""
+        """Whether that still holds: the turn is the same and the tier has hardly grown."""
         last_turn, last_tokens = self._stuck.get(tier, (-1, 0))
         return turn == last_turn and last_tokens <= tokens < _MUCH_MORE * last_tokens
 
     def free_handle(self) -> str:
+        """A handle that no entry has."""
         while self.ledgers.by_handle(self.org, handle := new_handle()) is not None:
             pass
         return handle
 
 
 class Posting:
-    """Changes to the books within one transaction."""
+    """Changes to the ledger within one transaction; the sums in `books` follow each of them."""
 
     def __init__(self, ledger: Ledger, books: Books) -> None:
         self.books = books
@@ -241,26 +252,25 @@ class Posting:
         self.books = msgspec.structs.replace(self.books, **changes)
 
     def begin_turn(self) -> None:
-        """End the turn, whose state is entered, and begin the next."""
+        """Store the sums of the turn that ends, and begin the next."""
         books = self.books
         sums = (books.system, books.history, books.tool_results, books.user_message)
         self._ledgers.end_turn(*self._where, TurnRow(books.turn, utc_now(), *sums, books.evicted))
         self.set(turn=books.turn + 1, turn_results=0)
 
-    def enter(self, handle: str, content: Content, **fields: Any) -> Posted:
-        """A new entry, the newest one."""
+    def enter(self, entry: Posted, content: Content) -> Posted:
+        """Add an entry, which becomes the newest, with its place in the ledger set."""
         now = utc_now()
         seq = self.books.clock + 1
-        call = self._open_call(fields.get("call_id", "")) if fields["role"] != "call" else None
-        entry = Posted(
+        call = self._open_call(entry.call_id) if entry.role != "call" else None
+        entry = msgspec.structs.replace(
+            entry,
             seq=seq,
             used=seq,
-            handle=handle,
             turn=self.books.turn,
             at=now,
             content=content.hash,
             pair=seq if call is None else call.seq,
-            **fields,
         )
         self._ledgers.keep(self._ledger.org, content, now)
         self._ledgers.post(*self._where, entry)
@@ -275,12 +285,12 @@ class Posting:
         return entry
 
     def _open_call(self, call_id: str) -> Posted | None:
-        """The call of an id that nothing has answered yet; an id may come again."""
+        """The call of an id that has no result yet; ids may be reused."""
         last = self._ledgers.last_of_call(*self._where, call_id) if call_id else None
         return last if last is not None and last.role == "call" else None
 
     def use(self, entry: Posted, content: Content | None = None) -> None:
-        """Whatever is used again leaves later."""
+        """Mark an entry as used now, so that it is evicted later, and its content as well."""
         self.set(clock=self.books.clock + 1)
         self._ledgers.repost(*self._where, [entry.seq], {"used": self.books.clock})
         if content is not None:
@@ -291,7 +301,7 @@ class Posting:
         self._ledgers.repost(*self._where, [entry.seq], {"pinned": pinned})
 
     def move(self, entries: Sequence[Posted], *, level: Level, category: Category) -> None:
-        """Bring entries to a level and a category, and the sums with them."""
+        """Set the level and the category of entries, and update the sums."""
         if not entries:
             return
         for entry in entries:
@@ -300,14 +310,16 @@ class Posting:
         self._ledgers.repost(*self._where, [entry.seq for entry in entries], {"level": level, "category": category})
 
     def replace(self, entries: Sequence[Posted]) -> None:
-        """Something new has taken their place."""
+        """Drop entries from the context, because a new one takes their place."""
         for entry in entries:
             self.move([entry], level="gone", category=entry.category)
 
     def held(self, category: Category, *, words: bool = True) -> list[Posted]:
+        """The entries of a category; without digests and stubs if only their sizes matter."""
         return self._ledgers.held(*self._where, category, words=words)
 
     def finish(self) -> None:
+        """Evict what is over the limits, and store the sums that changed."""
         self._shrink_results()
         self._evict()
         self.set(updated_at=utc_now())
@@ -349,7 +361,7 @@ class Posting:
             self._ledger.stick("tool_results", books.turn, self.books.tool_results)
 
     def _evict(self) -> None:
-        """Over its limit, the history gives up what was least recently used, a batch at once."""
+        """If the history is over its limit, evict what was least recently used, a batch at once."""
         budget = self.account.budget
         limit = self._limit(budget.history)
         if self.books.history <= limit or self._ledger.is_stuck("history", 0, self.books.history):
@@ -379,7 +391,7 @@ class Posting:
         self._list([*listed, *_too_many(stubs, limit)])
 
     def _list(self, entries: Sequence[Posted]) -> None:
-        """Put entries under one handle, with a stub for all of them together."""
+        """Replace entries by one note that lists their stubs, itself shown as one short stub."""
         if not entries:
             return
         listing = "".join(f"{entry.stub}\n" for entry in sorted(entries, key=lambda entry: entry.seq))
@@ -387,9 +399,8 @@ class Posting:
         stub = f"[{handle} lists {len(entries):,} earlier entries]"
         self.move(entries, level="gone", category="history")
         tokens = self._ledger.count(listing)
-        self.enter(
-            handle,
-            packed(listing),
+        entry = Posted(
+            handle=handle,
             category="history",
             role="note",
             level="stub",
@@ -400,6 +411,7 @@ class Posting:
             stub=stub,
             stub_tokens=self._ledger.count(stub),
         )
+        self.enter(entry, compress(listing))
 
 
 def _too_many(stubs: Sequence[Posted], limit: int) -> list[Posted]:

@@ -1,4 +1,4 @@
-"""What a part of a tool's answer costs that is not text: images and recordings, by fixed rules."""
+"""The tokens of images, audio and other parts of a tool's answer that are not text, by fixed rules."""
 
 import base64
 import math
@@ -34,7 +34,7 @@ def wav_seconds(data: bytes, length: int) -> float | None:
         if name == b"fmt " and place + 20 <= len(data):
             rate = int.from_bytes(data[place + 16 : place + 20], "little")
         if name == b"data":
-            # A recorder that did not know the length beforehand wrote 0 or the highest number.
+            # A program that records while it writes puts 0 or the highest number here.
             rest = max(0, length - place - 8)
             return (min(size, rest) if size else rest) / rate if rate else None
         place += 8 + size + size % 2
@@ -86,7 +86,7 @@ def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:
     return first, second
 
 
-# What a part of a tool's answer costs that is not text, by fixed rules.
+# The rules:
 #
 # | part | tokens |
 # |---|---|
@@ -97,9 +97,8 @@ def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:
 # | embedded bytes | by their kind if an image or audio, else one for each character of their base64 |
 #
 # Images follow platform.claude.com/docs, "Vision", for the models that scale to 1,568 px; an image whose size
-# cannot
-# be read counts 1,600. Audio follows ai.google.dev/gemini-api/docs/audio; 8,000 bytes are a second of speech at 64
-# kbit/s. Some clients paste embedded bytes as the base64 they are, which has 1.1 to 1.5 characters to a token.
+# cannot be read counts 1,600. Audio follows ai.google.dev/gemini-api/docs/audio; 8,000 bytes are a second of speech
+# at 64 kbit/s. Some clients paste embedded bytes as base64, which has 1.1 to 1.5 characters to a token.
 
 
 Count = Callable[[str], int]
@@ -119,7 +118,7 @@ def wholly_text(part: Any) -> bool:
 
 
 def part_tokens(part: Mapping[str, Any], *, count: Count | None = None) -> int:
-    """The tokens of one part of an MCP tool's answer; whatever is in it, there is a number.
+    """The tokens of one part of an MCP tool's answer; malformed parts are counted too.
 
     Text is counted by `count`; without one, three characters are a token.
     """

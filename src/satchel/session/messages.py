@@ -1,16 +1,17 @@
-"""The history of a session: its entries within a budget, as a work log or as the messages of a provider."""
+"""The history of a session within a budget: as a text log, or as the messages of a provider."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from satchel.errors import BudgetError, ExpiredError
+from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
-from satchel.session.results import Entry, History, Messages, digest_line, unpacked
+from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.contract import Level, Posted
 
 __all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
@@ -20,14 +21,14 @@ _SPEAKERS = {"user": "User: ", "assistant": "Assistant: ", "note": "", "call": "
 
 
 class Logged(NamedTuple):
-    """An entry, and what it said, as far as the context was shown it."""
+    """An entry, with the part of its content that the context was shown."""
 
     entry: Posted
     text: str
 
     @property
     def short(self) -> str:
-        """Its line in a work log: a result as its digest, anything else as it is."""
+        """Its text in a log: the digest of a result, the whole of anything else."""
         entry = self.entry
         if entry.level == "stub":
             return entry.stub
@@ -38,7 +39,7 @@ class Logged(NamedTuple):
 
 
 def logged(ledger: Ledger) -> list[Logged]:
-    """What the context holds of a session but its system texts, oldest first."""
+    """The entries that the context holds, without system texts, oldest first."""
     entries = [entry for entry in ledger.ledgers.held(ledger.org, ledger.session) if entry.role != "system"]
     return [Logged(entry, _text(ledger, entry)) for entry in entries]
 
@@ -68,7 +69,7 @@ def history_within(ledger: Ledger, budget: int) -> History:
     return History(
         text=text,
         token_count=count(text),
-        entries=tuple(Entry.of(each.entry) for each in log),
+        entries=tuple(LedgerEntry.of(each.entry) for each in log),
         omitted=len({*omitted, *left_out}),
     )
 
@@ -78,7 +79,7 @@ def _priced(entry: Posted, tokens: int) -> Posted:
 
 
 def _fitted(
-    lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Callable[[str], int]
+    lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Count
 ) -> tuple[str, Sequence[int]]:
     """As many of the lines as fit, below one that says how many were left out, in the order of leaving."""
 
@@ -89,19 +90,14 @@ def _fitted(
 
     if count(whole := made(0)) <= budget:
         return whole, ()
-    low, high = 1, len(leaving)
-    while low < high:
-        middle = (low + high) // 2
-        if count(made(middle)) <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    text = made(high)
-    return (text if count(text) <= budget else ""), leaving[:high]
+    kept = largest(len(leaving) - 1, lambda kept: count(made(len(leaving) - kept)) <= budget)
+    dropped = len(leaving) - kept
+    text = made(dropped)
+    return (text if count(text) <= budget else ""), leaving[:dropped]
 
 
 def _text(ledger: Ledger, entry: Posted) -> str:
-    """The part of an entry that was shown, with its note; empty where only a digest or a stub is needed."""
+    """The part of an entry that was shown, with its note; empty if it is held as a digest or a stub."""
     if entry.level != "whole":
         return ""
     content = ledger.ledgers.content(ledger.org, entry.content)
@@ -109,13 +105,13 @@ def _text(ledger: Ledger, entry: Posted) -> str:
         return entry.digest or entry.stub
     if entry.media == "bytes":
         return entry.note
-    shown = repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
+    shown = repair_surrogates(decompress(content).decode("utf-8", "surrogatepass")[entry.start : entry.stop])
     if not entry.note:
         return shown
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note
 
 
-# The work log as the messages of a provider: a call and its result are both there, side by side, or both not.
+# Messages of a provider. They refuse a call without its result, so both are there, side by side, or neither.
 
 
 Provider = Literal["anthropic", "openai"]
@@ -123,13 +119,13 @@ PROVIDERS = ("anthropic", "openai")
 
 _EARLIER = "Earlier in this session, kept under these handles:"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-# The narrower of what the two take.
+# The stricter limits of the two providers.
 _LONGEST_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Step(NamedTuple):
-    """Something said by one side, or calls with the answers to all of them."""
+    """A message of one side, or calls made together with the results of all of them."""
 
     role: Literal["user", "assistant", "calls"]
     text: str = ""
@@ -137,6 +133,8 @@ class Step(NamedTuple):
 
 
 class Pair(NamedTuple):
+    """A call and its result."""
+
     identifier: str
     tool: str
     arguments: dict[str, Any]
@@ -166,21 +164,16 @@ def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> M
     made = written(0)
     if budget is None or made.token_count <= budget:
         return made
-    low, high = 1, len(steps_down)
-    while low < high:
-        middle = (low + high) // 2
-        if written(middle).token_count <= budget:
-            high = middle
-        else:
-            low = middle + 1
-    made = written(high)
+    most = len(steps_down)
+    spared = largest(most - 1, lambda spared: written(most - spared).token_count <= budget)
+    made = written(most - spared)
     if made.token_count > budget:
         raise BudgetError(f"the messages need at least {made.token_count:,} tokens, and {budget:,} are given")
     return made
 
 
 def _steps_down(log: Sequence[Logged]) -> Iterator[dict[int, Level]]:
-    """What can be said in fewer words, one thing after another: the levels that entries get."""
+    """The ways to shorten the log, in the order in which they are taken: new levels for entries."""
     entries = [each.entry for each in log]
     newest = max((entry.seq for entry in entries), default=0)
     groups = sorted(
@@ -208,11 +201,11 @@ def _system_texts(ledger: Ledger) -> Iterator[str]:
         content = ledger.ledgers.content(ledger.org, entry.content)
         if content is None:
             raise ExpiredError(f"the system text {entry.name or entry.handle!r} is no longer kept; record it again")
-        yield repair_surrogates(unpacked(content).decode("utf-8", "surrogatepass"))
+        yield repair_surrogates(decompress(content).decode("utf-8", "surrogatepass"))
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:
-    """In order, what was evicted first: the calls of one go, then all of their answers."""
+    """The log as messages: stubs first, then the rest in order, calls made together with all their results."""
     stubs = [each.entry.stub for each in log if levels[each.entry.seq] == "stub" and each.entry.stub]
     gone = sum(levels[each.entry.seq] == "gone" and each.entry.role != "call" for each in log)
     if gone:
@@ -227,7 +220,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
     for each in there:
         entry = each.entry
         if entry.role == "call":
-            # One without an answer yet is not for a provider, which refuses it.
+            # Providers refuse a call that has no result yet.
             if entry.pair in answers:
                 asked[entry.pair] = each.text
             continue
@@ -244,7 +237,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
 
 
 class _Identifiers:
-    """Ids of calls as every provider takes them, each used once."""
+    """Unique ids of calls, in the form that both providers accept."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -303,7 +296,7 @@ def _for_anthropic(steps: Sequence[Step]) -> list[dict[str, Any]]:
                 ],
             )
         elif step.text.strip():
-            # A provider refuses an answer of its model that ends in blanks.
+            # Anthropic refuses an assistant message that ends in whitespace.
             say(
                 step.role, [{"type": "text", "text": step.text.rstrip() if step.role == "assistant" else step.text}]
             )

@@ -6,64 +6,68 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
 from satchel.errors import InputError, StoreFormatError
-from satchel.fitting.engine import self_counted
+from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
+from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
-from satchel.session.account import Account
-from satchel.session.digests.digest import digest, headline
-from satchel.session.digests.shapes import Shape, shape_of
-from satchel.store.contract import Content, Posted, Role
-from satchel.text.cutting import Bracket, Price, first_character, narrowed
+from satchel.session.account import FLOOR, Account
+from satchel.session.digests.base import Measure, seam_at
+from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
+from satchel.store.contract import Category, Content, Posted, Role
 from satchel.text.passages import continues
 
 __all__ = [
-    "Entry",
+    "Compression",
     "Found",
     "History",
-    "Measure",
+    "LedgerEntry",
     "Messages",
-    "Packing",
-    "Parcel",
+    "Output",
     "Place",
-    "Said",
+    "ResultOptions",
     "Shown",
-    "Stop",
+    "ToolResult",
     "about_tokens",
+    "allocation_of",
+    "as_output",
     "binary_note",
     "check_handle",
+    "compress",
     "cursor_to",
+    "decompress",
     "delivered",
     "delivered_bytes",
     "digest_line",
-    "fields_of_result",
-    "fields_of_text",
+    "examined",
     "kilobytes",
-    "measure",
     "new_handle",
     "noted",
-    "packed",
+    "page_of",
     "page_stop",
-    "parcel_of",
     "parse_cursor",
-    "said",
+    "result_entry",
     "seal",
-    "separators",
     "stub_line",
-    "unpacked",
+    "text_entry",
+    "with_page",
 ]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What was entered into the books of a session."""
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a session's ledger: a message, a call, a result or a page of one.
+
+    `level` says how much of it the context holds: whole, digest, stub or gone. `token_count` is what it cost when
+    it was entered, which is more than it costs now if it has shrunk since.
+    """
 
     handle: str
-    """What `expand` gives the whole of it for."""
+    """`Session.expand` returns the original for it."""
     role: str
     category: str
     turn: int
@@ -75,7 +79,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
     @classmethod
-    def of(cls, posted: Posted) -> "Entry":
+    def of(cls, posted: Posted) -> "LedgerEntry":
         return cls(
             handle=posted.handle,
             role=posted.role,
@@ -91,7 +95,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a result, within its allocation."""
+    """A page of a tool's result, within its allocation.
+
+    `text` goes to the model. `str()` gives it too, and `structured()` has the same facts for programs.
+    """
 
     text: str
     """What goes to the model: the content, then the note. `token_count` is its number of tokens."""
@@ -100,7 +107,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     handle: str
     cursor: str | None
-    """What `page` gives the next page for; None where there is none."""
+    """`Session.page` returns the next page for it; None on the last page."""
     total: int
     returned: int
     unit: str
@@ -118,7 +125,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return self.text
 
     def structured(self) -> dict[str, Any]:
-        """What a program wants to know of it."""
+        """The facts of the note as JSON, for programs."""
         facts: dict[str, Any] = {
             "total": self.total,
             "returned": self.returned,
@@ -130,28 +137,34 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a result that match a pattern, within their allocation."""
+    """The lines of a result that match a pattern, within their allocation.
+
+    `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
+    """
 
     text: str
     token_count: int
     allocation: int
     matches: int
-    """Lines that match."""
+    """How many lines match."""
     shown: int
-    """How many of them the text has."""
+    """How many of them are in the text."""
     complete: bool
-    """Whether the search went to the end."""
+    """Whether the search reached the end of the result."""
 
     def __str__(self) -> str:
         return self.text
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The work log as text: results as digests, what was evicted as stubs."""
+    """A session as a text log: results as digests, evicted entries as stubs.
+
+    `entries` are all that the context holds, also those for which the text has no room.
+    """
 
     text: str
     token_count: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     omitted: int
     """How many entries are shown as stubs, or not at all, for lack of room."""
 
@@ -160,7 +173,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Messages(list[dict[str, Any]]):
-    """Messages as a provider takes them."""
+    """A session as a list of messages, as the API of a provider takes them.
+
+    Pass `system` separately to Anthropic; for OpenAI it is the first message.
+    """
 
     def __init__(
         self, messages: Sequence[dict[str, Any]], *, system: str, token_count: int, omitted: int = 0
@@ -169,24 +185,24 @@ class Messages(list[dict[str, Any]]):
         self.omitted = omitted
         """How many entries are left out for lack of room, without even a stub."""
         self.system = system
-        """The system prompt, which Anthropic takes apart from the messages."""
+        """The system prompt."""
         self.token_count = token_count
         """Of the messages as JSON."""
 
 
-# What was said as bytes, packed for the store and back.
+# Outputs as text or bytes, and as the compressed contents that a store keeps.
 
 
-# Below this, packing saves less than its own overhead.
-_WORTH_PACKING = 200
-# Starting a thread takes about as long as packing this much.
+# Below this, compression saves less than its own overhead.
+_WORTH_COMPRESSING = 200
+# Starting a thread takes about as long as compressing this much.
 _WORTH_A_THREAD = 50_000
 
-Said = str | bytes
+Output = str | bytes
 
 
-def said(output: Any) -> Said:
-    """An output as text, or as bytes where they are not UTF-8; anything but these as JSON."""
+def as_output(output: Any) -> Output:
+    """An output as text: bytes are decoded unless they are not UTF-8, and other values become JSON."""
     if isinstance(output, bytearray | memoryview):
         output = bytes(output)
     if isinstance(output, bytes):
@@ -203,48 +219,50 @@ def said(output: Any) -> Said:
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; half a surrogate pair, which UTF-8 does not know, is spelled out."""
+    """A value as JSON; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return as_json(value)
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":"))
 
 
-def packed(whole: Said) -> Content:
+def compress(output: Output) -> Content:
+    """The output as a store keeps it, under the hash of its bytes."""
     # A lone surrogate, which JSON can spell, comes back as it was.
-    data = whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")
+    data = output if isinstance(output, bytes) else output.encode("utf-8", "surrogatepass")
     name = blake2b(data, digest_size=16).digest()
-    if len(data) >= _WORTH_PACKING:
+    if len(data) >= _WORTH_COMPRESSING:
         small = zlib.compress(data, 1)
         if len(small) < len(data):
             return Content(name, "zlib", small)
     return Content(name, "plain", data)
 
 
-class Packing:
-    """A content on its way: a large one is packed in a thread, while others look at it."""
+class Compression:
+    """The compression of an output: in a thread if it is large, while its page is made."""
 
-    def __init__(self, whole: Said) -> None:
-        self._whole = whole
-        self._packed: Content | None = None
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._content: Content | None = None
         self._thread: threading.Thread | None = None
-        if len(whole) > _WORTH_A_THREAD:
-            self._thread = threading.Thread(target=self._pack, daemon=True)
+        if len(output) > _WORTH_A_THREAD:
+            self._thread = threading.Thread(target=self._compress, daemon=True)
             self._thread.start()
 
     def done(self) -> Content:
+        """Wait for the compressed content."""
         if self._thread is not None:
             self._thread.join()
-        # Also where the thread failed: here the error has somebody to tell.
-        return self._packed or packed(self._whole)
+        # Also where the thread ran out of memory: an error raised here reaches the caller.
+        return self._content or compress(self._output)
 
-    def _pack(self) -> None:
+    def _compress(self) -> None:
         with contextlib.suppress(MemoryError):
-            self._packed = packed(self._whole)
+            self._content = compress(self._output)
 
 
-def unpacked(content: Content) -> bytes:
-    """The very bytes that were packed."""
+def decompress(content: Content) -> bytes:
+    """The very bytes that were compressed."""
     if content.codec == "plain":
         return content.data
     try:
@@ -255,10 +273,10 @@ def unpacked(content: Content) -> bytes:
         ) from error
 
 
-# Handles of what was said, and cursors to where its next page begins.
+# Handles of contents, and cursors: a handle, the character where the next page begins, and a seal.
 
 
-# Without i, l, o and u: nothing that is read for something else, and few words.
+# Crockford's base 32, without i, l, o and u: no letter is mistaken for another, and few words appear.
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _HANDLE_LENGTH = 8
 _SEAL_LENGTH = 6
@@ -270,7 +288,7 @@ _CURSOR = re.compile(
 
 
 class Place(NamedTuple):
-    """What a cursor says."""
+    """The parts of a cursor."""
 
     handle: str
     start: int
@@ -282,7 +300,7 @@ def new_handle() -> str:
 
 
 def check_handle(handle: object) -> str:
-    """A handle as it is stored; a cursor stands for the handle it begins with."""
+    """A handle as it is stored; a cursor is accepted in the place of its handle."""
     if not isinstance(handle, str):
         raise InputError(f"a handle is a string, not {type(handle).__name__}")
     bare = handle.strip().lower()
@@ -298,7 +316,7 @@ def cursor_to(handle: str, start: int, secret: bytes) -> str:
 
 
 def parse_cursor(cursor: object) -> Place:
-    """What a cursor says, which its seal has yet to prove."""
+    """The parts of a cursor; the caller has to check its seal."""
     if not isinstance(cursor, str):
         raise InputError(f"a cursor is a string, not {type(cursor).__name__}")
     found = _CURSOR.fullmatch(cursor.strip().lower())
@@ -311,7 +329,7 @@ def parse_cursor(cursor: object) -> Place:
 
 
 def seal(handle: str, start: int, secret: bytes) -> str:
-    """What only the session can have written."""
+    """A keyed hash, which proves that this session made the cursor."""
     digest = blake2b(f"{handle}.{start}".encode(), key=secret, digest_size=8).digest()
     return _spelled(int.from_bytes(digest) % len(_LETTERS) ** _SEAL_LENGTH, _SEAL_LENGTH)
 
@@ -324,165 +342,15 @@ def _spelled(number: int, width: int = 1) -> str:
     return letters
 
 
-# Records, lines or characters: what the parts of an output are counted in.
-
-
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
-_OPENING, _CLOSING = "[{", "]}"
-
-_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
-_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-class Measure(NamedTuple):
-    """How many parts an output has, and what they are called."""
-
-    total: int
-    unit: str
-    level: int = 0
-    """How deep in brackets the records stand."""
-
-    def within(self, text: str, start: int, stop: int) -> int:
-        """How many of them a page shows; one that goes on from the page before counts where it ends."""
-        if self.unit == "records":
-            # A page starts where a record does, or where the text does.
-            level = 0 if start else self.level
-            shown = sum(1 for depth, end in separators(text, start, stop) if depth == level and end <= stop)
-            return min(self.total, shown + (stop == len(text)))
-        if self.unit == "lines":
-            return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
-        return stop - start
-
-
-def measure(text: str, shape: str) -> Measure:
-    """Records of JSON where there are several, else lines, or characters where there is one line only."""
-    if shape == "json" and (found := _records(text)) is not None:
-        return found
-    lines = text.count("\n") + (not text.endswith("\n") and text != "")
-    return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
-
-
-def separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """For each comma between values of JSON: its depth, counted from the start, and where the next value begins."""
-    depth = 0
-    for token in _TOKEN.finditer(text, start, stop):
-        mark = token[0][0]
-        if mark == ",":
-            yield depth, token.end()
-        elif mark in _OPENING:
-            depth += 1
-        elif mark in _CLOSING:
-            depth -= 1
-
-
-def _records(text: str) -> Measure | None:
-    """The values of an array, or of the largest array in an object."""
-    try:
-        if text.lstrip()[:1] == "[":
-            return _several(len(_raw_list.decode(text)), level=1)
-        longest = max(_raw_object.decode(text).values(), key=len, default=None)
-        return None if longest is None else _several(len(_raw_list.decode(longest)), level=2)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-
-
-def _several(number: int, *, level: int) -> Measure | None:
-    return Measure(number, "records", level) if number > 1 else None
-
-
 # Where a page ends: at a record, a hunk or a line if it can, within its tokens, never inside a character.
 
 
-# A page that ends at a better place may leave this much of its room unused.
-_ENOUGH = 0.6
-# An end of a line is good enough where it uses this much; a line as long as a page is cut between words.
-_ENOUGH_OF_LINES = 0.3
-
-_FIRST_REACH = 4
-_FILE_OF_A_DIFF = re.compile(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
-_HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
-_LINE_END = re.compile(r"\n")
-_WORD_END = re.compile(r"(?<=\s)(?=\S)")
-
-Ends = Callable[[str, int, Bracket], Sequence[int]]
+# An end of a line is good enough if the page uses this much; a line as long as a page is cut between words.
+_LINE_ENDS = seam_at(re.compile(r"\n"), 0.3)
+_WORD_ENDS = seam_at(re.compile(r"(?<=\s)(?=\S)"), 0.3)
 
 
-class Stop(NamedTuple):
-    """Where a page ends, and what it costs, which may be a little less where it was cut inside a word."""
-
-    place: int
-    price: int
-
-
-def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Stop:
-    """The end of the page that starts here; the start itself where not even a character has room.
-
-    The price of a beginning may go down a little as it grows, as that of tokens does.
-    """
-
-    def price_at(stop: int) -> int:
-        return price(text[start:stop])
-
-    if room <= 0 or start >= len(text):
-        return Stop(start, 0)
-    bracket = _first_bracket(text, start, price_at, room)
-    if bracket.fits == len(text):
-        return Stop(bracket.fits, bracket.spent)
-    for ends, share in _kinds_of_ends(shape):
-        bracket = narrowed(bracket, ends(text, start, bracket), price_at, room)
-        if bracket.fits > start and bracket.spent >= share * room:
-            return Stop(bracket.fits, bracket.spent)
-    last = narrowed(bracket, _anywhere(bracket), price_at, room)
-    return Stop(_between_characters(text, start, last.fits), last.spent)
-
-
-def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int) -> Bracket:
-    """From the start to an end that is too far, doubled from a near one, so that no long text is priced whole."""
-    reach = _FIRST_REACH * room
-    while start + reach < len(text):
-        if (cost := price_at(start + reach)) > room:
-            return Bracket(start, 0, start + reach, cost)
-        reach *= 2
-    cost = price_at(len(text))
-    if cost <= room:
-        return Bracket(len(text), cost, len(text), room + 1)
-    return Bracket(start, 0, len(text), cost)
-
-
-def _kinds_of_ends(shape: str) -> Iterator[tuple[Ends, float]]:
-    """The best places first, with how much of the room a page must use to end there."""
-    if shape == "json":
-        for depth in range(3):
-            yield _ends_of_records(depth), _ENOUGH
-    elif shape == "diff":
-        yield _matches_of(_FILE_OF_A_DIFF), _ENOUGH
-        yield _matches_of(_HUNK), _ENOUGH
-    yield _matches_of(_LINE_END), _ENOUGH_OF_LINES
-    yield _matches_of(_WORD_END), _ENOUGH_OF_LINES
-
-
-def _matches_of(pattern: re.Pattern[str]) -> Ends:
-    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
-        found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
-        return [end for end in found if within.fits < end < within.over]
-
-    return ends
-
-
-def _ends_of_records(depth: int) -> Ends:
-    """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
-
-    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
-        found = list(separators(text, start, within.over))
-        levels = sorted({level for level, _ in found})
-        if depth >= len(levels):
-            return []
-        return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
-
-    return ends
-
-
-def _anywhere(within: Bracket) -> Sequence[int]:
+def _anywhere(text: str, start: int, within: Bracket) -> Sequence[int]:
     return range(within.fits + 1, within.over)
 
 
@@ -493,10 +361,21 @@ def _between_characters(text: str, start: int, stop: int) -> int:
     return stop
 
 
-# The lines below a page that say what it is a part of and costs, and the lines that stand for what has left.
+_CHARACTERS = Seam(_anywhere, 0.0, back=_between_characters)
 
 
-Count = Callable[[str], int]
+def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
+    """The end of the page that starts here; the start itself where not even a character has room.
+
+    The price of a beginning may go down a little as it grows, as that of tokens does.
+    """
+    seams = (*SHAPES[shape].seams, _LINE_ENDS, _WORD_ENDS, _CHARACTERS)
+    return longest_beginning(
+        text, start=start, room=room, price_at=lambda stop: price(text[start:stop]), seams=seams
+    )
+
+
+# The note below a page, and the lines that stand for entries that were shortened or evicted.
 
 
 def noted(
@@ -522,7 +401,7 @@ def binary_note(size: int, handle: str) -> str:
 
 
 def stub_line(handle: str, named: str, headline: str, *, size: int, tokens: int) -> str:
-    """What stays of an entry that was evicted: its handle, one line, its size."""
+    """What remains of an evicted entry: its handle, one line, its size."""
     return f"[{handle} {named}: {headline} · {kilobytes(size)}, ~{tokens:,} tokens]"
 
 
@@ -534,7 +413,7 @@ def kilobytes(size: int) -> str:
     return f"{size:,} bytes" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# How many tokens a long text has, without counting all of it.
+# The tokens of a long text, estimated from samples.
 
 
 _EXACT_BELOW = 200_000
@@ -552,7 +431,7 @@ def about_tokens(text: str, count: Callable[[str], int]) -> int:
     return round(counted / (_SAMPLES * _SAMPLE) * len(text))
 
 
-# A result on its way out: whole if it fits its allocation, else the next page of it, with the note below.
+# A result: examined once, then shown in pages that fit their allocation, each with a note below.
 
 
 # So many characters for each token of the room, and tokens too, are surely not one page.
@@ -561,44 +440,124 @@ _USUAL_NOTE = 75
 _LONG_CHARACTER = 40
 
 
-class Parcel(NamedTuple):
-    """What is known of a result before a page of it is made."""
+class ResultOptions(TypedDict, total=False):
+    """How a result is entered and shown: the options of `Session.result` and `Session.prepare`."""
 
-    text: str
+    call_id: str | None
+    """The call it answers."""
+    arguments: Mapping[str, Any] | None
+    """What the call asked for, which a digest says; those of `call` if there was one."""
+    error: bool
+    extra_tokens: int
+    """Of parts that are passed on beside the text, such as images."""
+    max_tokens: int | None
+    """Instead of the allocation; never more than the turn has left."""
+    pinned: bool
+    new_turn: bool
+    """Whether a turn begins with it."""
+    warn: bool
+    """Whether a warning that is due is told along with it, and not by `warning`."""
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's output, looked at once, with the options of its call.
+
+    Its pages, its digest and its entry in the ledger are all made from this value.
+    """
+
+    tool: str
     handle: str
-    shape: Shape
+    text: str
+    data: bytes | None = None
+    """The output where it is not text; `text` is empty then."""
+    size: int
+    """In bytes."""
+    shape: str
     measure: Measure
     total_tokens: int
-    size: int
     secret: bytes
-    extra: int = 0
-    """Tokens of parts that go beside the text."""
+    """What the session's cursors are sealed with."""
+    call_id: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    error: bool = False
+    extra_tokens: int = 0
+    max_tokens: int | None = None
+    pinned: bool = False
+    new_turn: bool = False
+    warn: bool = False
 
 
-def delivered(parcel: Parcel, start: int, *, allocation: int, account: Account, hints: bool, count: Count) -> Shown:
+def examined(
+    output: Output, *, tool: str, handle: str, secret: bytes, count: Count, **options: Unpack[ResultOptions]
+) -> ToolResult:
+    """Find out the size, the shape and the tokens of an output."""
+    if isinstance(output, bytes):
+        text, data, shape, size, total_tokens = "", output, "text", len(output), 0
+        measure = Measure(size, "bytes")
+    else:
+        text, data, shape = output, None, shape_of(output, tool=tool)
+        size, total_tokens = len(output.encode("utf-8", "surrogatepass")), about_tokens(output, count)
+        measure = SHAPES[shape].measure(output)
+    return ToolResult(
+        tool=tool,
+        handle=handle,
+        text=text,
+        data=data,
+        size=size,
+        shape=shape,
+        measure=measure,
+        total_tokens=total_tokens,
+        secret=secret,
+        **options,
+    )
+
+
+def allocation_of(result: ToolResult, account: Account) -> int:
+    """The tokens that the text of a result may have now."""
+    granted = (account.in_next_turn() if result.new_turn else account).granted(result.max_tokens)
+    # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
+    return max(min(granted, FLOOR), granted - result.extra_tokens)
+
+
+def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
+    """The page that starts at a character, within what the account grants now."""
+    allocation = allocation_of(result, account)
+    held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
+    if result.data is not None:
+        return delivered_bytes(result.data, result.handle, allocation=allocation, account=held, count=count)
+    return delivered(result, start, allocation=allocation, account=held, hints=hints, count=count)
+
+
+def delivered(
+    result: ToolResult, start: int, *, allocation: int, account: Account, hints: bool, count: Count
+) -> Shown:
     """The page that starts at a character; the note says what the account has left after it."""
-    text = parcel.text
+    text = result.text
     room = allocation
-    if start + _MANY * allocation < len(text) and parcel.total_tokens > _MANY * allocation:
+    if start + _MANY * allocation < len(text) and result.total_tokens > _MANY * allocation:
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
-    def made(stop: Stop) -> Shown:
-        return _made(parcel, start, stop, allocation=allocation, account=account, hints=hints, count=count)
+    def made(stop: Beginning) -> Shown:
+        return _made(result, start, stop, allocation=allocation, account=account, hints=hints, count=count)
 
-    while (stop := page_stop(text, start, room=room, price=count, shape=parcel.shape)).place > start or not text:
+    def attempt(room: int) -> Attempt[Shown] | None:
+        stop = page_stop(text, start, room=room, price=count, shape=result.shape)
+        if stop.end == start:
+            return None
         shown = made(stop)
-        over = shown.token_count - allocation
-        if over <= 0:
-            return shown
-        if not text:
-            return _silent(shown, shown.token_count)
         # What is cut off costs a token or more for each token that is too many.
-        room = min(room, stop.price) - over
+        return Attempt(shown, shown.token_count - allocation, used=stop.price)
+
+    if not text:
+        shown = made(Beginning(start, 0))
+        return shown if shown.token_count <= allocation else _silent(shown, shown.token_count)
+    if (page := with_less_room(room, attempt)) is not None:
+        return page
     # A page that shows nothing would lead to itself.
     first = first_character(text[start : start + _LONG_CHARACTER])
-    least = made(Stop(start + max(1, len(first)), 1))
-    return least if least.token_count <= allocation else _silent(made(Stop(start, 0)), least.token_count)
+    least = made(Beginning(start + max(1, len(first)), 1))
+    return least if least.token_count <= allocation else _silent(made(Beginning(start, 0)), least.token_count)
 
 
 def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Account, count: Count) -> Shown:
@@ -624,40 +583,40 @@ def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Accou
 
 
 def _made(
-    parcel: Parcel, start: int, end: Stop, *, allocation: int, account: Account, hints: bool, count: Count
+    result: ToolResult, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
-    text, stop = parcel.text, end.place
+    text, stop = result.text, page.end
     content = text[start:stop]
     more = stop < len(text)
-    returned = parcel.measure.within(text, start, stop)
-    rest = round(parcel.total_tokens * (len(text) - stop) / len(text)) if more else 0
-    cursor = cursor_to(parcel.handle, stop, parcel.secret) if more else None
+    returned = result.measure.within(text, start, stop)
+    rest = round(result.total_tokens * (len(text) - stop) / len(text)) if more else 0
+    cursor = cursor_to(result.handle, stop, result.secret) if more else None
     summary = None
-    lines = [] if text or parcel.extra else ["[no output]"]
+    lines = [] if text or result.extra_tokens else ["[no output]"]
     if more:
         summary = (
-            f"{returned:,} of {parcel.measure.total:,} {parcel.measure.unit} shown; the rest costs ~{rest:,} tokens"
+            f"{returned:,} of {result.measure.total:,} {result.measure.unit} shown; the rest costs ~{rest:,} tokens"
         )
-        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={parcel.handle}"]
+        lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={result.handle}"]
         if hints and returned:
-            room = account.after(end.price + _USUAL_NOTE).allocation
-            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, end.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=end.price, extra=parcel.extra)
+            room = account.after(page.price + _USUAL_NOTE).allocation
+            lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=result.extra_tokens)
     return Shown(
         text=whole,
         content=content,
         note=note,
-        handle=parcel.handle,
+        handle=result.handle,
         cursor=cursor,
-        total=parcel.measure.total,
+        total=result.measure.total,
         returned=returned,
-        unit=parcel.measure.unit,
+        unit=result.measure.unit,
         token_count=tokens,
         allocation=allocation,
-        total_tokens=parcel.total_tokens,
+        total_tokens=result.total_tokens,
         remaining_tokens=rest,
         budget_note=summary and f"{summary}; go on with the continuation_token",
-        size=parcel.size,
+        size=result.size,
     )
 
 
@@ -672,53 +631,63 @@ def _silent(made: Shown, needed: int) -> Shown:
     )
 
 
-# What is entered of a text or a result: its size, its shape, what is said of it in fewer words.
+# The entries of results and texts: their size, their digest, and the stub that stands for them once evicted.
 
 
-def parcel_of(whole: Said, tool: str, handle: str, secret: bytes, count: Count) -> Parcel:
-    """A result, looked at once before pages of it are made."""
-    if isinstance(whole, bytes):
-        return Parcel("", handle, "text", Measure(len(whole), "bytes"), 0, len(whole), secret)
-    shape = shape_of(whole, tool=tool)
-    size = len(whole.encode("utf-8", "surrogatepass"))
-    return Parcel(whole, handle, shape, measure(whole, shape), about_tokens(whole, count), size, secret)
-
-
-def fields_of_result(
-    parcel: Parcel, whole: Said, tool: str, arguments: Mapping[str, Any] | None, *, error: bool, count: Count
-) -> dict[str, Any]:
-    """What is entered of a result besides its page."""
-    if isinstance(whole, bytes):
-        short = line = f"binary output of {len(whole):,} bytes"
+def result_entry(result: ToolResult, count: Count) -> Posted:
+    """The entry of a result, to which the page that was shown is still to be added."""
+    if result.data is not None:
+        short = line = f"binary output of {result.size:,} bytes"
     else:
-        short = digest(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)
-        line = headline(whole, tool=tool, arguments=arguments, shape=parcel.shape, error=error)
-    stub = stub_line(parcel.handle, tool, line, size=parcel.size, tokens=parcel.total_tokens)
-    return {
-        "media": "bytes" if isinstance(whole, bytes) else "text",
-        "size": parcel.size,
-        "shape": parcel.shape,
-        "total_tokens": parcel.total_tokens,
-        "digest": short,
-        "digest_tokens": count(digest_line(parcel.handle, tool, short)),
-        "stub": stub,
-        "stub_tokens": count(stub),
-    }
+        arguments, shape, error = result.arguments, result.shape, result.error
+        short = digest(result.text, arguments=arguments, shape=shape, error=error)
+        line = headline(result.text, arguments=arguments, shape=shape, error=error)
+    stub = stub_line(result.handle, result.tool, line, size=result.size, tokens=result.total_tokens)
+    return Posted(
+        handle=result.handle,
+        category="tool_results",
+        role="result",
+        pinned=result.pinned,
+        error=result.error,
+        media="text" if result.data is None else "bytes",
+        size=result.size,
+        total_tokens=result.total_tokens,
+        shape=result.shape,
+        tool=result.tool,
+        call_id=result.call_id or "",
+        digest=short,
+        digest_tokens=count(digest_line(result.handle, result.tool, short)),
+        stub=stub,
+        stub_tokens=count(stub),
+    )
 
 
-def fields_of_text(text: str, role: Role, handle: str, count: Count, *, tool: str = "") -> dict[str, Any]:
-    """What is entered of a text that nobody pages through."""
+def with_page(entry: Posted, shown: Shown, *, start: int = 0, extra_tokens: int = 0) -> Posted:
+    """The entry with the page that was shown of it."""
+    return msgspec.structs.replace(
+        entry,
+        start=start,
+        stop=start + len(shown.content),
+        tokens=shown.token_count + extra_tokens,
+        note=shown.note,
+    )
+
+
+def text_entry(text: str, role: Role, category: Category, handle: str, count: Count, *, tool: str = "") -> Posted:
+    """The entry of a text that nobody pages through."""
     tokens = count(text)
     size = len(text.encode("utf-8", "surrogatepass"))
     line = headline(text, tool=tool or None, arguments=None, shape="text")
     stub = stub_line(handle, tool or role, line, size=size, tokens=tokens)
-    return {
-        "handle": handle,
-        "tool": tool,
-        "size": size,
-        "stop": len(text),
-        "tokens": tokens,
-        "total_tokens": tokens,
-        "stub": stub,
-        "stub_tokens": count(stub),
-    }
+    return Posted(
+        handle=handle,
+        category=category,
+        role=role,
+        tool=tool,
+        size=size,
+        stop=len(text),
+        tokens=tokens,
+        total_tokens=tokens,
+        stub=stub,
+        stub_tokens=count(stub),
+    )

@@ -1,11 +1,11 @@
-"""A session: what enters an agent's context, counted against its budget, cut to it, and kept."""
+"""A session: everything that enters one agent's context, counted against a budget, cut to it, and kept whole."""
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from reprlib import repr as shortened
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, Literal, NamedTuple, Unpack
 
 import msgspec
 
@@ -15,37 +15,38 @@ from satchel.model.checks import check_budget, check_limit
 from satchel.model.ids import new_id
 from satchel.model.memory import Scope, check_name, utc_now
 from satchel.model.surrogates import repair_surrogates
-from satchel.session.account import FLOOR, Account, Calibration, account_of, reported_tokens
+from satchel.session.account import Account, Calibration, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
-from satchel.session.digests.shapes import Shape
+from satchel.session.digests.base import Measure
+from satchel.session.digests.digest import SHAPES
 from satchel.session.find import find_lines, shown_lines
 from satchel.session.hints import with_hint
 from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
 from satchel.session.results import (
-    Entry,
+    Compression,
     Found,
     History,
-    Measure,
+    LedgerEntry,
     Messages,
-    Packing,
-    Parcel,
-    Said,
+    Output,
+    ResultOptions,
     Shown,
+    ToolResult,
+    allocation_of,
+    as_output,
     check_handle,
-    delivered,
-    delivered_bytes,
+    compress,
+    decompress,
     digest_line,
-    fields_of_result,
-    fields_of_text,
-    measure,
+    examined,
     new_handle,
-    packed,
-    parcel_of,
+    page_of,
     parse_cursor,
-    said,
+    result_entry,
     seal,
-    unpacked,
+    text_entry,
+    with_page,
 )
 from satchel.store.contract import Books, Category, Content, Posted, Role, TurnRow
 from satchel.store.store import Store
@@ -55,209 +56,24 @@ __all__ = [
     "HINTS",
     "HOLDS",
     "RECORDED",
-    "Answer",
-    "Delivering",
     "Hints",
     "Holds",
     "Prepared",
     "Session",
-    "Whole",
-    "as_call_id",
-    "as_mapping",
-    "as_text",
-    "as_tool",
-    "as_truth",
+    "ToolAnswer",
     "enter_all",
-    "entry_of",
     "find_session",
     "new_session_name",
     "open_session",
     "remove_session",
     "session_states",
-    "start_of",
-    "whole_of",
 ]
-
-
-_LONGEST = 200
-
-
-def as_tool(name: object) -> str:
-    """A tool's name, in one line."""
-    if not isinstance(name, str) or not (words := repair_surrogates(name).split()):
-        raise InputError(f"a tool has a name, not {shortened(name)}")
-    return " ".join(words)[:_LONGEST]
-
-
-def as_call_id(identifier: object) -> str:
-    """The id of a call; empty where there is none."""
-    if identifier is None:
-        return ""
-    if not isinstance(identifier, str) or not 0 < len(identifier) <= _LONGEST:
-        raise InputError(f"a call_id is a string of 1 to {_LONGEST} characters, not {shortened(identifier)}")
-    return repair_surrogates(identifier)
-
-
-def as_text(text: object) -> str:
-    if not isinstance(text, str):
-        raise InputError(f"text must be a string, not {type(text).__name__}")
-    return text
-
-
-def as_truth(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} is either true or false, not {shortened(value)}")
-    return value
-
-
-def as_mapping(name: str, value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{name} must be an object with fields, not {type(value).__name__}")
-    return value
-
-
-# The whole of what was said, by its handle or by a cursor into it.
-
-
-class Whole(NamedTuple):
-    entry: Posted
-    content: Content
-    said: Said
-
-
-def entry_of(ledger: Ledger, handle: object) -> Posted:
-    """The entry of a handle, in this session."""
-    name = check_handle(handle)
-    found = ledger.ledgers.by_handle(ledger.org, name)
-    if found is None:
-        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
-    session, entry = found
-    if session != ledger.session:
-        raise UnknownIdError(f"the handle {name!r} belongs to another session; ask for it there")
-    return entry
-
-
-def start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, int]:
-    """What a cursor points into, and at which character."""
-    place = parse_cursor(cursor)
-    entry = entry_of(ledger, place.handle)
-    if not compare_digest(seal(place.handle, place.start, secret), place.seal):
-        raise InputError(f"the cursor {str(cursor)[:60]!r} was altered; give it exactly as it was shown")
-    return entry, place.start
-
-
-def whole_of(ledger: Ledger, entry: Posted) -> Whole:
-    """Everything that was said, as it was."""
-    content = ledger.ledgers.content(ledger.org, entry.content)
-    if content is None:
-        raise ExpiredError(
-            f"the result {entry.handle!r} has expired: contents are kept {KEEP_DAYS} days after their last use, "
-            "and fewer where they take too much room; call the tool again"
-        )
-    data = unpacked(content)
-    return Whole(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
-
-
-# A result that is ready to be shown, and still to be entered into the books.
-
-
-class Prepared:
-    """Made by `Session.prepare`. What is shown whole needs no handle, so it may be shown before it is entered."""
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        shown: Shown,
-        make: Callable[[Account], Shown],
-        packing: Packing,
-        describe: Callable[[], dict[str, Any]],
-        *,
-        asked: int | None,
-        extra: int,
-        new_turn: bool,
-    ) -> None:
-        self.shown = shown
-        self.warning: str | None = None
-        """That tokens run low, where that is to be told now."""
-        self._warned: int | None = None
-        self._ledger = ledger
-        self._make = make
-        self._packing = packing
-        self._describe = describe
-        self._asked = asked
-        self._extra = extra
-        self._new_turn = new_turn
-
-    def expect(self, *, warn: bool) -> None:
-        """Let the ledger count on it: cut again, if others that are not entered yet take the room."""
-        with self._ledger.lock:
-            account = self._ledger.lately
-            if self._is_over(account):
-                self.shown = self._make(account)
-            tokens = self.shown.token_count + self._extra
-            self._ledger.expect(self, tokens, new_turn=self._new_turn)
-        after = account.after(tokens)
-        if warn and after.level != account.books.warned:
-            self._warned = after.level
-            self.warning = after.warning if after.level > account.books.warned else None
-
-    def enter(self) -> Shown:
-        """Enter it, and give what is to be shown: less, if other calls of the turn have taken room meanwhile."""
-        # In this order: a thread may still be packing.
-        fields, content = self._describe(), self._packing.done()
-        try:
-            with self._ledger.posting() as posting:
-                account = self._ledger.with_ahead(posting.account, before=self)
-                if self._is_over(account):
-                    self.shown = self._make(account)
-                self._begin(posting)
-                self._post(posting, content, fields)
-        finally:
-            self._ledger.entered(self)
-        return self.shown
-
-    def _is_over(self, account: Account) -> bool:
-        room = (account.in_next_turn() if self._new_turn else account).granted(self._asked)
-        return 0 < self.shown.token_count > max(min(room, FLOOR), room - self._extra)
-
-    def _begin(self, posting: Posting) -> None:
-        if self._new_turn:
-            posting.begin_turn()
-        if self._warned is not None:
-            posting.set(warned=self._warned)
-
-    def _post(self, posting: Posting, content: Content, fields: dict[str, Any]) -> None:
-        posting.enter(
-            handle=self.shown.handle,
-            content=content,
-            category="tool_results",
-            role="result",
-            stop=len(self.shown.content),
-            tokens=self.shown.token_count + self._extra,
-            note=self.shown.note,
-            **fields,
-        )
-
-
-def enter_all(results: Sequence[Prepared]) -> None:
-    """Enter what has been shown already, as it was shown, in one transaction; all are of one session."""
-    ledger = results[0]._ledger
-    try:
-        described = [(each, each._packing.done(), each._describe()) for each in results]
-        with ledger.posting() as posting:
-            for each, content, fields in described:
-                each._begin(posting)
-                each._post(posting, content, fields)
-    finally:
-        for each in results:
-            ledger.entered(each)
-
-
-# A session: what enters an agent's context, counted against its budget, cut to it, and kept whole.
 
 
 Hints = Literal["footer", "schema", "none"]
 HINTS = ("footer", "schema", "none")
+Holds = Literal["digests", "whole"]
+HOLDS = ("digests", "whole")
 RECORDED = ("system", "user", "assistant", "history")
 
 # The last result that was paged through stays in memory up to this many bytes.
@@ -274,209 +90,205 @@ _ROLES: dict[str, tuple[Role, Category]] = {
 }
 
 
-class Answer(NamedTuple):
-    """What a tool said that keeps to a budget of its own."""
+class ToolAnswer(NamedTuple):
+    """The answer of a tool that keeps to a budget of its own, so that a session only records it."""
 
     tool: str
     text: str
     error: bool = False
 
 
-class Delivering(TypedDict, total=False):
-    """How a result is entered and shown."""
-
-    call_id: str | None
-    """The call it answers."""
-    arguments: Mapping[str, Any] | None
-    """What the call asked for, which a digest says; those of `call` if there was one."""
-    error: bool
-    extra_tokens: int
-    """Of parts that are passed on beside the text, such as images."""
-    max_tokens: int | None
-    """Instead of the allocation; never more than the turn has left."""
-    pinned: bool
-    new_turn: bool
-    """Whether a turn begins with it."""
-    warn: bool
-    """Whether a warning that is due is told along with it, and not by `warning`."""
-
-
 class Session:
-    """The books of one agent session, kept in the store. Safe to share between threads and processes."""
+    """The context of one agent session: what entered it, what it holds now, and how many tokens are left.
+
+    Record the system prompt and the messages with `record`, and give every tool result to `result`, which stores
+    it whole and returns as much as its allocation allows. When a tier is over its limit, old results become digests
+    and old history becomes stubs; `expand` returns the original of anything by its handle. The ledger is in the
+    store, so a session outlives its process and can be shared between threads and processes.
+    """
 
     def __init__(self, store: Store, books: Books, *, counter: Counter, hints: Hints = "footer") -> None:
         self.name = books.name
         self.counter = counter
         self.hints = hints
         self._ledger = Ledger(store, books, counter.count)
+        self._secret = books.secret
         self._asked: OrderedDict[str, Any] = OrderedDict()
-        self._paged: tuple[tuple[bytes, str], Whole, Measure] | None = None
+        self._paged: tuple[tuple[bytes, str], _Stored, Measure] | None = None
 
     def __repr__(self) -> str:
         return f"<Session {self.name!r}>"
 
     @property
     def budget(self) -> Budget:
+        """The budget as it is in the store now."""
         return self._ledger.account.budget
 
-    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> Entry:
-        """Enter what went into the context beside tool results: system, user, assistant or history.
+    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> LedgerEntry:
+        """Record a text that is in the context beside tool results, and return its entry.
 
-        A system text takes the place of the one of the same name. A user's message begins a turn, and the one
-        before it becomes history.
+        `category` is system, user, assistant or history. A system text replaces the one of the same `name`. A user
+        message begins a turn, and the message before it moves to the history. A pinned text is never evicted.
         """
         if category not in RECORDED:
             raise InputError(f"unknown category {shortened(category)}; known: {', '.join(RECORDED)}")
         role, place = _ROLES[category]
-        kept = packed(as_text(text))
-        fields = fields_of_text(text, role, self._ledger.free_handle(), self.counter.count)
-        fields |= {"name": check_name("name", name) or "", "pinned": as_truth("pinned", pinned)}
+        content = compress(_as_text(text))
+        entry = msgspec.structs.replace(
+            text_entry(text, role, place, self._ledger.free_handle(), self.counter.count),
+            name=check_name("name", name) or "",
+            pinned=_as_truth("pinned", pinned),
+        )
         with self._ledger.posting() as posting:
             if role == "system":
-                earlier = [entry for entry in posting.held("system") if entry.name == fields["name"]]
-                posting.replace(earlier)
+                posting.replace([earlier for earlier in posting.held("system") if earlier.name == entry.name])
             elif role == "user":
                 posting.move(posting.held("user"), level="whole", category="history")
                 posting.begin_turn()
             elif role == "assistant":
-                _answered(posting)
-            return Entry.of(posting.enter(content=kept, category=place, role=role, **fields))
+                _begin_turn_after_results(posting)
+            return LedgerEntry.of(posting.enter(entry, content))
 
-    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> Entry:
-        """Enter that the model calls a tool; its result has the same `call_id`, made up here if none is given."""
-        text = said({} if arguments is None else arguments)
+    def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> LedgerEntry:
+        """Record that the model calls a tool, and return the entry.
+
+        Give the result the same `call_id`, which is generated if you give none: the two then stay together, and the
+        result's digest names the arguments. Calls after a result begin a new turn.
+        """
+        text = as_output({} if arguments is None else arguments)
         if isinstance(text, bytes):
             raise InputError("the arguments of a call are text or JSON, not bytes")
         handle = self._ledger.free_handle()
-        fields = fields_of_text(text, "call", handle, self.counter.count, tool=as_tool(tool))
-        fields["call_id"] = call_id = as_call_id(call_id) or f"call_{handle}"
+        entry = text_entry(text, "call", "history", handle, self.counter.count, tool=_as_tool(tool))
+        call_id = _as_call_id(call_id) or f"call_{handle}"
         if isinstance(arguments, Mapping):
             self._asked[call_id] = arguments
             if len(self._asked) > _CALLS_REMEMBERED:
                 self._asked.popitem(last=False)
         with self._ledger.posting() as posting:
-            _answered(posting)
-            return Entry.of(posting.enter(content=packed(text), category="history", role="call", **fields))
+            _begin_turn_after_results(posting)
+            return LedgerEntry.of(posting.enter(msgspec.structs.replace(entry, call_id=call_id), compress(text)))
 
-    def result(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Shown:
-        """Keep what a tool said, whole, and give as much of it as the allocation has room for.
+    def result(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Shown:
+        """Store a tool's output whole, and return as much of it as the allocation allows.
 
-        `output` is text, bytes or a JSON value; the options are those of `Delivering`. The rest comes by `page`,
-        the whole by `expand`.
+        `output` is text, bytes or a JSON value; `ResultOptions` lists the options. The text that is returned
+        includes a note with its own size and, if there is more, a cursor for `page`. It never has more tokens than
+        the allocation; if not even the note fits, it is empty and `budget_note` says how many tokens would do.
         """
         return self.prepare(tool, output, **options).enter()
 
-    def prepare(self, tool: str, output: Any, **options: Unpack[Delivering]) -> Prepared:
-        """A result as `result` would show it, still to be entered; until then its handle leads nowhere."""
-        if unknown := options.keys() - Delivering.__annotations__.keys():
-            raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(Delivering.__annotations__)}")
-        tool, call_id = as_tool(tool), as_call_id(options.get("call_id"))
-        error = as_truth("error", options.get("error", False))
-        whole = said(output)
-        packing = Packing(whole)
-        account = self._ledger.lately
-        asked, extra = check_budget(options.get("max_tokens")), check_budget(options.get("extra_tokens")) or 0
-        new_turn, count = options.get("new_turn", False), self.counter.count
-        parcel = parcel_of(whole, tool, self._ledger.free_handle(), account.books.secret, count)
-        arguments = options.get("arguments") or self._asked.pop(call_id, None)
+    def prepare(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> "Prepared":
+        """Make a result as `result` does, but leave it to the caller when to enter it into the ledger.
 
-        def make(account: Account) -> Shown:
-            return self._delivered(parcel, whole, 0, account.in_next_turn() if new_turn else account, asked, extra)
+        Until `Prepared.enter` is called, its handle and its cursor lead nowhere. Use this to answer first and write
+        later, or to prepare the results of parallel calls and enter them together.
+        """
+        if unknown := options.keys() - ResultOptions.__annotations__.keys():
+            raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(ResultOptions.__annotations__)}")
+        tool, call_id, output = _as_tool(tool), _as_call_id(options.get("call_id")), as_output(output)
+        checked: ResultOptions = {
+            **options,
+            "call_id": call_id,
+            "error": _as_truth("error", options.get("error", False)),
+            "extra_tokens": check_budget(options.get("extra_tokens")) or 0,
+            "max_tokens": check_budget(options.get("max_tokens")),
+            "pinned": _as_truth("pinned", options.get("pinned", False)),
+            "arguments": options.get("arguments") or self._asked.pop(call_id, None),
+        }
+        compression = Compression(output)
+        result = self._examined(tool, output, **checked)
+        return Prepared(self._ledger, result, compression, hints=self.hints == "footer")
 
-        known = {"tool": tool, "call_id": call_id, "error": error}
-        known["pinned"] = as_truth("pinned", options.get("pinned", False))
-
-        def describe() -> dict[str, Any]:
-            return known | fields_of_result(parcel, whole, tool, arguments, error=error, count=count)
-
-        ready = Prepared(
-            self._ledger, make(account), make, packing, describe, asked=asked, extra=extra, new_turn=new_turn
-        )
-        ready.expect(warn=options.get("warn", False))
-        return ready
-
-    def answered(self, answers: Sequence[Answer]) -> None:
-        """Enter what tools said that keep to a budget of their own, each as a turn of its own; nothing is cut."""
-        count, drafts = self.counter.count, []
+    def answered(self, answers: Sequence[ToolAnswer]) -> None:
+        """Record answers of tools that keep to a budget of their own: nothing is cut, and each is a turn."""
+        count, entries = self.counter.count, []
         for tool, text, error in answers:
-            tool = as_tool(tool)
-            parcel = parcel_of(as_text(text), tool, self._ledger.free_handle(), b"", count)
-            fields = fields_of_result(parcel, text, tool, None, error=error, count=count)
-            fields |= {"handle": parcel.handle, "tool": tool, "error": error, "stop": len(text)}
-            drafts.append((packed(text), fields | {"tokens": parcel.total_tokens}))
+            result = self._examined(_as_tool(tool), _as_text(text), error=error)
+            entry = msgspec.structs.replace(result_entry(result, count), stop=len(text), tokens=result.total_tokens)
+            entries.append((entry, compress(text)))
         with self._ledger.posting() as posting:
-            for content, fields in drafts:
+            for entry, content in entries:
                 posting.begin_turn()
-                posting.enter(content=content, category="tool_results", role="result", **fields)
+                posting.enter(entry, content)
 
     def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
-        """The page that a cursor points to, within what a call may have now."""
+        """Return the page that a cursor points to, within the allocation of now or `max_tokens`.
+
+        The contents of all pages together are the original. A cursor that was altered, or that is of another
+        session, is refused; one whose result has expired raises `ExpiredError`.
+        """
         account = self._ledger.account
-        entry, start = start_of(self._ledger, cursor, account.books.secret)
-        whole, measured = self._to_page(entry)
-        if not isinstance(whole.said, str) or start > len(whole.said):
+        entry, start = _start_of(self._ledger, cursor, account.books.secret)
+        whole, measured = self._output_to_page(entry)
+        if not isinstance(whole.output, str) or start > len(whole.output):
             raise InputError(f"the cursor {cursor[:60]!r} points beyond its result")
-        parcel = Parcel(
-            whole.said,
-            entry.handle,
-            cast(Shape, entry.shape),
-            measured,
-            entry.total_tokens,
-            entry.size,
-            account.books.secret,
+        result = ToolResult(
+            tool=entry.tool,
+            handle=entry.handle,
+            text=whole.output,
+            size=entry.size,
+            shape=entry.shape,
+            measure=measured,
+            total_tokens=entry.total_tokens,
+            secret=account.books.secret,
+            max_tokens=check_budget(max_tokens),
         )
-        asked, text = check_budget(max_tokens), whole.said
-
-        def make(account: Account) -> Shown:
-            return self._delivered(parcel, text, start, account, asked, 0)
-
-        shown = make(account)
+        hints, count = self.hints == "footer", self.counter.count
+        shown = page_of(result, start, account, hints=hints, count=count)
         with self._ledger.posting() as posting:
-            if shown.token_count > posting.account.granted(asked):
-                shown = make(posting.account)
-            again = f"more of {entry.handle}, from character {start:,} on"
-            place = {"start": start, "stop": start + len(shown.content), "note": shown.note}
-            self._enter_again(posting, whole, again, shown.token_count, call_id, place)
+            if shown.token_count > posting.account.granted(result.max_tokens):
+                shown = page_of(result, start, posting.account, hints=hints, count=count)
+            again = self._page_entry(whole, f"more of {entry.handle}, from character {start:,} on", call_id)
+            posting.use(entry, whole.content)
+            posting.enter(with_page(again, shown, start=start), whole.content)
         return shown
 
     def expand(self, handle: str) -> str | bytes:
-        """Everything that stands behind a handle, as it was; this counts as a use, and not as a delivery."""
-        entry = entry_of(self._ledger, handle)
-        whole = whole_of(self._ledger, entry)
+        """Return the whole original of a handle: text, or bytes where the output was not UTF-8.
+
+        This counts as a use, so the entry is evicted later, but adds no tokens to the context.
+        """
+        entry = _entry_of(self._ledger, handle)
+        whole = _stored(self._ledger, entry)
         with self._ledger.posting() as posting:
             posting.use(entry, whole.content)
-        return whole.said
+        return whole.output
 
     def find(
         self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
     ) -> Found:
-        """The lines of a result that match a regular expression, which has a second to do so."""
-        entry = entry_of(self._ledger, handle)
-        whole = whole_of(self._ledger, entry)
-        if not isinstance(whole.said, str):
+        """Return the lines of a result that match a regular expression, with their numbers.
+
+        The pattern ignores case unless it has capital letters. After one second the search stops:
+        `Found.complete` is false then, and a pattern that has found nothing so far raises `InputError`.
+        """
+        entry = _entry_of(self._ledger, handle)
+        whole = _stored(self._ledger, entry)
+        if not isinstance(whole.output, str):
             raise InputError(f"the result {entry.handle!r} is not text; expand gives its bytes")
-        asked, lines = check_budget(max_tokens), find_lines(whole.said, pattern)
-
-        def make(account: Account) -> Found:
-            return shown_lines(lines, allocation=account.granted(asked), count=self.counter.count)
-
-        found = make(self._ledger.account)
+        asked, count = check_budget(max_tokens), self.counter.count
+        lines = find_lines(whole.output, pattern)
+        found = shown_lines(lines, allocation=self._ledger.account.granted(asked), count=count)
         with self._ledger.posting() as posting:
-            if found.token_count > posting.account.granted(asked):
-                found = make(posting.account)
-            again = f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}"
-            self._enter_again(posting, whole, again, found.token_count, call_id, {"note": found.text})
+            if found.token_count > (granted := posting.account.granted(asked)):
+                found = shown_lines(lines, allocation=granted, count=count)
+            again = self._page_entry(
+                whole, f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}", call_id
+            )
+            posting.use(entry, whole.content)
+            posting.enter(msgspec.structs.replace(again, note=found.text, tokens=found.token_count), whole.content)
         return found
 
-    def pin(self, handle: str, *, pinned: bool = True) -> Entry:
-        """Keep an entry in the context whatever happens, or no longer."""
-        entry = entry_of(self._ledger, handle)
+    def pin(self, handle: str, *, pinned: bool = True) -> LedgerEntry:
+        """Protect an entry from eviction, or with `pinned=False` no longer, and return it."""
+        entry = _entry_of(self._ledger, handle)
         with self._ledger.posting() as posting:
-            posting.pin(entry, pinned=as_truth("pinned", pinned))
-        return Entry.of(entry_of(self._ledger, handle))
+            posting.pin(entry, pinned=_as_truth("pinned", pinned))
+        return LedgerEntry.of(_entry_of(self._ledger, handle))
 
     def next_turn(self) -> int:
-        """Begin a turn, in which results have their whole tier again; its number."""
+        """Begin a turn, in which results have their whole tier again, and return its number."""
         with self._ledger.posting() as posting:
             posting.begin_turn()
             return posting.books.turn
@@ -486,7 +298,10 @@ class Session:
         return self._ledger.account.allocation
 
     def suggest_limit(self, cost_of_one_item: int | str) -> int:
-        """How many items the next result has room for, by the tokens of one, or one as an example."""
+        """How many items the next result has room for, at least 1.
+
+        `cost_of_one_item` is its number of tokens, or a text to be counted.
+        """
         if isinstance(cost_of_one_item, str):
             cost = self.counter.count(cost_of_one_item)
         else:
@@ -496,11 +311,14 @@ class Session:
         return self._ledger.account.suggested(cost)
 
     def state(self) -> dict[str, Any]:
-        """The state of the budget, for the model: JSON."""
+        """The state of the budget as JSON, for the model: total, tokens used by category, remaining, warning."""
         return self._ledger.account.state()
 
     def warning(self) -> str | None:
-        """A line for the model when tokens run low: once below each threshold, again after there was room."""
+        """A line for the model if tokens run low, else None.
+
+        It is given once below each threshold of the budget, and again after there was room in between.
+        """
         account = self._ledger.account
         if account.level == account.books.warned:
             return None
@@ -511,7 +329,10 @@ class Session:
         return account.warning if rises else None
 
     def feedback(self, usage: Any) -> Calibration:
-        """Hold the ledger against the `usage` of a provider's response to what is held now."""
+        """Calibrate the counter with the `usage` of a provider's response to the context as it is now.
+
+        `usage` is that of Anthropic, OpenAI or Gemini, as a mapping or an object of their SDKs.
+        """
         reported = reported_tokens(usage)
         with self._ledger.posting() as posting:
             books = posting.books
@@ -521,23 +342,24 @@ class Session:
         return calibration
 
     def tool_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A tool's definition with what the budget allows, where the session has `hints="schema"`.
+        """A tool's definition, with a hint of how many results the budget allows if `hints="schema"`.
 
-        Schemas stand before everything else in a prompt: to change one makes its cache useless.
+        Tool definitions come first in a prompt, so a hint that changes invalidates the provider's prompt cache.
         """
-        given = as_mapping("schema", schema)
+        given = _as_mapping("schema", schema)
         return with_hint(given, allowance=self.allocation()) if self.hints == "schema" else dict(given)
 
-    def entries(self) -> list[Entry]:
-        """What the context still holds or names, oldest first."""
-        return [Entry.of(entry) for entry in self._ledger.ledgers.held(self._ledger.org, self._ledger.session)]
+    def entries(self) -> list[LedgerEntry]:
+        """The entries that the context still holds, whole or as a digest or stub, oldest first."""
+        held = self._ledger.ledgers.held(self._ledger.org, self._ledger.session)
+        return [LedgerEntry.of(entry) for entry in held]
 
     def results(self, *, limit: int = 1000) -> list[Posted]:
         """The newest results, newest first, whether the context still holds them or not."""
         return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=check_limit(limit))
 
     def turns(self) -> list[TurnRow]:
-        """What each turn left, and the one that goes on."""
+        """The tokens by category at the end of each turn, and now."""
         books = self._ledger.books
         now = TurnRow(
             books.turn,
@@ -551,74 +373,192 @@ class Session:
         return [*self._ledger.ledgers.turns(self._ledger.org, self._ledger.session), now]
 
     def history(self, max_tokens: int | None = None) -> History:
-        """The work log as text, within the history's tier or what is given: results as digests."""
+        """The session as a text log: results as digests, evicted entries as stubs.
+
+        It has at most `max_tokens`, by default the tokens of the history tier. What was used least recently is left
+        out first, and a line says how many entries that are.
+        """
         budget = check_budget(max_tokens)
         return history_within(self._ledger, self.budget.history if budget is None else budget)
 
     def messages(self, provider: Provider = "anthropic", *, max_tokens: int | None = None) -> Messages:
-        """The work log as messages of a provider; a call and its result are both there or both not."""
+        """The session as messages for the API of Anthropic or OpenAI.
+
+        With `max_tokens`, old results shrink to digests, then old exchanges to stubs, until the messages fit; where
+        even that is too much, `BudgetError` says how much is needed. A call and its result are always both there.
+        """
         if provider not in PROVIDERS:
             raise InputError(f"unknown provider {provider!r}; known: {', '.join(PROVIDERS)}")
         return messages_within(self._ledger, provider, check_budget(max_tokens))
 
-    def _to_page(self, entry: Posted) -> tuple[Whole, Measure]:
-        """What is paged through, unpacked once: the next page is mostly one of the same result."""
+    def _examined(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> ToolResult:
+        return examined(
+            output,
+            tool=tool,
+            handle=self._ledger.free_handle(),
+            secret=self._secret,
+            count=self.counter.count,
+            **options,
+        )
+
+    def _output_to_page(self, entry: Posted) -> "tuple[_Stored, Measure]":
+        """The output that is paged through; the last one is cached, for the next page is mostly one of the same."""
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
-        whole = whole_of(self._ledger, entry)
-        measured = measure(whole.said if isinstance(whole.said, str) else "", entry.shape)
+        whole = _stored(self._ledger, entry)
+        measured = SHAPES[entry.shape].measure(whole.output if isinstance(whole.output, str) else "")
         if entry.size <= _LARGEST_HELD:
             self._paged = ((entry.content, entry.shape), whole, measured)
         return whole, measured
 
-    def _delivered(
-        self, parcel: Parcel, whole: str | bytes, start: int, account: Account, asked: int | None, extra: int
-    ) -> Shown:
-        granted = account.granted(asked)
-        # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
-        allocation = max(min(granted, FLOOR), granted - extra)
-        held, count = account.after(extra), self.counter.count
-        if isinstance(whole, bytes):
-            return delivered_bytes(whole, parcel.handle, allocation=allocation, account=held, count=count)
-        hints = self.hints == "footer"
-        parcel = parcel._replace(extra=extra)
-        return delivered(parcel, start, allocation=allocation, account=held, hints=hints, count=count)
-
-    def _enter_again(
-        self, posting: Posting, whole: Whole, digest: str, tokens: int, call_id: str | None, place: dict[str, Any]
-    ) -> None:
-        """Enter that more of a result went into the context, which counts as a use of it."""
+    def _page_entry(self, whole: "_Stored", digest: str, call_id: str | None) -> Posted:
+        """The entry of a page or of lines found, to which the tokens and the place are still to be added."""
         entry = whole.entry
-        posting.use(entry, whole.content)
-        posting.enter(
+        return Posted(
             handle=self._ledger.free_handle(),
-            content=whole.content,
             category="tool_results",
             role="page",
             tool=entry.tool,
-            call_id=as_call_id(call_id),
+            call_id=_as_call_id(call_id),
             origin=entry.handle,
             shape=entry.shape,
             size=entry.size,
-            tokens=tokens,
             total_tokens=entry.total_tokens,
             digest=digest,
             digest_tokens=self.counter.count(digest_line(entry.handle, entry.tool, digest)),
-            **place,
         )
 
 
-def _answered(posting: Posting) -> None:
-    """The model has seen the results of the turn, and goes on: that is the next one."""
+def _begin_turn_after_results(posting: Posting) -> None:
+    """What a model says or calls after it was given results belongs to the next turn."""
     if posting.books.turn_results:
         posting.begin_turn()
 
 
-# Sessions of a store: begun, opened again, listed, removed.
+# A result that is ready to be shown, and not yet in the ledger.
 
 
-Holds = Literal["digests", "whole"]
-HOLDS = ("digests", "whole")
+class Prepared:
+    """A tool's result that can be shown but is not in the ledger yet. Made by `Session.prepare`.
+
+    `shown` is its first page. `enter` writes the result to the ledger; until then its handle and cursor lead
+    nowhere, but its tokens are already taken into account for the results that are prepared after it. A result
+    that is shown whole needs no handle, so it may go to the model before it is entered.
+    """
+
+    def __init__(self, ledger: Ledger, result: ToolResult, compression: Compression, *, hints: bool) -> None:
+        self._ledger = ledger
+        self._result = result
+        self._compression = compression
+        self._hints = hints
+        self.warning: str | None = None
+        """That tokens run low, where the caller asked for warnings and one is due."""
+        self._warned: int | None = None
+        self.shown = self._page(ledger.lately)
+        self._expect()
+
+    def enter(self) -> Shown:
+        """Enter it and return what is to be shown, which is less if other calls have taken the room meanwhile."""
+        entry, content = self._described()
+        try:
+            with self._ledger.posting() as posting:
+                account = self._ledger.with_ahead(posting.account, before=self)
+                if self._is_over(account):
+                    self.shown = self._page(account)
+                self._post(posting, entry, content)
+        finally:
+            self._ledger.entered(self)
+        return self.shown
+
+    def _expect(self) -> None:
+        """Have the ledger take it into account; cut it again if others that are not entered yet take the room."""
+        with self._ledger.lock:
+            account = self._ledger.lately
+            if self._is_over(account):
+                self.shown = self._page(account)
+            tokens = self.shown.token_count + self._result.extra_tokens
+            self._ledger.expect(self, tokens, new_turn=self._result.new_turn)
+        after = account.after(tokens)
+        if self._result.warn and after.level != account.books.warned:
+            self._warned = after.level
+            self.warning = after.warning if after.level > account.books.warned else None
+
+    def _page(self, account: Account) -> Shown:
+        return page_of(self._result, 0, account, hints=self._hints, count=self._ledger.count)
+
+    def _is_over(self, account: Account) -> bool:
+        return 0 < self.shown.token_count > allocation_of(self._result, account)
+
+    def _described(self) -> tuple[Posted, Content]:
+        # In this order: a thread may still be compressing.
+        return result_entry(self._result, self._ledger.count), self._compression.done()
+
+    def _post(self, posting: Posting, entry: Posted, content: Content) -> None:
+        if self._result.new_turn:
+            posting.begin_turn()
+        if self._warned is not None:
+            posting.set(warned=self._warned)
+        posting.enter(with_page(entry, self.shown, extra_tokens=self._result.extra_tokens), content)
+
+
+def enter_all(results: Sequence[Prepared]) -> None:
+    """Enter results that were shown already, as they were shown, in one transaction; all are of one session."""
+    ledger = results[0]._ledger
+    try:
+        described = [(each, *each._described()) for each in results]
+        with ledger.posting() as posting:
+            for each, entry, content in described:
+                each._post(posting, entry, content)
+    finally:
+        for each in results:
+            ledger.entered(each)
+
+
+# Reading back what is stored, by a handle or by a cursor.
+
+
+class _Stored(NamedTuple):
+    """An entry with everything that its tool said."""
+
+    entry: Posted
+    content: Content
+    output: Output
+
+
+def _entry_of(ledger: Ledger, handle: object) -> Posted:
+    """The entry of a handle, which must be of this session."""
+    name = check_handle(handle)
+    found = ledger.ledgers.by_handle(ledger.org, name)
+    if found is None:
+        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
+    session, entry = found
+    if session != ledger.session:
+        raise UnknownIdError(f"the handle {name!r} belongs to another session; ask for it there")
+    return entry
+
+
+def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, int]:
+    """What a cursor points into, and at which character."""
+    place = parse_cursor(cursor)
+    entry = _entry_of(ledger, place.handle)
+    if not compare_digest(seal(place.handle, place.start, secret), place.seal):
+        raise InputError(f"the cursor {str(cursor)[:60]!r} was altered; give it exactly as it was shown")
+    return entry, place.start
+
+
+def _stored(ledger: Ledger, entry: Posted) -> _Stored:
+    """The entry with its whole output, as it was."""
+    content = ledger.ledgers.content(ledger.org, entry.content)
+    if content is None:
+        raise ExpiredError(
+            f"the result {entry.handle!r} has expired: contents are kept {KEEP_DAYS} days after their last use, "
+            "and fewer where they take too much room; call the tool again"
+        )
+    data = decompress(content)
+    return _Stored(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
+
+
+# Sessions in a store: open, find, list, remove.
 
 
 def open_session(
@@ -632,7 +572,11 @@ def open_session(
     hints: Hints = "footer",
     holds: Holds | None = None,
 ) -> Session:
-    """The session of a name, begun if there is none; its budget is changed only if one is given."""
+    """Open the session of this name in a scope, or begin it.
+
+    The budget and `holds` of a session that exists are changed only if they are given. `model` sets the total to
+    half the model's context window.
+    """
     for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
         if value not in known:
             raise InputError(f"unknown {field} {value!r}; known: {', '.join(known)}")
@@ -647,7 +591,7 @@ def open_session(
     fresh = Books(
         id=new_id(),
         scope=msgspec.structs.replace(scope, session=None),
-        name=_named(name),
+        name=_checked_name(name),
         created_at=now,
         updated_at=now,
         secret=os.urandom(16),
@@ -662,17 +606,17 @@ def open_session(
 
 
 def new_session_name(kind: str) -> str:
-    """A name for a session that nobody named: what it is of, when it began, and a few letters of its own."""
+    """A name for a session that nobody named: its kind, the time, and four random letters."""
     return f"{kind}-{utc_now():%Y%m%d-%H%M%S}-{new_handle()[:4]}"
 
 
 def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
-    """The session of a name, or an error that names those there are."""
-    return Session(store, _named_so(store, scope, name)[0], counter=counter)
+    """Open a session that exists; the error for an unknown name lists the latest ones."""
+    return Session(store, _sessions_named(store, scope, name)[0], counter=counter)
 
 
 def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
-    """The state of each session, those changed last first."""
+    """The state of each session in a scope, the last changed first."""
     return [
         account_of(books).state()
         | {"project": books.scope.project, "created_at": books.created_at, "updated_at": books.updated_at}
@@ -681,24 +625,64 @@ def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[
 
 
 def remove_session(store: Store, scope: Scope, name: str) -> None:
-    """Remove a session with all that it kept; one of several of the name is not chosen."""
-    books, *others = _named_so(store, scope, name)
+    """Remove a session with everything it stored; if several have the name, remove none and say so."""
+    books, *others = _sessions_named(store, scope, name)
     if others:
         places = ", ".join(clean(each.scope.project or "none") for each in (books, *others))
         raise InputError(f"{len(others) + 1} sessions have the name {name!r}; say which by its project: {places}")
     store.ledgers.remove(books.scope.org, books.id)
 
 
-def _named_so(store: Store, scope: Scope, name: str) -> list[Books]:
-    found = store.ledgers.named(scope, _named(name))
+def _sessions_named(store: Store, scope: Scope, name: str) -> list[Books]:
+    found = store.ledgers.named(scope, _checked_name(name))
     if not found:
         known = ", ".join(clean(each.name) for each in store.ledgers.sessions(scope, limit=5))
         raise UnknownIdError(f"there is no session {name!r}; there {f'are: {known}' if known else 'is none yet'}")
     return found
 
 
-def _named(name: object) -> str:
+def _checked_name(name: object) -> str:
     checked = check_name("session", name)
     if checked is None:
         raise InputError("a session needs a name that is not blank")
     return checked
+
+
+# Checks of what callers give.
+
+
+_LONGEST = 200
+
+
+def _as_tool(name: object) -> str:
+    """A tool's name, in one line."""
+    if not isinstance(name, str) or not (words := repair_surrogates(name).split()):
+        raise InputError(f"a tool has a name, not {shortened(name)}")
+    return " ".join(words)[:_LONGEST]
+
+
+def _as_call_id(identifier: object) -> str:
+    """The id of a call; empty where there is none."""
+    if identifier is None:
+        return ""
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= _LONGEST:
+        raise InputError(f"a call_id is a string of 1 to {_LONGEST} characters, not {shortened(identifier)}")
+    return repair_surrogates(identifier)
+
+
+def _as_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"text must be a string, not {type(text).__name__}")
+    return text
+
+
+def _as_truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is either true or false, not {shortened(value)}")
+    return value
+
+
+def _as_mapping(name: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} must be an object with fields, not {type(value).__name__}")
+    return value

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from satchel.model.memory import Change, Memory, Relation, Scope
+from satchel.model.filters import Filter
+from satchel.model.memory import Change, Memory, Relation, Scope, utc_now
 from satchel.text.passages import Part
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "Content",
     "Embedded",
     "Embedding",
-    "Filter",
     "Held",
     "Level",
     "Link",
@@ -43,28 +43,6 @@ __all__ = [
     "TracedPassage",
     "TurnRow",
 ]
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which memories are meant. Empty tuples and None leave a field open; all tags must be there."""
-
-    scope: Scope = Scope()
-    kinds: tuple[str, ...] = ()
-    tiers: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ("active",)
-    valid_at: datetime | None = None
-    since: datetime | None = None
-    """Nothing that speaks of an earlier time; what speaks of this very moment is meant."""
-    until: datetime | None = None
-    """Nothing that speaks of a later time; what speaks of this very moment is meant."""
-    ids: tuple[str, ...] = ()
-    pinned: bool = False
-    """Only what is pinned."""
-    important: bool = False
-    """Only what is more important than most: above 0.7."""
-    unchanged_since: datetime | None = None
-    """Only what no field of was changed after this moment."""
 
 
 class Candidate(NamedTuple):
@@ -266,13 +244,16 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a session: where it stands, how much of it is held, what it costs at each level."""
+    """One entry of a session: where it stands, how much of it is held, what it costs at each level.
 
-    seq: int
+    `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.
+    """
+
+    seq: int = 0
     handle: str
-    turn: int
-    at: datetime
-    used: int
+    turn: int = 0
+    at: datetime = msgspec.field(default_factory=utc_now)
+    used: int = 0
     category: Category
     role: Role
     level: Level = "whole"

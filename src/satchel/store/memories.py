@@ -11,9 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
+from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, checked, utc_now
-from satchel.store.contract import Candidate, Changed, Embedded, Filter, Record, Stats
+from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index
 from satchel.store.rows import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
-from satchel.store.contract import Filter
 from satchel.store.database import Dialect
 
 __all__ = [

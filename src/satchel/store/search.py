@@ -8,9 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Relation, Scope
 from satchel.store import memories
-from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.store.contract import Link, Match, Trace, TracedPassage
 from satchel.store.database import Database
 from satchel.store.rows import filter_sql, json_array, memory_from_row, micros
 

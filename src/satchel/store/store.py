@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from satchel.errors import StoreError
+from satchel.model.filters import Filter
 from satchel.model.memory import Relation
 from satchel.store import memories, transfer
-from satchel.store.contract import Check, Filter, Held, Record
+from satchel.store.contract import Check, Held, Record
 from satchel.store.database import Database, Dialect
 from satchel.store.search import Search
 from satchel.store.sessions import Ledgers

@@ -7,20 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from satchel.errors import InputError
+from satchel.model.filters import Filter
 from satchel.model.memory import Change, Scope
-from satchel.store.contract import (
-    KINDS,
-    Embedded,
-    Embedding,
-    Filter,
-    Held,
-    Mark,
-    Outcome,
-    Packet,
-    Passage,
-    Record,
-    Row,
-)
+from satchel.store.contract import KINDS, Embedded, Embedding, Held, Mark, Outcome, Packet, Passage, Record, Row
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index, embedding
 from satchel.store.memories import purge, put, usage_row

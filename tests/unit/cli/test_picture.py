@@ -2,34 +2,35 @@
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.cli.plots.pack_plot import pack_picture
-from satchel.cli.plots.svg import cut
+from satchel.cli.plots.svg import fit_width
 from satchel.model.memory import TIERS
-from satchel.model.packing import LEVELS, Entry, Receipt
+from satchel.model.packing import Level, Receipt, ReceiptEntry
 
 SVG = "{http://www.w3.org/2000/svg}"
 BAR = {"y": "96", "height": "40"}
 
 
-def entry(number: int, cost: int, **fields) -> Entry:
+def entry(number: int, cost: int, **fields) -> ReceiptEntry:
     given = {"id": f"m{number}", "headline": f"Headline {number}", "tier": "knowledge", "value": 0.5}
-    return Entry(cost=cost, **given | fields)
+    return ReceiptEntry(cost=cost, **given | fields)
 
 
-def kept(number: int, cost: int, **fields) -> Entry:
+def kept(number: int, cost: int, **fields) -> ReceiptEntry:
     return entry(number, cost, **{"level": "full"} | fields)
 
 
-def left_out(number: int, cost: int, **fields) -> Entry:
+def left_out(number: int, cost: int, **fields) -> ReceiptEntry:
     return entry(number, cost, **{"reason": "over budget", "admitted_at": 9_000 + number} | fields)
 
 
-def receipt(*entries: Entry, budget: int | None = 2_000, overhead: int = 40) -> Receipt:
+def receipt(*entries: ReceiptEntry, budget: int | None = 2_000, overhead: int = 40) -> Receipt:
     used = sum(each.cost for each in entries if each.kept) + overhead
     books = {"counter": "o200k_base", "policy": "value", "format": "markdown"}
     return Receipt(budget=budget, token_count=used, entries=entries, **books)
@@ -200,13 +201,13 @@ def test_control_characters_and_halves_of_pairs_are_replaced():
 
 
 def test_wide_characters_take_the_room_of_two():
-    narrow, wide = cut("word " * 100, 300), cut("東京都" * 100, 300)
+    narrow, wide = fit_width("word " * 100, 300), fit_width("東京都" * 100, 300)
     assert narrow.endswith("…")
     assert wide.endswith("…")
     assert 20 <= len(wide) <= 25
     assert 40 <= len(narrow) <= 50
-    assert cut("東京都", 300) == "東京都"
-    assert cut("", 300) == ""
+    assert fit_width("東京都", 300) == "東京都"
+    assert fit_width("", 300) == ""
 
 
 headlines = st.one_of(
@@ -215,13 +216,13 @@ headlines = st.one_of(
     st.sampled_from(["]]>", "&amp;", "<!--", "'\"", "🚀👨‍👩‍👧‍👦✅" * 20, "M" * 500, "مرحبا " * 50]),
 )
 entries = st.builds(
-    Entry,
+    ReceiptEntry,
     id=headlines,
     headline=headlines,
     tier=st.sampled_from(TIERS),
     value=st.floats(0, 1),
     cost=st.integers(0, 100_000),
-    level=st.sampled_from([None, *LEVELS]),
+    level=st.sampled_from([None, *get_args(Level)]),
     reason=st.sampled_from(["over budget", "duplicate", "superseded", "not relevant", None]),
     other=st.none() | headlines,
     admitted_at=st.none() | st.integers(0, 10**9),

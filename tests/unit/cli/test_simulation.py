@@ -25,9 +25,10 @@ from satchel.cli.simulation import (
     synthetic_trace,
     trace_of,
 )
-from satchel.cli.transcripts import Entry, Transcript
+from satchel.cli.transcripts import Transcript, TranscriptEntry
 from satchel.errors import InputError
 from satchel.text.tokens import counter
+from tables import each_row
 
 WORDS = counter("o200k_base")
 START = datetime(2026, 2, 10, 9, tzinfo=UTC)
@@ -108,8 +109,8 @@ def test_minutes_need_times():
         replay(even_trace(2), KeepAll(), Prices(cache_minutes=5))
 
 
-@pytest.mark.parametrize("field", ["read", "write", "output", "cache_minutes"])
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@each_row("field", ["read", "write", "output", "cache_minutes"])
+@each_row("value", [-0.1, float("nan"), float("inf")])
 def test_a_price_is_a_number_from_0_upwards(field: str, value: float):
     with pytest.raises(InputError, match="give a number from 0 upwards"):
         Prices(**{field: value})
@@ -212,8 +213,8 @@ def test_the_synthetic_trace_is_of_the_length_asked_for_and_begins_alike():
     assert len(synthetic_trace(1).steps) == 1
 
 
-def said(role: str, turn: int, text: str, **fields) -> Entry:
-    return Entry(role=role, turn=turn, text=text, **fields)
+def said(role: str, turn: int, text: str, **fields) -> TranscriptEntry:
+    return TranscriptEntry(role=role, turn=turn, text=text, **fields)
 
 
 def test_a_transcript_becomes_a_trace_with_its_answers_in_the_next_prompt():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError
+from tables import each_row
 
 USAGE = {
     "input_tokens": 9,
@@ -240,7 +241,7 @@ OPENAI_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         json.dumps(OPENAI),
@@ -253,18 +254,6 @@ OPENAI_ROWS = [
         "\r\n".join(map(json.dumps, OPENAI)) + "\r\n\r\n",
         "\ufeff" + json.dumps(OPENAI),
         "\n".join(json.dumps({"messages": OPENAI[:size]}) for size in (4, 6)),
-    ],
-    ids=[
-        "array",
-        "pretty array",
-        "object",
-        "pretty object",
-        "array of lines",
-        "array of one",
-        "lines",
-        "crlf",
-        "bom",
-        "log of requests",
     ],
 )
 def test_messages_of_openai_are_read_in_each_container(content: str):
@@ -352,7 +341,7 @@ def user_within(depth: int) -> bytes:
     return b'{"type":"user","message":{"content":%s}}' % content
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "expected"),
     [
         (b"", "is empty"),

@@ -9,7 +9,7 @@ import pytest
 
 from embedding_server import DIMENSIONS, Server, plain_environment, server, status, unit, vectors
 from satchel.embed import endpoint
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import EmbedderError, InputError
 
 # Fixtures, which the tests ask for by name.
@@ -238,6 +238,20 @@ def test_a_server_that_is_not_there_is_an_error_with_its_address():
         port = free.getsockname()[1]
     message = failure(resolve_embedder(f"openai:tiny@http://127.0.0.1:{port}/v1", dimensions=3))
     assert f"http://127.0.0.1:{port}/v1/embeddings cannot be asked" in message
+
+
+def test_a_server_that_speaks_no_http_is_an_error_with_its_address(server, embedder):
+    server.for_ever = lambda handler, asked: handler.wfile.write(b"hello\r\n\r\n")
+    assert f"{server.base}/embeddings" in failure(embedder)
+
+
+def test_a_proxy_of_the_environment_is_used_unless_the_host_is_excepted(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", server.base.removeprefix("http://").removesuffix("/v1"))
+    monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    resolve_embedder(f"openai:tiny@{server.base}", dimensions=DIMENSIONS).embed(["one"])
+    resolve_embedder("openai:tiny@http://far.invalid/v1", dimensions=DIMENSIONS).embed(["one"])
+    assert [path for path, _, _ in server.seen] == ["/v1/embeddings", "http://far.invalid/v1/embeddings"]
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])

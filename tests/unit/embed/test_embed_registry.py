@@ -4,9 +4,9 @@ import sys
 import numpy as np
 import pytest
 
-from satchel.embed.embedder import NoEmbedder
-from satchel.embed.registry import DEFAULT_EMBEDDER, resolve_embedder
+from satchel.embed.embedder import DEFAULT_EMBEDDER, NoEmbedder, resolve_embedder
 from satchel.errors import InputError
+from tables import each_row
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def _no_address_in_the_environment(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "name"),
     [
         ("static", "static:wordllama-l2-supercat-256"),
@@ -55,7 +55,7 @@ def test_the_address_of_the_environment_becomes_part_of_the_name(monkeypatch):
     assert resolve_embedder("openai:bge").name == "openai:bge@http://127.0.0.1:1234/v1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spec", ["", "word2vec", "static:other", "none:", "openai", "openai:", "sentence-transformers:", "Static"]
 )
 def test_an_unknown_spec_is_refused_in_one_line_with_the_choices(spec):
@@ -125,7 +125,7 @@ def test_none_embeds_nothing():
 
 def test_importing_and_resolving_loads_nothing_heavy():
     program = (
-        "import sys\nfrom satchel.embed import resolve_embedder as resolve\n"
+        "import sys\nfrom satchel.embed.embedder import resolve_embedder as resolve\n"
         "for spec in ('static', 'none', 'sentence-transformers:x'): resolve(spec)\n"
         "resolve('static').dimensions\n"
         "heavy = {'numpy', 'splintr', 'msgspec', 'wordllama', 'tokenizers', 'torch', 'urllib.request'}\n"

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from satchel.embed import static
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import EmbedderError
 
 PINNED = [0.026254, 0.140546, 0.093338, 0.045007]
@@ -114,7 +114,7 @@ def test_the_vectors_are_those_that_stores_were_filled_with(embedder):
 
 def test_a_very_long_text_takes_bounded_memory(embedder):
     program = (
-        "import tracemalloc, numpy\nfrom satchel.embed import resolve_embedder\n"
+        "import tracemalloc, numpy\nfrom satchel.embed.embedder import resolve_embedder\n"
         "static = resolve_embedder('static'); static.embed(['warm'])\n"
         "words = 'the quick brown fox ' * 250_000\n"
         "tracemalloc.start(); rows = static.embed([words]); peak = tracemalloc.get_traced_memory()[1]\n"
@@ -152,7 +152,7 @@ def test_threads_that_load_it_at_once_get_the_same_vectors(embedder):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_forked_child_embeds_without_a_warning():
     program = (
-        "import os, sys\nfrom satchel.embed import resolve_embedder\n"
+        "import os, sys\nfrom satchel.embed.embedder import resolve_embedder\n"
         "static = resolve_embedder('static')\n"
         "static.embed(['before the fork'] * 100)\n"
         "child = os.fork()\n"
@@ -166,7 +166,8 @@ def test_a_forked_child_embeds_without_a_warning():
 
 def test_the_wordllama_package_is_never_imported():
     program = (
-        "import sys\nfrom satchel.embed import resolve_embedder\nresolve_embedder('static').embed(['hello'])\n"
+        "import sys\nfrom satchel.embed.embedder import resolve_embedder\n"
+        "resolve_embedder('static').embed(['hello'])\n"
         "print({'wordllama', 'tokenizers', 'pydantic', 'requests'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

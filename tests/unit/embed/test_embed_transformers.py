@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
 from satchel.errors import EmbedderError
 
 needs_the_extra = pytest.mark.skipif(

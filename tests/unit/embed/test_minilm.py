@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from satchel.embed import blas, minilm
-from satchel.embed.minilm import LAYOUT, MAGIC, MINILM, MiniLMEmbedder, vocabulary_path, weights_path
-from satchel.embed.registry import resolve_embedder
-from satchel.embed.wordpiece import WordPiece
+from satchel.embed import minilm
+from satchel.embed import minilm as blas
+from satchel.embed.embedder import resolve_embedder
+from satchel.embed.minilm import LAYOUT, MAGIC, MINILM, MiniLMEmbedder, WordPiece, vocabulary_path, weights_path
 from satchel.errors import EmbedderError, InputError
 
 # By the library `tokenizers` 0.23 with the model's own tokenizer.json.

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import satchel
 from satchel import Draft
+from satchel.fitting.context import BlockFacts, Frame
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -207,15 +208,22 @@ def test_the_filters_of_a_search_narrow_a_context(stocked: satchel.Satchel):
 
 
 def test_a_frame_makes_the_final_text_and_is_paid_for(stocked: satchel.Satchel):
-    def prompt(block: satchel.ContextBlock) -> str:
-        return f"You are kind.\n\n{block.text}\n({block.facts_included} facts, {block.token_count} tokens)"
+    class Prompt(Frame):
+        def write(self, body: str, facts: BlockFacts) -> str:
+            return f"You are kind.\n\n{body}\n({facts.facts_included} facts, {facts.token_count} tokens)"
 
     for budget in (0, 8, 60, 300, 2_000):
-        block = stocked.context("rotation", token_budget=budget, frame=prompt)
+        block = stocked.context("rotation", token_budget=budget, frame=Prompt())
         assert satchel.count_tokens(block.text) == block.token_count <= budget
         if block.facts_included:
             assert block.text.startswith("You are kind.\n\n<memory>\n")
-            assert f"({block.facts_included} facts, " in block.text
+            own = satchel.count_tokens(block.body)
+            assert block.text.endswith(f"{block.body}\n({block.facts_included} facts, {own} tokens)")
+
+
+def test_a_function_is_not_a_frame(stocked: satchel.Satchel):
+    with pytest.raises(satchel.InputError, match="frame must be a Frame, not function"):
+        stocked.context("rotation", frame=lambda block: block.text)
 
 
 def test_the_same_call_gives_the_same_bytes(stocked: satchel.Satchel):

@@ -9,9 +9,10 @@ import satchel
 from satchel import BudgetError, Draft, Satchel, count_tokens, fit
 from satchel.fitting.context import ContextBlock
 from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.model.packing import Entry, Item
+from satchel.model.packing import Item, ReceiptEntry
 from satchel.recall.finder import enough_for
 from satchel.text.tokens import Counter
+from tables import each_row
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -31,7 +32,7 @@ def store() -> Iterator[Satchel]:
         yield opened
 
 
-def entries(block: ContextBlock) -> dict[str, Entry]:
+def entries(block: ContextBlock) -> dict[str, ReceiptEntry]:
     return {entry.id: entry for entry in block.receipt.entries}
 
 
@@ -68,9 +69,9 @@ def test_a_budget_of_1_holds_nothing_of_a_store(store: Satchel):
     assert store.context("deploy", token_budget=1).facts_included == 0
 
 
-@pytest.mark.parametrize("policy", ["best", "greedy", "tier"])
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize(
+@each_row("policy", ["best", "greedy", "tier"])
+@each_row("format", FORMATS)
+@each_row(
     "items",
     [
         NOTES,
@@ -79,7 +80,6 @@ def test_a_budget_of_1_holds_nothing_of_a_store(store: Satchel):
         [{"text": NOTES[0], "title": "T", "date": "2026-03-01", "role": "Ana"}],
         ["記憶の予算を守る。" * 50],
     ],
-    ids=["short", "long first", "long title", "titled", "Japanese"],
 )
 def test_the_smallest_budget_gives_something_and_one_less_nothing(policy: str, format: str, items: list):
     smallest = fit(items, token_budget=0, format=format, policy=policy).smallest_budget

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from satchel import counter
 from satchel.fitting.formats import guarded_line, guarded_tags, lines, unguarded_line, unguarded_tags, unlined
 from satchel.model.packing import Item, Placed
+from tables import each_row
 
 tokens = counter("o200k_base").count
 
@@ -45,7 +46,7 @@ def test_one_space_is_enough_before_a_word_in_a_paragraph_and_costs_nothing():
     assert tokens(lines(full("One.\nTwo.\nThree."))) == tokens("- One.\nTwo.\nThree.\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "opening",
     [
         "```",
@@ -105,9 +106,7 @@ def test_tags_of_ours_are_escaped_so_that_they_read_back(stored: str, shown: str
     assert_reads_back(full("x", title=stored, speaker=stored))
 
 
-@pytest.mark.parametrize(
-    "code", ["<b>", "a < b && c", "<memory_bank>", "<mem", "&lt", "&gt;", "List<Item>", "memory>"]
-)
+@each_row("code", ["<b>", "a < b && c", "<memory_bank>", "<mem", "&lt", "&gt;", "List<Item>", "memory>"])
 def test_no_other_angle_bracket_or_ampersand_is_touched(code: str):
     assert guarded_tags(code) == code
 
@@ -117,7 +116,7 @@ def test_a_tag_cannot_be_put_together_from_a_name_and_a_text():
     assert_reads_back(full("memory>", speaker="<"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stored", "shown"),
     [
         ("# h", "\\# h"),
@@ -144,9 +143,7 @@ def test_headings_and_rules_get_a_backslash_so_that_they_read_back(stored: str, 
         assert not types & {"heading_open", "hr"}
 
 
-@pytest.mark.parametrize(
-    "line", ["#1 priority", "#tag", "- one", "a --- b", "--flag", "**bold**", "C# is", "\\d+", "\\"]
-)
+@each_row("line", ["#1 priority", "#tag", "- one", "a --- b", "--flag", "**bold**", "C# is", "\\d+", "\\"])
 def test_other_lines_are_as_they_were(line: str):
     assert guarded_line(line) == unguarded_line(line) == line
 
@@ -173,9 +170,7 @@ def test_the_bullet_tells_a_text_that_looks_like_a_name_or_title_from_one(placed
     assert tokens(shown) == tokens("- " + shown[2:])
 
 
-@pytest.mark.parametrize(
-    "name", ["a**: b", "*", "**", "a\\", "a\\*", "**T**", "a: b", "a:", "\\: b", "a\\:", "\\\\", "**T** …"]
-)
+@each_row("name", ["a**: b", "*", "**", "a\\", "a\\*", "**T**", "a: b", "a:", "\\: b", "a\\:", "\\\\", "**T** …"])
 def test_titles_and_names_with_our_own_signs_read_back(name: str):
     for placed in (full("x: y", title=name), full("x: y", speaker=name), full("x", title=name, speaker=name)):
         assert_reads_back(placed)

@@ -14,6 +14,7 @@ from satchel.errors import InputError
 from satchel.fitting.documents import as_item, as_items
 from satchel.model.memory import Hit, Memory, Scope
 from satchel.model.packing import Item
+from tables import each_row
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -233,7 +234,7 @@ def test_a_date_is_its_midnight():
     assert only({"text": "x", "date": date(2026, 3, 1)}).at == datetime(2026, 3, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("given", ["yesterday", "", 2026, 12.5, 10**20, math.nan, True, [], Decimal("1e9")])
+@each_row("given", ["yesterday", "", 2026, 12.5, 10**20, math.nan, True, [], Decimal("1e9")])
 def test_an_unreadable_time_is_none(given):
     assert only({"text": "x", "at": given}).at is None
 

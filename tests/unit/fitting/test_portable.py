@@ -22,6 +22,7 @@ from satchel.fitting.context_pack import (
 )
 from satchel.fitting.formats import one_line
 from satchel.fitting.listing import clean
+from tables import each_row
 
 count = counter("o200k_base").count
 FACTS = PackFacts("p", "c", 9)
@@ -102,7 +103,7 @@ def test_a_fence_ends_where_markdown_ends_it():
     assert [each.text for each in parse_pack_markdown(text)] == ["```\ncode\n  ````  \n# h", "next"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```\nno end",

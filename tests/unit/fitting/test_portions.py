@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.fitting.engine import Assemble, Portion, Portioned, joined, portioned
-from satchel.fitting.listing import INDENT
+from satchel.fitting.listing import INDENT, Assemble, FittedPortions, Portion, fit_portions, join_portions
 
 
 def plain(frame: str = "") -> Assemble:
@@ -15,14 +14,14 @@ def plain(frame: str = "") -> Assemble:
 
 
 def footed(shown: Sequence[Portion], whole: bool) -> str:
-    return joined(shown) + ("" if whole else "(more)\n")
+    return join_portions(shown) + ("" if whole else "(more)\n")
 
 
-def fitted(texts: Sequence[str], budget: int | None, frame: str = "") -> Portioned:
-    return portioned([Portion(text) for text in texts], budget=budget, count=len, assemble=plain(frame))
+def fitted(texts: Sequence[str], budget: int | None, frame: str = "") -> FittedPortions:
+    return fit_portions([Portion(text) for text in texts], budget=budget, count=len, assemble=plain(frame))
 
 
-def shown(found: Portioned) -> list[str]:
+def shown(found: FittedPortions) -> list[str]:
     return [portion.text for portion in found.shown]
 
 
@@ -37,7 +36,7 @@ def test_what_does_not_fit_is_skipped_and_smaller_portions_still_come():
 
 def test_in_turn_nothing_comes_after_the_first_that_does_not_fit():
     texts = ["a" * 10, "b" * 50, "c" * 5]
-    found = portioned(list(map(Portion, texts)), budget=20, count=len, assemble=plain(), in_turn=True)
+    found = fit_portions(list(map(Portion, texts)), budget=20, count=len, assemble=plain(), in_turn=True)
     assert (found.text, len(found.rest)) == ("a" * 10, 2)
 
 
@@ -53,7 +52,7 @@ def test_the_frame_counts_too():
 def test_a_whole_that_costs_more_than_its_parts_is_cut_until_it_fits():
     portions = [Portion("aa"), Portion("bb"), Portion("cc")]
     count = lambda text: len(text) + text.count("ab") * 3  # noqa: E731
-    assert portioned(portions, budget=6, count=count, assemble=plain()).text == "aa"
+    assert fit_portions(portions, budget=6, count=count, assemble=plain()).text == "aa"
 
 
 def test_nothing_fits_names_the_smallest_budget_that_would():
@@ -67,12 +66,12 @@ def test_an_empty_frame_that_fits_is_still_given():
 
 
 def test_no_portions_and_no_room_give_no_text():
-    assert fitted([], 1, frame="{}") == Portioned("", (), ())
+    assert fitted([], 1, frame="{}") == FittedPortions("", (), ())
 
 
 def test_the_lowest_rank_is_taken_first_and_shown_in_its_place():
     portions = [Portion("old\n", rank=2), Portion("focus\n", rank=0), Portion("new\n", rank=1)]
-    assert portioned(portions, budget=10, count=len, assemble=plain()).text == "focus\nnew\n"
+    assert fit_portions(portions, budget=10, count=len, assemble=plain()).text == "focus\nnew\n"
 
 
 def test_a_heading_stands_only_over_what_is_shown():
@@ -81,12 +80,12 @@ def test_a_heading_stands_only_over_what_is_shown():
         Portion("b" * 50, section="## Two"),
         Portion("c\n", section="## Two"),
     ]
-    assert portioned(portions, budget=40, count=len, assemble=footed).text == "## One\na\n\n## Two\nc\n(more)\n"
-    assert portioned(portions[:2], budget=30, count=len, assemble=footed).text == "## One\na\n(more)\n"
+    assert fit_portions(portions, budget=40, count=len, assemble=footed).text == "## One\na\n\n## Two\nc\n(more)\n"
+    assert fit_portions(portions[:2], budget=30, count=len, assemble=footed).text == "## One\na\n(more)\n"
 
 
-def split(text: str, budget: int, **fields: Any) -> Portioned:
-    return portioned([Portion(text, splits=True, **fields)], budget=budget, count=len, assemble=footed)
+def split(text: str, budget: int, **fields: Any) -> FittedPortions:
+    return fit_portions([Portion(text, splits=True, **fields)], budget=budget, count=len, assemble=footed)
 
 
 def test_what_can_be_split_shows_its_beginning_and_the_rest_goes_on_from_the_very_character():
@@ -102,7 +101,7 @@ def test_the_rest_of_what_has_a_name_stands_under_it():
     found = split(f"m1 A heading\n{INDENT}One sentence. Another one. A third one.\n", 50, name="m1")
     assert found.shown[0].text == f"m1 A heading\n{INDENT}One sentence. …\n"
     assert found.rest[0].text == f"m1 (continued)\n{INDENT} Another one. A third one.\n"
-    again = portioned(found.rest, budget=45, count=len, assemble=footed)
+    again = fit_portions(found.rest, budget=45, count=len, assemble=footed)
     assert again.shown[0].text == f"m1 (continued)\n{INDENT} Another one. …\n"
     assert again.rest[0].text == f"m1 (continued)\n{INDENT} A third one.\n"
 
@@ -138,15 +137,15 @@ def test_where_the_best_cannot_be_split_in_the_room_that_is_left_another_one_is(
         Portion(f"{heading}{INDENT}words\n", splits=True),
         Portion(f"m2\n{INDENT}Some words. Others. More of them.\n", rank=1, splits=True),
     ]
-    found = portioned(portions, budget=40, count=len, assemble=footed)
+    found = fit_portions(portions, budget=40, count=len, assemble=footed)
     assert shown(found) == [f"m2\n{INDENT}Some words. Others. …\n"]
 
 
 def test_in_turn_only_the_next_one_is_split_or_named():
     portions = [Portion(f"m1 of old\n{INDENT}words\n"), Portion("m2\n", rank=1)]
-    found = portioned(portions, budget=10, count=len, assemble=footed, in_turn=True)
+    found = fit_portions(portions, budget=10, count=len, assemble=footed, in_turn=True)
     assert (found.shown, found.smallest_budget) == ((), len(f"m1 of old\n{INDENT}words\n(more)\n"))
-    assert portioned(portions, budget=10, count=len, assemble=footed).shown == (portions[1],)
+    assert fit_portions(portions, budget=10, count=len, assemble=footed).shown == (portions[1],)
 
 
 @st.composite
@@ -162,7 +161,7 @@ def entries(draw) -> list[Portion]:
 
 @given(entries(), st.integers(0, 200), st.booleans())
 def test_between_what_is_shown_and_what_is_left_nothing_is_lost(portions, budget, in_turn):
-    found = portioned(portions, budget=budget, count=len, assemble=footed, in_turn=in_turn)
+    found = fit_portions(portions, budget=budget, count=len, assemble=footed, in_turn=in_turn)
     rests = {portion.name: portion.text for portion in found.rest}
     texts = {portion.name: portion.text for portion in found.shown}
     for portion in portions:
@@ -188,7 +187,7 @@ def test_between_what_is_shown_and_what_is_left_nothing_is_lost(portions, budget
 )
 def test_the_budget_binds_and_what_is_shown_stays_in_order(made, budget, frame, in_turn):
     portions = [Portion(f"{place}{text}", "", rank, splits) for place, (text, splits, rank) in enumerate(made)]
-    found = portioned(portions, budget=budget, count=len, assemble=plain(frame), in_turn=in_turn)
+    found = fit_portions(portions, budget=budget, count=len, assemble=plain(frame), in_turn=in_turn)
     assert len(found.text) <= budget
     if found.shown:
         assert found.text == plain(frame)(found.shown, False)
@@ -198,4 +197,4 @@ def test_the_budget_binds_and_what_is_shown_stays_in_order(made, budget, frame, 
         assert found.smallest_budget is not None
         assert found.smallest_budget > budget
         enough = found.smallest_budget
-        assert portioned(portions, budget=enough, count=len, assemble=plain(frame), in_turn=in_turn).shown
+        assert fit_portions(portions, budget=enough, count=len, assemble=plain(frame), in_turn=in_turn).shown

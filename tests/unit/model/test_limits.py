@@ -4,6 +4,7 @@ import pytest
 
 import satchel
 from satchel.model.checks import MAX_BUDGET, check_budget, check_limit, check_weight
+from tables import each_row
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, None), (0, 0), (7, 7), ("800", 800), (MAX_BUDGET,) * 2])
@@ -11,9 +12,7 @@ def test_a_whole_number_is_a_budget_and_none_means_no_cap(given, expected):
     assert check_budget(given) == expected
 
 
-@pytest.mark.parametrize(
-    "given", [-1, 1.5, 2.0, "1.5", "-3", "many", "", "1e3", True, float("nan"), [], MAX_BUDGET + 1, "9" * 40]
-)
+@each_row("given", [-1, 1.5, 2.0, "1.5", "-3", "many", "", "1e3", True, float("nan"), [], MAX_BUDGET + 1, "9" * 40])
 def test_any_other_budget_is_refused_with_its_value(given):
     with pytest.raises(satchel.BudgetError) as refusal:
         check_budget(given)
@@ -30,7 +29,7 @@ def test_zero_is_a_limit_where_it_makes_sense():
     assert check_limit("0", name="before", least=0) == 0
 
 
-@pytest.mark.parametrize("given", [-0.1, 1.1, float("nan"), float("inf"), 10**400, -(10**400), "0.5", None, True])
+@each_row("given", [-0.1, 1.1, float("nan"), float("inf"), 10**400, -(10**400), "0.5", None, True])
 def test_a_weight_outside_zero_to_one_is_refused(given):
     with pytest.raises(satchel.InputError, match="importance"):
         check_weight(given, name="importance")

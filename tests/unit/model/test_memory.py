@@ -8,6 +8,7 @@ import pytest
 import satchel
 from satchel import Draft, Memory, Scope
 from satchel.model.memory import MAX_TEXT_BYTES, as_time, compact
+from tables import each_row
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t", "\u3000"])
@@ -28,7 +29,7 @@ def test_halves_of_characters_are_repaired():
     assert Draft("a\ud83c\udf92b\ud800").text == "a🎒b\ufffd"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "value", "complaint"),
     [
         ("kind", "opinion", "unknown kind 'opinion'; known: observation, decision"),

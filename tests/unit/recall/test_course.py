@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from satchel import Draft, Satchel, count_tokens
-from satchel.recall import ranking
-from satchel.recall.course import LATER, LONGEST_PART, OPENING, asks_for_course, course
+from satchel.recall import question
 from satchel.recall.features import Sheet
+from satchel.recall.question import asks_for_course
+from satchel.recall.rerank import LATER, LONGEST_PART, OPENING, course
 from satchel.store.contract import Trace
 
 COURSE = {
@@ -187,7 +188,7 @@ def test_the_context_has_a_piece_of_each_session_in_time_order(history: Satchel)
 
 def test_another_question_of_the_same_words_stays_with_what_is_most_like_it(history: Satchel):
     text = history.context(PLAIN, token_budget=BUDGET).text
-    with patch.object(ranking, "asks_for_course", return_value=False):
+    with patch.object(question, "asks_for_course", return_value=False):
         assert history.context(PLAIN, token_budget=BUDGET).text == text
         without = history.context(ASKED, token_budget=BUDGET).text
     assert not all(opening in without for opening in OPENINGS)
@@ -195,7 +196,7 @@ def test_another_question_of_the_same_words_stays_with_what_is_most_like_it(hist
 
 def test_a_search_ranks_by_the_question_alone(history: Satchel):
     found = [hit.memory.id for hit in history.search(ASKED, limit=20)]
-    with patch.object(ranking, "asks_for_course", return_value=False):
+    with patch.object(question, "asks_for_course", return_value=False):
         assert [hit.memory.id for hit in history.search(ASKED, limit=20)] == found
 
 
@@ -208,7 +209,7 @@ def test_the_parts_of_an_explanation_add_up_with_the_course(history: Satchel):
 def test_notes_without_a_session_are_left_as_they_are(notes: Satchel):
     notes.add_many(Draft(f"The shed, note {number}.", at=f"2026-01-{number + 1:02}") for number in range(20))
     asked = notes.context(ASKED, token_budget=150).text
-    with patch.object(ranking, "asks_for_course", return_value=False):
+    with patch.object(question, "asks_for_course", return_value=False):
         assert notes.context(ASKED, token_budget=150).text == asked
 
 

@@ -8,7 +8,7 @@ from update_pairs import LOOK_ALIKES, UPDATES
 
 import satchel
 from satchel import Draft, Satchel
-from satchel.recall.currency import about_then
+from satchel.recall.question import about_then
 from satchel.text.dates import named_times
 
 pytestmark = pytest.mark.usefixtures("all_matches")

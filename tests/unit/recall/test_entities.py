@@ -1,11 +1,10 @@
 """What a text names is told by how it is written."""
 
-import pytest
-
 from satchel.recall.entities import MAX_ENTITIES, entities, query_entities
+from tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names"),
     [
         ("Caroline said she likes it", ["caroline"]),
@@ -34,7 +33,7 @@ def test_the_first_word_of_a_sentence_is_a_name_only_if_it_recurs():
     assert entities("The end. The end. It ends. It ends. However so. However not.") == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("set JWT_SECRET in get_user and __init__", ["JWT_SECRET", "get_user", "__init__"]),
@@ -57,7 +56,7 @@ def test_identifiers_paths_addresses_and_titles_are_found(text, found):
     assert list(entities(text)) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -75,7 +74,7 @@ def test_plain_words_and_numbers_are_not_named_things(text):
     assert entities(text) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "found"),
     [
         ("What did Caroline research?", ["caroline"]),
@@ -99,7 +98,7 @@ def test_things_are_named_once_and_not_without_end():
     assert len(entities(" ".join(f"name_{number}" for number in range(1_000)))) == MAX_ENTITIES
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unit",
     [
         *[

@@ -8,28 +8,28 @@ import pytest
 
 import satchel
 from satchel import Draft
+from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
-from satchel.recall.fusion import (
-    FILE,
+from satchel.recall.features import FEATURES, PARTS
+from satchel.recall.question import read_question
+from satchel.recall.ranking import examine
+from satchel.recall.rerank import SECOND_LOOK
+from satchel.recall.scoring import (
     HAND_SET,
     NOTES,
-    PARTS,
     TURNS,
+    WEIGHTS_FILE,
     Family,
-    Fitted,
+    FittedWeights,
     Weights,
     family,
-    fuse,
     log_odds,
-    part_of,
+    probability,
     shares,
     weights,
 )
-from satchel.recall.question import read_question
-from satchel.recall.ranking import examine
-from satchel.store.contract import Filter
 
-FITTED = msgspec.json.decode(FILE.read_bytes(), type=Fitted)
+FITTED = msgspec.json.decode(WEIGHTS_FILE.read_bytes(), type=FittedWeights)
 
 
 NOTHING = Weights(0.0, {})
@@ -44,8 +44,8 @@ def seen(request):
         )
         bag.add("Where is it?", session="s", tier=request.param)
         query = "Where was the blue crane?"
-        question = read_question(query, now=utc_now(), vector=bag._indexer.query_vector)
-        yield examine(bag._store, question, Filter(), wanted=10, now=utc_now())
+        question = read_question(query, now=utc_now(), vector=bag._indexer.query_vector(query))
+        yield examine(bag._store, question, Filter(), wanted=10)
 
 
 def sorts(chosen: Family) -> tuple[tuple[Weights, tuple[str, ...]], ...]:
@@ -63,8 +63,11 @@ def test_every_weight_is_a_number_for_a_column_that_is_weighed():
             assert all(map(math.isfinite, [fitted.intercept, *fitted.columns.values()]))
 
 
-def test_every_column_is_a_part_of_an_explanation():
-    assert {part_of(column) for column in (*NOTES, *TURNS, *HAND_SET)} == PARTS.keys()
+def test_every_part_of_an_explanation_has_a_feature_and_no_two_features_have_one_name():
+    every = (*FEATURES, *SECOND_LOOK)
+    assert {each.part for each in every} == set(PARTS)
+    assert len({each.name for each in every}) == len(every)
+    assert all(each.fitted or each.by_hand for each in every)
 
 
 def test_every_column_that_is_made_is_weighed_and_every_one_that_is_weighed_is_made(seen):
@@ -108,9 +111,9 @@ def columns(**given: list[float]) -> dict[str, np.ndarray]:
 def test_the_score_is_the_logistic_of_the_weighed_sum():
     made = columns(alone=[1.0, 1.0], x=[2.0, -1.0])
     chosen = Family(Weights(-1.0, {"x": 0.5}), NOTHING)
-    assert fuse(made, chosen) == pytest.approx([0.5, 1 / (1 + math.exp(1.5))])
+    assert probability(log_odds(made, chosen)) == pytest.approx([0.5, 1 / (1 + math.exp(1.5))])
     made["importance"] += 0.4
-    assert fuse(made, chosen) == pytest.approx([1 / (1 + math.exp(-0.6)), 1 / (1 + math.exp(0.9))])
+    assert probability(log_odds(made, chosen)) == pytest.approx([1 / (1 + math.exp(-0.6)), 1 / (1 + math.exp(0.9))])
 
 
 def test_notes_and_turns_are_weighed_by_weights_of_their_own():
@@ -121,7 +124,7 @@ def test_notes_and_turns_are_weighed_by_weights_of_their_own():
 
 def test_extreme_sums_stay_between_nothing_and_certainty():
     made = columns(alone=[0.0, 0.0], x=[1e9, -1e9])
-    scores = fuse(made, Family(NOTHING, Weights(0.0, {"x": 1.0})))
+    scores = probability(log_odds(made, Family(NOTHING, Weights(0.0, {"x": 1.0}))))
     assert 0 < scores[1] < 1e-9 < 1 - 1e-9 < scores[0] <= 1
 
 

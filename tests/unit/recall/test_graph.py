@@ -5,8 +5,9 @@ import pytest
 
 import satchel
 from satchel import Draft
+from satchel.model.filters import Filter
 from satchel.recall.features import Sheet, shared_names, spread
-from satchel.store.contract import Filter, Link
+from satchel.store.contract import Link
 
 
 class Links:

@@ -1,17 +1,20 @@
 """A question, read once: its terms, times, whom it is about and what it wants to know."""
 
 from datetime import UTC, datetime
+from unittest.mock import patch
 
 import pytest
 
+import satchel
 from satchel.recall.question import ASKING, MAX_TERMS, QueryTerm, Question, corrected, index_term, read_question
 from satchel.text.terms import stem, term_codes
+from tables import each_row
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 
 
-def read(text: str, vector=lambda text: None) -> Question:
-    return read_question(text, now=NOW, vector=vector)
+def read(text: str) -> Question:
+    return read_question(text, now=NOW)
 
 
 def test_terms_are_the_telling_words_once_each_by_their_stem():
@@ -63,14 +66,14 @@ def test_what_it_wants_to_know(text, wanted):
 
 
 def test_nothing_is_embedded_where_there_is_no_word():
-    asked = []
-    read("?!", asked.append)
-    assert asked == []
-    read("crane", asked.append)
-    assert asked == ["crane"]
+    with satchel.open(":memory:") as bag, patch.object(bag._indexer, "query_vector", return_value=None) as embed:
+        bag.search("?!")
+        assert not embed.called
+        bag.search("crane")
+        embed.assert_called_once_with("crane")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word",
     [
         "database",

@@ -7,17 +7,17 @@ import pytest
 
 import satchel
 from satchel import Draft, Satchel
+from satchel.model.filters import Filter
 from satchel.recall import ranking
-from satchel.recall.features import Lexical, Sheet, features
+from satchel.recall.features import Evidence, Sheet, features
 from satchel.recall.question import read_question
-from satchel.store.contract import Filter
 
 NOW = datetime(2026, 10, 15, tzinfo=UTC)
 
 
-def examined(bag: Satchel, text: str) -> ranking.Examined:
-    question = read_question(text, now=NOW, vector=bag._indexer.query_vector)
-    return ranking.examine(bag._store, question, Filter(), wanted=10, now=NOW)
+def examined(bag: Satchel, text: str) -> Evidence:
+    question = read_question(text, now=NOW, vector=bag._indexer.query_vector(text))
+    return ranking.examine(bag._store, question, Filter(), wanted=10)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def decisions():
 
 def newer_ones(bag: Satchel, text: str, odds: list[float]) -> list[float]:
     seen = examined(bag, text)
-    ranking.look_again(bag._store, seen, np.array(odds), now=NOW)
+    ranking.look_again(seen, np.array(odds))
     return [float(value) for value in seen.columns["newer_ones"]]
 
 
@@ -61,19 +61,19 @@ def test_nothing_is_overtaken_for_a_question_about_reasons_or_the_course_of_thin
             ("How has our CI changed over time?", False),
         ):
             seen = examined(bag, text)
-            ranking.look_again(bag._store, seen, np.zeros(seen.sheet.size), now=NOW)
+            ranking.look_again(seen, np.zeros(seen.sheet.size))
             assert (seen.columns["overtaken"].max() > 0) == overtaken, text
 
 
 def test_what_waits_for_its_vector_counts_as_an_average_memory():
     with satchel.open(":memory:", embedder="static") as bag:
         bag.add_many(Draft(f"The {thing} is broken") for thing in ("pump", "winch", "sail", "hull"))
-        question = read_question("broken pump", now=NOW, vector=bag._indexer.query_vector)
+        question = read_question("broken pump", now=NOW, vector=bag._indexer.query_vector("broken pump"))
         traces = bag._store.traces(Filter())
         last = traces[-1]
         waiting = last._replace(passages=tuple(each._replace(vector=None) for each in last.passages))
         with_all, without = (
-            features(sheet, question, Lexical(sheet, question, np.ones(len(question.terms))))
+            features(Evidence(bag._store, Filter(), sheet, question, np.ones(len(question.terms))))
             for sheet in (Sheet(traces), Sheet([*traces[:-1], waiting]))
         )
         others = with_all["passage_meaning"][:-1]

@@ -2,11 +2,11 @@
 
 import random
 
-import pytest
 from rapidfuzz.distance import DamerauLevenshtein
 
 from satchel.recall.question import first_letter_slips, near_terms
 from satchel.text.terms import terms
+from tables import each_row
 
 TEXT = """Caroline and Melanie talked about counseling, adoption agencies, running, kubernetes, postgres,
 migrations, authentication, a conference, the pottery workshop, a cat, a car, cats, research, form, from,
@@ -14,7 +14,7 @@ trees, v2x, version3, necklaces, violin, clarinet, weather and whether"""
 WORDS = sorted(set(terms(TEXT)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("word", "meant"),
     [
         ("Carolin", "carolin"),
@@ -38,7 +38,7 @@ def test_a_misspelt_word_finds_what_was_meant(word, meant):
     assert meant in found or terms(word) == [meant]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "word", ["", "a", "ca", "v2", "version4", "3.11", "two words", "qqqqqqqq", "ça", "😀", "x" * 1_000, "記憶"]
 )
 def test_nothing_is_near_short_words_numbers_and_strangers(word):

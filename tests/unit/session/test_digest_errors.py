@@ -1,10 +1,9 @@
 """Which lines tell of an error."""
 
-import pytest
-
 from satchel.session.digests.base import Source
 from satchel.session.digests.digest import digest
 from satchel.session.digests.errors import _CHUNK, complaints, error_lines, is_error
+from tables import each_row
 
 FILLER = "the keeper asks each service\n" * 40
 
@@ -40,20 +39,18 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("line", ERRORS)
+@each_row("line", ERRORS)
 def test_an_error_line_is_known_at_the_end_of_a_text(line):
     assert error_lines(Source(FILLER + line + "\n")) == [line]
     assert f"! {' '.join(line.split())}" in digest(FILLER + line)
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in ERRORS if not line.startswith(("E  ", "npm", "Proc", "exit", "bash", "Seg"))]
-)
+@each_row("line", [line for line in ERRORS if not line.startswith(("E  ", "npm", "Proc", "exit", "bash", "Seg"))])
 def test_an_error_line_is_known_anywhere_in_a_long_text(line):
     assert error_lines(Source(FILLER * 400 + line + "\n" + FILLER * 300)) == [line]
 
 
-@pytest.mark.parametrize("line", HARMLESS)
+@each_row("line", HARMLESS)
 def test_what_did_not_go_wrong_is_no_error(line):
     assert not is_error(line)
     assert error_lines(Source(FILLER + line + "\n" + FILLER)) == []
@@ -93,7 +90,7 @@ def test_line_ends_and_colours_are_not_part_of_a_line():
     assert error_lines(Source(FILLER + "\x1b[31merror: disk full\x1b[0m\r\n" + FILLER)) == ["error: disk full"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "e", "er", "err", "error", "xc", "fa", "fat", "\n", "erro", "ERROR:", "İ" * 3_000 + "exit 1"]
 )
 def test_the_ends_of_a_text_are_safe(text):

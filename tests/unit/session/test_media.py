@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from satchel.session.media import part_tokens, wholly_text
+from tables import each_row
 
 
 def png(width: int, height: int) -> bytes:
@@ -78,7 +79,7 @@ def test_base64_is_read_with_line_ends_and_as_a_data_address() -> None:
     assert part_tokens(image(base64.urlsafe_b64encode(gif(300, 250)).decode())) == 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"",

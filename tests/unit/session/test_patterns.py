@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from satchel.errors import InputError
 from satchel.session.find import MAX_PATTERN, find_lines
+from tables import each_row
 
 _LOG = "\n".join(
     [
@@ -40,7 +41,7 @@ def test_case_counts_only_where_the_pattern_has_a_capital() -> None:
     assert numbers(r"(?P<name>error)") == [3, 5]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expected"),
     [
         (r"^INFO", [1, 5]),
@@ -114,7 +115,7 @@ def test_only_so_many_lines_are_given_but_all_are_counted() -> None:
     assert (found.numbers, found.matches, found.stopped) == ((1, 2, 3), 50, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "words"),
     [
         ("(a", "not a regular expression: missing ) at position 2"),

@@ -5,6 +5,7 @@ import pytest
 
 from satchel.errors import BudgetError, InputError
 from satchel.session.budget import TIERS, WINDOW_OF_MODEL, Budget, context_window
+from tables import each_row
 
 _DECODER = msgspec.json.Decoder(Budget)
 
@@ -70,7 +71,7 @@ def test_one_threshold_given_bounds_the_other() -> None:
     assert Budget(critical_below=30_000).warn_below == 30_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("numbers", "words"),
     [
         ({"total": 0}, "total is 0"),
@@ -120,7 +121,7 @@ def test_a_model_gives_half_its_window() -> None:
     assert Budget.for_model("openai/gpt-4o-mini").total == 64_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "window"),
     [
         ("claude-opus-4-20250514", 200_000),

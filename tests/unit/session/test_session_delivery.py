@@ -13,6 +13,7 @@ from satchel import Budget, BudgetError, ExpiredError, InputError, UnknownIdErro
 from satchel.model.memory import utc_now
 from satchel.session.account import FLOOR
 from satchel.session.session import enter_all
+from tables import each_row
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ class TestCursors:
     def cursor(self, session) -> str:
         return session.result("grep", LINES).cursor
 
-    @pytest.mark.parametrize("cursor", ["", "abc", "00000000.1", "00000000.1.0000000", 7, None, "ñ", "a" * 5_000])
+    @each_row("cursor", ["", "abc", "00000000.1", "00000000.1.0000000", 7, None, "ñ", "a" * 5_000])
     def test_what_is_no_cursor_is_said_to_be_none(self, session, cursor):
         with pytest.raises(InputError, match=r"cursor"):
             session.page(cursor)

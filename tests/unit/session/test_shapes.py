@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from satchel.session.digests.shapes import shape_of
+from satchel.session.digests.base import Seen, split_lines
+from satchel.session.digests.digest import SHAPES, shape_of
+from tables import each_row
 
 NUMBERED = (
     '     1\t"""Keys."""\n     2\t\n     3\timport re\n     4\t\n     5\tdef rotate(key):\n     6\t    return key\n'
@@ -79,10 +81,24 @@ BY_CONTENT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "text"), BY_CONTENT.values(), ids=list(BY_CONTENT))
+@each_row(("shape", "text"), BY_CONTENT.values())
 def test_the_text_alone_shows_its_shape(shape, text):
     assert shape_of(text) == shape
     assert shape_of(text.replace("\n", "\r\n")) == shape
+
+
+@pytest.mark.parametrize(("shape", "text"), BY_CONTENT.values(), ids=list(BY_CONTENT))
+def test_no_shape_is_recognised_without_its_sign(shape, text):
+    lines = [line for line in split_lines(text) if line.strip()]
+    seen = Seen(text, lines, None)
+    for each in SHAPES.values() if lines else ():
+        if each.plainly(seen) or each.likely(seen):
+            assert each.sign is not None, each.name
+            assert seen.shows(each.sign), each.name
+
+
+def test_lines_between_groups_of_matches_alone_are_text():
+    assert shape_of("--\n--\n") == shape_of("--", tool="grep") == "text"
 
 
 def test_colours_do_not_hide_a_shape():
@@ -103,7 +119,7 @@ def test_names_without_any_mark_are_files_to_a_tool_that_lists(tool):
     assert shape_of("README\nsrc\nMakefile\n") == "text"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "text", "shape"),
     [
         ("journal", "rotated 3 keys\nslept well\n", "log"),

@@ -6,6 +6,7 @@ from psycopg.conninfo import conninfo_to_dict
 from satchel import InputError
 from satchel.store.locations import is_address
 from satchel.store.postgres.connection import parse_address
+from tables import each_row
 
 SHOWN = {
     "postgresql://u:geheim@h:5433/d": "postgresql://u@h:5433/d",
@@ -28,7 +29,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("url", SHOWN)
+@each_row("url", SHOWN)
 def test_an_address_is_shown_without_its_password_and_can_be_used_again(url: str) -> None:
     address = parse_address(url)
     assert address.shown == SHOWN[url]
@@ -43,7 +44,7 @@ def test_what_must_not_be_printed_is_known_as_it_is_and_as_it_is_written() -> No
     assert parse_address("postgresql://u@h/d").secrets == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "said"),
     [
         ("mysql://u:geheim@h/d", "stores at mysql:// are not known; a store is a file"),

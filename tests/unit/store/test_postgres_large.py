@@ -9,9 +9,9 @@ import pytest
 import satchel
 from conftest import Cli
 from satchel import Draft, Scope
-from satchel.embed.registry import resolve_embedder
+from satchel.embed.embedder import resolve_embedder
+from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Filter
 from satchel.store.postgres import search
 from satchel.store.postgres.connection import PostgresConnection, parse_address
 
@@ -109,9 +109,7 @@ def test_a_login_that_is_bound_to_tenants_makes_no_index(large: satchel.Satchel,
         search.index_large_tenants(parse_address(url))
 
 
-def test_an_index_goes_when_its_vectors_or_its_tenant_are_gone(
-    large: satchel.Satchel, pg_url: str, forked_cli: Cli
-):
+def test_an_index_goes_when_its_vectors_or_its_tenant_are_gone(large: satchel.Satchel, pg_url: str, cli: Cli):
     address = parse_address(pg_url)
     index = partial(search.index_large_tenants, address, least=100)
     index()
@@ -120,7 +118,7 @@ def test_an_index_goes_when_its_vectors_or_its_tenant_are_gone(
     large.reembed()
     assert index() == [made, dropped + search.index_name("large", 1)]
     assert not search.index_is_left(address, "small")
-    done = forked_cli("forget", "--db", pg_url, "--org", "large", "--purge", "--yes")
+    done = cli("forget", "--db", pg_url, "--org", "large", "--purge", "--yes")
     assert "ask the owner to run `satchel db index`" in done.stderr
     left = [dropped + search.index_name("large", 2)]
     assert [index(dry_run=True), index(), index()] == [left, left, []]

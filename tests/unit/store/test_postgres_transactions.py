@@ -8,7 +8,7 @@ import pytest
 import satchel
 from satchel import Draft, Satchel
 from satchel.errors import StoreBusyError, StoreError
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
 from satchel.store.postgres import store
 from satchel.store.postgres.connection import PostgresConnection
 

@@ -13,7 +13,7 @@ from call_by_call import CallByCall
 from in_step import Letters, differences
 from old_store import make_old, make_unconfirmed
 from satchel import Draft, Satchel
-from satchel.store.contract import Filter
+from satchel.model.filters import Filter
 from satchel.store.sqlite import connection, store
 
 

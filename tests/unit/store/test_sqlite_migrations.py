@@ -186,6 +186,7 @@ print(db.pragma("user_version"))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(3))
 def test_8_processes_at_once_apply_each_migration_once(path: Path, folder: Path, attempt):
     db = migrated(path, folder)

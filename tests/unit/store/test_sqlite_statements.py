@@ -10,8 +10,9 @@ import apsw
 import pytest
 
 import satchel
+from satchel.model.filters import Filter
 from satchel.model.memory import Scope
-from satchel.store.contract import Embedding, Filter
+from satchel.store.contract import Embedding
 from satchel.store.database import Statements
 from satchel.store.rows import filter_sql, scope_sql
 from satchel.store.sessions import _NEEDED as NEEDED
@@ -19,6 +20,7 @@ from satchel.store.sessions import ENTRY_COLUMNS, ENTRY_FIELDS, SESSION_COLUMNS,
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
 from satchel.store.sqlite.migrations import prepare
 from satchel.store.sqlite.search import match_expression
+from tables import each_row
 
 DIALECT = SqliteConnection.dialect
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,7 +75,7 @@ def scans(lines: list[str], table: str) -> list[str]:
     return [line for line in lines if line.split()[:2] == ["SCAN", table]]
 
 
-@pytest.mark.parametrize("name", STATEMENTS.named)
+@each_row("name", STATEMENTS.named)
 def test_every_statement_fits_the_schema(db: apsw.Connection, name):
     sql = filled(name)
     assert "{" not in sql
@@ -109,7 +111,7 @@ def test_a_missing_part_raises():
         STATEMENTS.statement("newest")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "index"),
     [
         ("memory_by_ref", "INDEX memory_ref (org=? AND project=? AND user=? AND agent=? AND session=? AND ref=?)"),
@@ -165,10 +167,8 @@ def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
 
-@pytest.mark.parametrize("name", ["search_best", "search_filtered"])
-@pytest.mark.parametrize(
-    "where", [Filter(), NARROW, Filter(since=TIME), Filter(scope=Scope(session="s"), ids=("a", "b"))]
-)
+@each_row("name", ["search_best", "search_filtered"])
+@each_row("where", [Filter(), NARROW, Filter(since=TIME), Filter(scope=Scope(session="s"), ids=("a", "b"))])
 def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, where):
     lines = plan(db, filled(name, filter_sql(DIALECT, where)[0]))
     tables = [line for line in lines if line.startswith(("SCAN", "SEARCH"))]

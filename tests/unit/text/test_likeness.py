@@ -3,6 +3,7 @@
 import pytest
 
 from satchel.text.near_duplicates import alike, equal, within
+from tables import each_row
 
 
 def test_equal_texts_are_those_of_the_same_characters():
@@ -52,7 +53,7 @@ def test_another_word_makes_a_difference(other: str):
     assert alike(["We use PostgreSQL for everything.", other]) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ("The cache is warm.", "The cache was warm."),

@@ -3,6 +3,7 @@
 import pytest
 
 from satchel.text.passages import passages, sentences
+from tables import each_row
 
 SENTENCE = "The migration ran for nine minutes and locked the table. "
 
@@ -97,7 +98,8 @@ def test_a_heading_is_let_go_before_a_fence_is_cut():
     assert code in found
 
 
-@pytest.mark.parametrize("unit", ["word ", "x", "a\n\n", "Yes. ", "```\n", "- a\n\n", "\n", "é 。"])
+@pytest.mark.slow
+@each_row("unit", ["word ", "x", "a\n\n", "Yes. ", "```\n", "- a\n\n", "\n", "é 。"])
 def test_a_huge_text_has_a_bounded_number_of_passages(unit):
     text = unit * (1_000_000 // len(unit)) + "end"
     found = passages(text)

@@ -1,9 +1,8 @@
 """A secret is known by the name that it is given to, and other things that names are given are left alone."""
 
-import pytest
-
 from invented_secrets import ASSIGNED
 from satchel.text.redact import Redacted, redact
+from tables import each_row
 
 ORDINARY = [
     "the password is rotated weekly",
@@ -52,11 +51,11 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize(("label", "before", "secret", "after"), ASSIGNED)
+@each_row(("label", "before", "secret", "after"), ASSIGNED)
 def test_only_the_secret_is_masked_in_its_context(label: str, before: str, secret: str, after: str) -> None:
     assert redact(before + secret + after) == Redacted(f"{before}[masked:{label}]{after}", (label,))
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@each_row("text", ORDINARY)
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) == Redacted(text, ())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 from satchel.text.redact import ACROSS_WORDS, HINTS, SHAPES, WITHIN_WORDS, Redacted, redact
+from tables import each_row
 
 ADVERSARIAL = [
     *("a", "-", "QUJD", "sk-", "sk-ant-", "ghp_", "<private", "<private ", "<private>", "</private>"),
@@ -70,6 +71,7 @@ FRAGMENTS = st.one_of(
 ANYTHING = st.lists(FRAGMENTS, max_size=8).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(ANYTHING)
 def test_redacting_twice_changes_nothing(text: str) -> None:
@@ -107,13 +109,15 @@ def test_a_planted_password_never_survives(before: str, secret: str, frame: str)
     assert secret not in redact(f"{before}\n{frame.format(secret)}\nafter").text
 
 
-@pytest.mark.parametrize("unit", ADVERSARIAL)
+@pytest.mark.slow
+@each_row("unit", ADVERSARIAL)
 def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     assert_linear(lambda size: unit * (size // len(unit)))
 
 
-@pytest.mark.parametrize("unit", ADVERSARIAL_VALUES)
-@pytest.mark.parametrize("frame", ['token="a{}!"', 'password="{}?!"', "https://u:{}", "<private {}"])
+@pytest.mark.slow
+@each_row("unit", ADVERSARIAL_VALUES)
+@each_row("frame", ['token="a{}!"', 'password="{}?!"', "https://u:{}", "<private {}"])
 def test_time_grows_no_faster_than_one_value(frame: str, unit: str) -> None:
     assert_linear(lambda size: frame.format(unit * (size // len(unit))))
 

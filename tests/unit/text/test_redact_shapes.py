@@ -1,9 +1,8 @@
 """Tokens are known by their shape or by what stands around them, and what resembles them is left alone."""
 
-import pytest
-
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 from satchel.text.redact import SHAPES, Redacted, redact
+from tables import each_row
 
 ORDINARY = [
     "a proxy such as scheme://[user:passwd@]proxy.server:port",
@@ -58,13 +57,13 @@ NEAR_MISSES = [
 ]
 
 
-@pytest.mark.parametrize(("label", "token"), EVERY_TOKEN)
+@each_row(("label", "token"), EVERY_TOKEN)
 def test_a_token_is_masked_and_the_words_around_it_stay(label: str, token: str) -> None:
     assert redact(f"use {token} now") == Redacted(f"use [masked:{label}] now", (label,))
 
 
-@pytest.mark.parametrize("frame", ["{}", '"{}"', "({})", "x={}\n", "`{}`,", r"\n{}\n", "q%3D{}", "<{}>", "{}."])
-@pytest.mark.parametrize(("label", "token"), EVERY_TOKEN)
+@each_row("frame", ["{}", '"{}"', "({})", "x={}\n", "`{}`,", r"\n{}\n", "q%3D{}", "<{}>", "{}."])
+@each_row(("label", "token"), EVERY_TOKEN)
 def test_a_token_is_masked_whatever_encloses_it(frame: str, label: str, token: str) -> None:
     assert token not in redact(frame.format(token)).text
 
@@ -75,28 +74,28 @@ def test_every_shape_has_a_token_in_these_tests() -> None:
     assert {shape.label for shape in SHAPES} <= set(TOKENS)
 
 
-@pytest.mark.parametrize("head", [head for shape in SHAPES for head in shape.heads])
+@each_row("head", [head for shape in SHAPES for head in shape.heads])
 def test_a_head_without_a_body_is_left_alone(head: str) -> None:
     text = f"tokens that begin with {head} or `{head}...` or {head}x, which-is-a-long-word"
     assert redact(text) == Redacted(text, ())
 
 
-@pytest.mark.parametrize(("text", "why"), NEAR_MISSES)
+@each_row(("text", "why"), NEAR_MISSES)
 def test_what_only_resembles_a_token_is_left_alone(text: str, why: str) -> None:
     assert redact(f"see {text} there") == Redacted(f"see {text} there", ()), why
 
 
-@pytest.mark.parametrize(("label", "before", "secret", "after"), IN_CONTEXT)
+@each_row(("label", "before", "secret", "after"), IN_CONTEXT)
 def test_only_the_secret_is_masked_in_its_context(label: str, before: str, secret: str, after: str) -> None:
     assert redact(before + secret + after) == Redacted(f"{before}[masked:{label}]{after}", (label,))
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@each_row("text", ORDINARY)
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) == Redacted(text, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a <private>b</private> c", "a [masked:private] c"),

@@ -3,6 +3,7 @@
 import pytest
 
 from satchel.text.terms import query_terms, segment
+from tables import each_row
 
 
 @pytest.mark.parametrize("text", ["", "plain English", "Größe café", "Ελληνικά и русский", "🎒"])
@@ -18,7 +19,7 @@ def test_decomposed_text_is_composed_first():
     assert segment("\u1112\u1161\u11ab") == " 한 "
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "terms"),
     [
         ("How do WE rotate?", ("how", "do", "we", "rotate")),

@@ -12,6 +12,7 @@ import pytest
 
 from satchel.text import terms as module
 from satchel.text.terms import QUESTION_WORDS, query_words, segment, stem, term_codes, terms
+from tables import each_row
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_english_words_are_stemmed_as_the_index_stems_them(english, index_terms)
     assert len(different) <= len(english) / 1_000, different
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "is as us s y 1st 3.11 v2",

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import StoreError
+from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
-from satchel.server.gateway.wire import Message
-from satchel.server.mcp.process import short_line
+from satchel.server.jsonrpc import Message
+from satchel.server.process import short_line
 from satchel.session.media import part_tokens
 from satchel.session.results import Shown
 from satchel.session.session import Prepared, Session
-from satchel.text.cutting import truncate
 
 __all__ = ["Call", "Delivered", "Delivery", "is_small", "text_of", "tool_error"]
 

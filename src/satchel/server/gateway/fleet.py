@@ -10,72 +10,167 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from satchel.server.gateway.servers import Server, is_there, missing
-from satchel.server.gateway.upstream import Hello, RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.gateway.upstream import ClientInfo, UnavailableError, Upstream, UpstreamError
+from satchel.server.jsonrpc import (
     METHOD_NOT_FOUND,
-    Identifier,
     Message,
-    answer,
-    as_identifier,
-    failure,
+    RequestId,
+    as_request_id,
+    error_response,
     notification,
     request,
+    response,
 )
-from satchel.server.mcp.process import short_line
+from satchel.server.process import short_line
 
-__all__ = ["LONGEST_NAME", "Fleet", "Kind", "Named", "Offers", "Relay", "Route", "exposed"]
-
-
-LONGEST_NAME = 64
-
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
-# Some providers take no dot; a tool's own is not ours to change.
-_NOT_IN_PREFIXES = re.compile(r"[^A-Za-z0-9_-]")
-
-
-class Named(NamedTuple):
-    """What a server calls something, and how a client does."""
-
-    server: str
-    name: str
-    shown: str
-
-
-def exposed(offers: Sequence[tuple[str, Iterable[str]]], *, reserved: Collection[str] = ()) -> Iterator[Named]:
-    """Each name as it is where one server has it; where several do, or we, each with its server in front."""
-    offers = [(server, list(dict.fromkeys(names))) for server, names in offers]
-    holders = Counter(name for _, names in offers for name in names)
-    taken = set(reserved) | {name for name, number in holders.items() if number == 1}
-    for server, names in offers:
-        for name in names:
-            if holders[name] == 1 and name not in reserved:
-                yield Named(server, name, name)
-                continue
-            shown = _prefixed(server, name)
-            if shown in taken:
-                shown = _hashed(server, name)
-            taken.add(shown)
-            yield Named(server, name, shown)
-
-
-def _prefixed(server: str, name: str) -> str:
-    shown = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"
-    return shown if len(shown) <= LONGEST_NAME else _hashed(server, name)
-
-
-def _hashed(server: str, name: str) -> str:
-    """Short enough for every client, and as unlike others as a hash is."""
-    mark = sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
-    start = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"[: LONGEST_NAME - len(mark) - 1]
-    return f"{start}_{mark}"
-
-
-# What the servers offer together, under names that tell them apart, and who has what.
-
-
-MOST_PAGES = 1_000
+__all__ = ["LONGEST_NAME", "ExposedName", "Fleet", "Kind", "Offer", "Offers", "Relay", "exposed_names"]
 
 Kind = Literal["tools", "prompts", "resources", "resourceTemplates"]
+
+_CHANGES: dict[str, tuple[Kind, ...]] = {
+    "notifications/tools/list_changed": ("tools",),
+    "notifications/prompts/list_changed": ("prompts",),
+    "notifications/resources/list_changed": ("resources", "resourceTemplates"),
+}
+
+Send = Callable[[Message], None]
+
+# One that does not answer what all are asked holds up nobody for longer.
+ANSWER_SECONDS = 5.0
+
+
+class Fleet:
+    """All servers together: starts and stops them, and brings one that comes late up to date.
+
+    The log level and the subscriptions that the client has asked for hold for servers that become ready later, too.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        send: Send,
+        log: Callable[[str], None],
+        *,
+        reserved: frozenset[str],
+        start_seconds: float,
+    ) -> None:
+        self._send = send
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._client: asyncio.Future[ClientInfo] = asyncio.get_running_loop().create_future()
+        self._level: str | None = None
+        self._subscriptions: dict[str, Upstream] = {}
+        self._asked_for: set[Kind] = set()
+        self.relay = Relay(send)
+        self.upstreams = [Upstream(each, self, log, start_seconds=start_seconds) for each in servers]
+        self.offers = Offers(self.upstreams, log, reserved=reserved, list_seconds=start_seconds)
+
+    def start(self) -> None:
+        """Start all at once; each is initialized when the client has introduced itself."""
+        for upstream in self.upstreams:
+            if is_there(upstream.server):
+                self._begin(upstream.run(self._client)).add_done_callback(partial(_report, upstream))
+            else:
+                upstream.give_up(missing(upstream.server).removeprefix(f"the server {upstream.name} "))
+
+    def introduce(self, client: ClientInfo) -> None:
+        if not self._client.done():
+            self.relay.capabilities = client.capabilities
+            self._client.set_result(client)
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until each is ready or has failed, but not for longer."""
+        waiting = asyncio.gather(*(upstream.settled() for upstream in self.upstreams))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(waiting, seconds)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def states(self) -> Message:
+        """How each server is, for the model; without the secrets that an address may have in it."""
+        return {
+            each.name: short_line(f"{each.state}: it {each.why}") if each.why else each.state
+            for each in self.upstreams
+        }
+
+    def will_list(self, kind: Kind) -> None:
+        """The client has asked for this list, and is told when it changes."""
+        self._asked_for.add(kind)
+
+    async def set_level(self, level: Any) -> None:
+        """Set the log level of every server, also of those that become ready later."""
+        self._level = level
+        await asyncio.gather(*(self._set_level(upstream) for upstream in self._ready()))
+
+    def subscribed(self, address: str, upstream: Upstream) -> None:
+        self._subscriptions[address] = upstream
+
+    def unsubscribed(self, address: str) -> None:
+        self._subscriptions.pop(address, None)
+
+    def tell_all(self, method: str, params: Message | None) -> None:
+        for upstream in self._ready():
+            upstream.tell(method, params)
+
+    def on_request(self, upstream: Upstream, message: Message) -> None:
+        self.relay.asked(upstream, message)
+
+    def on_notification(self, upstream: Upstream, method: str, params: Message) -> None:
+        if (kinds := _CHANGES.get(method)) is not None:
+            self.offers.changed(upstream, *kinds)
+            self._send(notification(method))
+        else:
+            self.relay.passed(upstream, method, params)
+
+    def on_ready(self, upstream: Upstream) -> None:
+        self._begin(self._welcome(upstream))
+
+    def on_disconnect(self, upstream: Upstream) -> None:
+        self.relay.forget(upstream)
+
+    async def _welcome(self, upstream: Upstream) -> None:
+        """Bring a server that became ready up to date, and tell the client which lists it changes."""
+        with contextlib.suppress(UnavailableError):
+            if self._level is not None:
+                await self._set_level(upstream)
+            for address, holder in list(self._subscriptions.items()):
+                if holder is upstream:
+                    with contextlib.suppress(UpstreamError, TimeoutError):
+                        asked = upstream.ask("resources/subscribe", {"uri": address})
+                        await asyncio.wait_for(asked, ANSWER_SECONDS)
+            self.offers.changed(upstream)
+            for method, kinds in _CHANGES.items():
+                news = [await self.offers.is_news(upstream, kind) for kind in kinds if kind in self._asked_for]
+                if any(news):
+                    self._send(notification(method))
+
+    async def _set_level(self, upstream: Upstream) -> None:
+        if "logging" in upstream.capabilities:
+            with contextlib.suppress(UpstreamError, UnavailableError, TimeoutError):
+                await asyncio.wait_for(upstream.ask("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
+
+    def _ready(self) -> Iterator[Upstream]:
+        return (upstream for upstream in self.upstreams if upstream.is_ready)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _report(upstream: Upstream, task: asyncio.Task[None]) -> None:
+    """Mark a server as failed whose task ended with an error, so that nobody waits for it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        upstream.give_up(f"cannot be kept running: {error}")
+
+
+# What the servers offer, and who has what
+
+MOST_PAGES = 1_000
 
 _METHODS: dict[Kind, tuple[str, str]] = {
     "tools": ("tools", "tools/list"),
@@ -86,8 +181,8 @@ _METHODS: dict[Kind, tuple[str, str]] = {
 _IN_BRACES = re.compile(r"\{([^}]*)\}")
 
 
-class Route(NamedTuple):
-    """Who has something, what it is called there, and how it is described."""
+class Offer(NamedTuple):
+    """A tool or prompt: its server, its name there, and its definition."""
 
     upstream: Upstream
     name: str
@@ -95,18 +190,18 @@ class Route(NamedTuple):
 
 
 class Offers:
-    """The lists of all servers; each is asked again only when it says that its list has changed."""
+    """The tools, prompts and resources of all servers; a list is read again once its server says it changed."""
 
     def __init__(
         self,
         upstreams: Sequence[Upstream],
-        complain: Callable[[str], None],
+        log: Callable[[str], None],
         *,
         reserved: Collection[str],
         list_seconds: float,
     ) -> None:
         self._upstreams = upstreams
-        self._complain = complain
+        self._log = log
         self._reserved = reserved
         self._list_seconds = list_seconds
         self._fresh: dict[tuple[str, Kind], list[Message]] = {}
@@ -114,45 +209,45 @@ class Offers:
         self._changes = 0
         self._locks = {upstream.name: asyncio.Lock() for upstream in upstreams}
         # What was ever shown under a name stays reachable by it: a client may not have asked again.
-        self._routes: dict[Kind, dict[str, Route]] = {"tools": {}, "prompts": {}}
+        self._offers: dict[Kind, dict[str, Offer]] = {"tools": {}, "prompts": {}}
         self._clashes: set[str] = set()
 
     def changed(self, upstream: Upstream, *kinds: Kind) -> None:
-        """What it offers is asked for again when it is needed."""
+        """Read the lists of a server again when they are next needed."""
         self._changes += 1
         for kind in kinds or _METHODS:
             self._fresh.pop((upstream.name, kind), None)
 
     async def is_news(self, upstream: Upstream, kind: Kind) -> bool:
-        """Whether it offers something else than it did when it was last asked."""
+        """Whether a list differs from what it was when it was last read."""
         before = self._last.get((upstream.name, kind), [])
         return await self._list(upstream, kind) != before
 
-    async def named(self, kind: Literal["tools", "prompts"]) -> list[tuple[str, Route]]:
-        """The tools or prompts of all, under the names that a client sees."""
+    async def named(self, kind: Literal["tools", "prompts"]) -> list[tuple[str, Offer]]:
+        """The tools or prompts of all servers, under the names that the client sees."""
         lists = await self._lists(kind)
         reserved = self._reserved if kind == "tools" else ()
-        names = exposed(
+        names = exposed_names(
             [(upstream.name, [each["name"] for each in found]) for upstream, found in lists], reserved=reserved
         )
         by_name = {
-            (upstream.name, each["name"]): Route(upstream, each["name"], each)
+            (upstream.name, each["name"]): Offer(upstream, each["name"], each)
             for upstream, found in reversed(lists)
             for each in reversed(found)
         }
         shown = [(each.shown, by_name[each.server, each.name]) for each in names]
-        self._routes[kind].update(shown)
+        self._offers[kind].update(shown)
         return shown
 
-    async def route(self, kind: Literal["tools", "prompts"], name: str) -> Route | None:
-        """Who has the tool or prompt that a client calls so."""
-        if (found := self._routes[kind].get(name)) is None:
+    async def find(self, kind: Literal["tools", "prompts"], name: str) -> Offer | None:
+        """The tool or prompt that has this name for the client; None if there is none."""
+        if (found := self._offers[kind].get(name)) is None:
             await self.named(kind)
-            found = self._routes[kind].get(name)
+            found = self._offers[kind].get(name)
         return found
 
     async def listed(self, kind: Literal["resources", "resourceTemplates"]) -> list[Message]:
-        """The resources of all; of those with the same address, the first."""
+        """The resources of all servers; of those with the same URI, the first."""
         shown: dict[str, Message] = {}
         holders: dict[str, str] = {}
         for upstream, found in await self._lists(kind):
@@ -162,13 +257,11 @@ class Offers:
                     shown.setdefault(address, each)
                 elif address not in self._clashes:
                     self._clashes.add(address)
-                    self._complain(
-                        f"{holders[address]} and {upstream.name} both have {address}; the first gives it"
-                    )
+                    self._log(f"{holders[address]} and {upstream.name} both have {address}; the first gives it")
         return list(shown.values())
 
     async def holders(self, address: str) -> list[Upstream]:
-        """Who may have a resource, the likeliest first."""
+        """The servers that may have a resource, the likeliest first."""
         certain = [each for each, found in await self._lists("resources") if _has(found, "uri", address)]
         templates = await self._lists("resourceTemplates")
         matching = [each for each, found in templates if any(_matches(one, address) for one in found)]
@@ -181,7 +274,7 @@ class Offers:
         return list(zip(self._upstreams, found, strict=True))
 
     async def _list(self, upstream: Upstream, kind: Kind) -> list[Message]:
-        """Its list as it is now, or as it was last known where it does not say."""
+        """The list of one server as it is now, or as it was last read if it does not answer."""
         key = upstream.name, kind
         if (fresh := self._fresh.get(key)) is not None:
             return fresh
@@ -194,9 +287,9 @@ class Offers:
             before = self._changes
             try:
                 found = await asyncio.wait_for(_read(upstream, kind), self._list_seconds)
-            except (RefusedError, UnavailableError, TimeoutError) as error:
+            except (UpstreamError, UnavailableError, TimeoutError) as error:
                 why = str(error) or f"no answer for {self._list_seconds:g} s"
-                self._complain(f"the server {upstream.name} does not list its {kind}: {why}")
+                self._log(f"the server {upstream.name} does not list its {kind}: {why}")
                 return self._last.get(key, [])
             self._last[key] = found
             if before == self._changes:
@@ -226,7 +319,7 @@ async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
 
 
 def _labelled(entries: list[object], label: str) -> Iterator[Message]:
-    """Those that can be called by anything."""
+    """Entries that have a name or a URI."""
     return (each for each in entries if isinstance(each, dict) and isinstance(each.get(label), str))
 
 
@@ -235,13 +328,12 @@ def _has(found: list[Message], label: str, address: str) -> bool:
 
 
 def _matches(template: Message, address: str) -> bool:
-    """Whether an address may be made by a template; which values it takes is the server's business."""
+    """Whether a template may give this URI; which values it takes is the server's business."""
     literal = [re.escape(part) for part in _IN_BRACES.split(template["uriTemplate"])[::2]]
     return re.fullmatch(".*?".join(literal), address, re.DOTALL) is not None
 
 
-# What servers say of their own accord, on its way to the client, and the client's answers on their way back.
-
+# Requests and notifications of servers on their way to the client, and its responses
 
 _NEEDS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
 _PASSED = frozenset(
@@ -249,201 +341,114 @@ _PASSED = frozenset(
 )
 
 
-class _Question(NamedTuple):
+class _PendingRequest(NamedTuple):
     upstream: Upstream
-    identifier: Identifier
+    identifier: RequestId
 
 
 class Relay:
-    """Questions of servers, under ids of our own, until the client has answered them."""
+    """Passes requests of servers on to the client under ids of the gateway's own, and the responses back."""
 
-    def __init__(self, say: Callable[[Message], None]) -> None:
-        self._say = say
-        self._open: dict[str, _Question] = {}
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self._open: dict[str, _PendingRequest] = {}
         self._number = 0
         self.capabilities: Message = {}
-        """Of the client; what it cannot do it is not asked."""
+        """Those of the client; it is not sent requests that it does not support."""
 
     def asked(self, upstream: Upstream, message: Message) -> None:
-        method, identifier = message["method"], as_identifier(message["id"])
+        method, identifier = message["method"], as_request_id(message["id"])
         if identifier is None:
             return
         if method == "ping":
-            upstream.reply(answer(identifier, {}))
+            upstream.reply(response(identifier, {}))
         elif method in _NEEDS and _NEEDS[method] in self.capabilities:
             self._number += 1
             own = f"satchel-{self._number}"
-            self._open[own] = _Question(upstream, identifier)
-            self._say(request(own, method, message.get("params")))
+            self._open[own] = _PendingRequest(upstream, identifier)
+            self._send(request(own, method, message.get("params")))
         else:
-            upstream.reply(failure(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}"))
+            upstream.reply(
+                error_response(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}")
+            )
 
     def answered(self, message: Message) -> None:
-        """The client's answer, to whoever asked."""
-        if isinstance(message.get("id"), str) and (question := self._open.pop(message["id"], None)) is not None:
-            question.upstream.reply(message | {"id": question.identifier})
+        """Pass the client's response back to the server that asked."""
+        if isinstance(message.get("id"), str) and (pending := self._open.pop(message["id"], None)) is not None:
+            pending.upstream.reply(message | {"id": pending.identifier})
 
     def passed(self, upstream: Upstream, method: str, params: Message) -> bool:
-        """Whether it was for the client, which has it now."""
+        """Pass a notification on if it is one for the client; returns whether it was."""
         if method == "notifications/cancelled":
             self._cancel(
                 [own for own in self._of(upstream) if self._open[own].identifier == params.get("requestId")]
             )
             return True
         if method in _PASSED:
-            self._say(notification(method, params))
+            self._send(notification(method, params))
             return True
         return False
 
     def forget(self, upstream: Upstream) -> None:
-        """A server that has gone waits for no answers."""
+        """Cancel the requests of a server that disconnected."""
         self._cancel(list(self._of(upstream)))
 
     def _of(self, upstream: Upstream) -> Iterator[str]:
-        return (own for own, question in self._open.items() if question.upstream is upstream)
+        return (own for own, pending in self._open.items() if pending.upstream is upstream)
 
     def _cancel(self, owns: list[str]) -> None:
         for own in owns:
             del self._open[own]
-            self._say(notification("notifications/cancelled", {"requestId": own}))
+            self._send(notification("notifications/cancelled", {"requestId": own}))
 
 
-# The servers behind a gateway as one: started together, told together, ended together.
+# Names that tell servers apart
+
+LONGEST_NAME = 64
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+# Some providers take no dot; a tool's own is not ours to change.
+_NOT_IN_PREFIXES = re.compile(r"[^A-Za-z0-9_-]")
 
 
-_CHANGES: dict[str, tuple[Kind, ...]] = {
-    "notifications/tools/list_changed": ("tools",),
-    "notifications/prompts/list_changed": ("prompts",),
-    "notifications/resources/list_changed": ("resources", "resourceTemplates"),
-}
+class ExposedName(NamedTuple):
+    """The name of a tool or prompt on its server, and the one that the client sees."""
 
-Say = Callable[[Message], None]
-
-# One that does not answer what all are asked holds up nobody for longer.
-ANSWER_SECONDS = 5.0
+    server: str
+    name: str
+    shown: str
 
 
-class Fleet:
-    """What all servers have in common: their offers, what they tell the client, what holds for each that comes."""
+def exposed_names(
+    offers: Sequence[tuple[str, Iterable[str]]], *, reserved: Collection[str] = ()
+) -> Iterator[ExposedName]:
+    """The names that the client sees.
 
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        say: Say,
-        complain: Callable[[str], None],
-        *,
-        reserved: frozenset[str],
-        start_seconds: float,
-    ) -> None:
-        self._say = say
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._hello: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
-        self._level: str | None = None
-        self._subscriptions: dict[str, Upstream] = {}
-        self._asked_for: set[Kind] = set()
-        self.relay = Relay(say)
-        self.upstreams = [Upstream(each, self, complain, start_seconds=start_seconds) for each in servers]
-        self.offers = Offers(self.upstreams, complain, reserved=reserved, list_seconds=start_seconds)
-
-    def start(self) -> None:
-        """Start all at once; what greets them is what the client says of itself."""
-        for upstream in self.upstreams:
-            if is_there(upstream.server):
-                self._begin(upstream.run(self._hello)).add_done_callback(partial(_report, upstream))
-            else:
-                upstream.give_up(missing(upstream.server).removeprefix(f"the server {upstream.name} "))
-
-    def greet(self, hello: Hello) -> None:
-        if not self._hello.done():
-            self.relay.capabilities = hello.capabilities
-            self._hello.set_result(hello)
-
-    async def settled(self, seconds: float) -> None:
-        """Wait until each is ready or has failed, but not for longer."""
-        waiting = asyncio.gather(*(upstream.settled() for upstream in self.upstreams))
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(waiting, seconds)
-
-    async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def states(self) -> Message:
-        """How each server is, for the model; without the secrets that an address may have in it."""
-        return {
-            each.name: short_line(f"{each.state}: it {each.why}") if each.why else each.state
-            for each in self.upstreams
-        }
-
-    def will_list(self, kind: Kind) -> None:
-        """The client has been told what there is, and is told when that changes."""
-        self._asked_for.add(kind)
-
-    async def set_level(self, level: Any) -> None:
-        """From what level on each writes to the client's log, also those that come later."""
-        self._level = level
-        await asyncio.gather(*(self._set_level(upstream) for upstream in self._ready()))
-
-    def subscribed(self, address: str, upstream: Upstream) -> None:
-        self._subscriptions[address] = upstream
-
-    def unsubscribed(self, address: str) -> None:
-        self._subscriptions.pop(address, None)
-
-    def tell_all(self, method: str, params: Message | None) -> None:
-        for upstream in self._ready():
-            upstream.tell(method, params)
-
-    def asked(self, upstream: Upstream, message: Message) -> None:
-        self.relay.asked(upstream, message)
-
-    def noted(self, upstream: Upstream, method: str, params: Message) -> None:
-        if (kinds := _CHANGES.get(method)) is not None:
-            self.offers.changed(upstream, *kinds)
-            self._say(notification(method))
-        else:
-            self.relay.passed(upstream, method, params)
-
-    def came(self, upstream: Upstream) -> None:
-        self._begin(self._welcome(upstream))
-
-    def went(self, upstream: Upstream) -> None:
-        self.relay.forget(upstream)
-
-    async def _welcome(self, upstream: Upstream) -> None:
-        """Make one that has come, or come again, what the others are, and say what it brings."""
-        with contextlib.suppress(UnavailableError):
-            if self._level is not None:
-                await self._set_level(upstream)
-            for address, holder in list(self._subscriptions.items()):
-                if holder is upstream:
-                    with contextlib.suppress(RefusedError, TimeoutError):
-                        asked = upstream.ask("resources/subscribe", {"uri": address})
-                        await asyncio.wait_for(asked, ANSWER_SECONDS)
-            self.offers.changed(upstream)
-            for method, kinds in _CHANGES.items():
-                news = [await self.offers.is_news(upstream, kind) for kind in kinds if kind in self._asked_for]
-                if any(news):
-                    self._say(notification(method))
-
-    async def _set_level(self, upstream: Upstream) -> None:
-        if "logging" in upstream.capabilities:
-            with contextlib.suppress(RefusedError, UnavailableError, TimeoutError):
-                await asyncio.wait_for(upstream.ask("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
-
-    def _ready(self) -> Iterator[Upstream]:
-        return (upstream for upstream in self.upstreams if upstream.is_ready)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    A name that one server has stays as it is; one that several have, or the gateway itself, gets the name of its
+    server in front.
+    """
+    offers = [(server, list(dict.fromkeys(names))) for server, names in offers]
+    holders = Counter(name for _, names in offers for name in names)
+    taken = set(reserved) | {name for name, number in holders.items() if number == 1}
+    for server, names in offers:
+        for name in names:
+            if holders[name] == 1 and name not in reserved:
+                yield ExposedName(server, name, name)
+                continue
+            shown = _prefixed(server, name)
+            if shown in taken:
+                shown = _hashed(server, name)
+            taken.add(shown)
+            yield ExposedName(server, name, shown)
 
 
-def _report(upstream: Upstream, task: asyncio.Task[None]) -> None:
-    """Whatever it was that ended it for good, nobody waits for a server that does not come."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        upstream.give_up(f"cannot be kept running: {error}")
+def _prefixed(server: str, name: str) -> str:
+    shown = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"
+    return shown if len(shown) <= LONGEST_NAME else _hashed(server, name)
+
+
+def _hashed(server: str, name: str) -> str:
+    """Short enough for every client, and as unlike others as a hash is."""
+    mark = sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
+    start = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"[: LONGEST_NAME - len(mark) - 1]
+    return f"{start}_{mark}"

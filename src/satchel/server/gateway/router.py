@@ -1,4 +1,8 @@
-"""The gateway itself: each message of the client to whom it concerns, and the answers back."""
+"""The gateway itself: routes each message of the client to the server it is for, and the response back.
+
+Tool calls pass through a session, which keeps their results within the budget; the gateway adds three tools of
+its own for reading on in a long result.
+"""
 
 import asyncio
 import os
@@ -8,52 +12,284 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
-from satchel.server.gateway.fleet import Fleet, Offers, Route
+from satchel.server.gateway.fleet import Fleet, Offer, Offers
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.upstream import RefusedError, UnavailableError, Upstream
-from satchel.server.gateway.wire import (
+from satchel.server.gateway.upstream import PROTOCOL_VERSIONS, ClientInfo, UnavailableError, Upstream, UpstreamError
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    Identifier,
     Message,
+    RequestId,
     UnreadableLineError,
-    answer,
-    as_identifier,
-    decoded,
-    failure,
+    as_request_id,
+    decode,
+    error_response,
     notification,
+    request_fault,
+    response,
 )
-from satchel.server.mcp.process import short_line
-from satchel.server.mcp.recorder import Behind
+from satchel.server.process import short_line
+from satchel.server.recorder import BackgroundWriter
 from satchel.session.session import Prepared, Session
-from satchel.text.cutting import truncate
 from satchel.text.tokens import Counter
 
 __all__ = [
     "DEFINITIONS",
     "NAMES",
     "PAGE",
-    "Calls",
-    "Greeting",
     "OwnTools",
     "Router",
+    "ToolCalls",
     "allowing_pages",
-    "greeting_of",
-    "welcome",
+    "client_info",
+    "initialize_result",
 ]
 
 
-# Up to the last version that begins with a handshake; clients of later ones fall back to it.
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+# For the instructions of servers that are quick to start; the others are waited for when their tools are listed.
+INITIALIZE_SECONDS = 2.0
+
+Handler = Callable[[Message], Awaitable[Any]]
+
+
+class Router:
+    """Serves one client from the servers behind the gateway.
+
+    Each request runs as a task of its own, under the id the client gave it, until it is answered or cancelled.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        session: Session,
+        writer: BackgroundWriter[Prepared],
+        *,
+        send: Callable[[Message], None],
+        log: Callable[[str], None],
+        start_seconds: float,
+    ) -> None:
+        self._send = send
+        self._counter = session.counter
+        self._tasks: dict[RequestId, asyncio.Task[None]] = {}
+        self.fleet = Fleet(servers, send, log, reserved=NAMES, start_seconds=start_seconds)
+        self._offers = self.fleet.offers
+        self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer)
+        self._handlers: dict[str, Handler] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+        }
+
+    def received(self, line: bytes) -> None:
+        """Take a line from the client: a request, a notification, or the response to a server's request."""
+        try:
+            message = decode(line)
+        except UnreadableLineError as error:
+            self._send(error_response(None, PARSE_ERROR, f"a line is {error}"))
+            return
+        if (fault := _fault(message)) is not None:
+            identifier = as_request_id(message.get("id")) if isinstance(message, dict) else None
+            self._send(error_response(identifier, *fault))
+        elif "method" not in message:
+            self.fleet.relay.answered(message)
+        elif "id" not in message:
+            self._note(message["method"], message.get("params") or {})
+        elif message["id"] in self._tasks:
+            self._send(
+                error_response(message["id"], INVALID_REQUEST, "a request with this id is still being answered")
+            )
+        else:
+            identifier = message["id"]
+            task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
+            self._tasks[identifier] = task
+            # Not by the task itself: one that is cancelled before its first step never takes any.
+            task.add_done_callback(partial(self._finished, identifier))
+
+    def _finished(self, identifier: RequestId, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(identifier) is task:
+            del self._tasks[identifier]
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until all that was asked is answered, but not for longer."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=seconds)
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await self.fleet.stop()
+        self._calls.close()
+
+    async def _serve(self, identifier: RequestId, method: str, params: Message) -> None:
+        self._send(await self._answer(identifier, method, params))
+
+    async def _answer(self, identifier: RequestId, method: str, params: Message) -> Message:
+        if (handler := self._handlers.get(method)) is None:
+            return error_response(identifier, METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
+        if method != "initialize":
+            self.fleet.introduce(ClientInfo())
+        try:
+            return response(identifier, await handler(params))
+        except UpstreamError as error:
+            return {"jsonrpc": "2.0", "id": identifier, "error": error.error}
+        except UnavailableError as error:
+            return error_response(identifier, INTERNAL_ERROR, short_line(str(error)))
+        except InputError as error:
+            return error_response(identifier, INVALID_PARAMS, short_line(str(error)))
+        except Exception as error:
+            if os.environ.get("SATCHEL_DEBUG"):
+                raise
+            what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+            return error_response(identifier, INTERNAL_ERROR, short_line(what))
+
+    def _note(self, method: str, params: Message) -> None:
+        if method == "notifications/cancelled":
+            identifier = as_request_id(params.get("requestId"))
+            # Whoever gives a call up may use its id again at once.
+            if identifier is not None and (task := self._tasks.pop(identifier, None)) is not None:
+                task.cancel()
+        elif method == "notifications/roots/list_changed":
+            self.fleet.tell_all(method, params or None)
+
+    async def _forward(self, upstream: Upstream, method: str, params: Message) -> Any:
+        """What a server answers; what it reports meanwhile goes to the client under the client's own token."""
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        if token is None:
+            return await upstream.ask(method, params)
+
+        def report(progress: Message) -> None:
+            self._send(notification("notifications/progress", progress | {"progressToken": token}))
+
+        return await upstream.ask(method, params, progress=report)
+
+    async def _initialize(self, params: Message) -> Message:
+        client = client_info(params)
+        self.fleet.introduce(client)
+        await self.fleet.settled(INITIALIZE_SECONDS)
+        said = [(each.name, each.instructions) for each in self.fleet.upstreams]
+        return initialize_result(client, said, self._counter)
+
+    async def _ping(self, params: Message) -> Message:
+        return {}
+
+    async def _list_tools(self, params: Message) -> Message:
+        _refuse_cursor(params)
+        self.fleet.will_list("tools")
+        return {"tools": await self._calls.definitions()}
+
+    async def _call_tool(self, params: Message) -> Message:
+        name = _parameter(params, "name")
+        if not isinstance(params.get("arguments", {}), dict | None):
+            raise InputError("arguments must be an object")
+        return await self._calls.call(name, params)
+
+    async def _list_prompts(self, params: Message) -> Message:
+        _refuse_cursor(params)
+        self.fleet.will_list("prompts")
+        found = await self._offers.named("prompts")
+        return {"prompts": [offer.definition | {"name": name} for name, offer in found]}
+
+    async def _get_prompt(self, params: Message) -> Any:
+        name = _parameter(params, "name")
+        if (offer := await self._offers.find("prompts", name)) is None:
+            raise InputError(f"there is no prompt {name[:80]!r}")
+        return await self._forward(offer.upstream, "prompts/get", params | {"name": offer.name})
+
+    async def _list_resources(self, params: Message) -> Message:
+        _refuse_cursor(params)
+        self.fleet.will_list("resources")
+        return {"resources": await self._offers.listed("resources")}
+
+    async def _list_templates(self, params: Message) -> Message:
+        _refuse_cursor(params)
+        self.fleet.will_list("resourceTemplates")
+        return {"resourceTemplates": await self._offers.listed("resourceTemplates")}
+
+    async def _read(self, params: Message) -> Any:
+        return (await self._by_holder(_parameter(params, "uri"), "resources/read", params))[1]
+
+    async def _subscribe(self, params: Message) -> Any:
+        address = _parameter(params, "uri")
+        holder, result = await self._by_holder(address, "resources/subscribe", params)
+        self.fleet.subscribed(address, holder)
+        return result
+
+    async def _unsubscribe(self, params: Message) -> Any:
+        address = _parameter(params, "uri")
+        self.fleet.unsubscribed(address)
+        return (await self._by_holder(address, "resources/unsubscribe", params))[1]
+
+    async def _complete(self, params: Message) -> Any:
+        ref = params.get("ref")
+        if not isinstance(ref, dict):
+            raise InputError("completion/complete needs a ref")
+        if ref.get("type") == "ref/resource":
+            return (await self._by_holder(_parameter(ref, "uri"), "completion/complete", params))[1]
+        if (offer := await self._offers.find("prompts", name := _parameter(ref, "name"))) is None:
+            raise InputError(f"there is no prompt {name[:80]!r}")
+        return await self._forward(
+            offer.upstream, "completion/complete", params | {"ref": ref | {"name": offer.name}}
+        )
+
+    async def _set_level(self, params: Message) -> Message:
+        await self.fleet.set_level(_parameter(params, "level"))
+        return {}
+
+    async def _by_holder(self, address: str, method: str, params: Message) -> tuple[Upstream, Any]:
+        """Who has a resource, and its answer: of several who may, the first that does not refuse."""
+        refusal: UpstreamError | UnavailableError | None = None
+        for upstream in await self._offers.holders(address):
+            try:
+                return upstream, await self._forward(upstream, method, params)
+            except (UpstreamError, UnavailableError) as error:
+                refusal = refusal or error
+        raise refusal or InputError(f"there is no resource {address[:200]!r}")
+
+
+def _fault(message: Any) -> tuple[int, str] | None:
+    """The code and the text of the error for a message that is JSON, but breaks a rule."""
+    if not isinstance(message, dict):
+        return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not taken"
+    if "method" not in message:
+        return None if "result" in message or "error" in message else (INVALID_REQUEST, "a request needs a method")
+    fault = request_fault(message)
+    return None if fault is None else (fault.code, fault.rule)
+
+
+def _parameter(params: Message, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise InputError(f"params need a {name}, which is a string")
+    return value
+
+
+def _refuse_cursor(params: Message) -> None:
+    """Lists are given whole, so that every cursor is another's."""
+    if params.get("cursor") is not None:
+        raise InputError("this cursor was not given here; lists come in one page")
+
+
+# The handshake
+
 MOST_TOKENS = 1_000
 _FORWARDED = ("roots", "sampling", "elicitation")
 
@@ -61,26 +297,20 @@ GUIDE = """Tool results too long for the token budget come in pages: result_page
 result_find(handle, pattern) the matching lines of the whole; budget_status() tells what is left."""
 
 
-class Greeting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client says of itself, as far as servers need it."""
-
-    version: str = VERSIONS[-1]
-    capabilities: Message = {}
-
-
-def greeting_of(params: Message) -> Greeting:
+def client_info(params: Message) -> ClientInfo:
+    """What the params of `initialize` say, as far as servers need it; an unknown version becomes our latest."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     known = capabilities if isinstance(capabilities, dict) else {}
-    return Greeting(
-        version=version if version in VERSIONS else VERSIONS[-1],
+    return ClientInfo(
+        version=version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[-1],
         capabilities={name: known[name] for name in _FORWARDED if isinstance(known.get(name), dict)},
     )
 
 
-def welcome(greeting: Greeting, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
-    """The answer to `initialize`, with what the servers that are ready say about themselves."""
+def initialize_result(client: ClientInfo, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
+    """The result of `initialize`, with the instructions of the servers that are ready."""
     return {
-        "protocolVersion": greeting.version,
+        "protocolVersion": client.version,
         "capabilities": {
             "tools": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
@@ -101,8 +331,195 @@ def _instructions(servers: Iterable[tuple[str, str]], counter: Counter) -> str:
     return f"{GUIDE}\n\n" + truncate("\n\n".join(said), token_budget=room, counter=counter).text
 
 
-# Output schemas that allow a page in the place of a result too large to be given whole.
+# Tool calls: to the server that has the tool, and the result through the session
 
+THREADS = 8
+# A longer error would flood the window as a result does.
+LONGEST_ERROR = 2_000
+
+_CALL_ID = "claudecode/toolUseId"
+
+Forward = Callable[[Upstream, str, Message], Any]
+
+
+class ToolCalls:
+    """Lists and calls the tools of all servers and the gateway's own; results pass through the session."""
+
+    def __init__(
+        self,
+        session: Session,
+        offers: Offers,
+        forward: Forward,
+        states: Callable[[], Message],
+        writer: BackgroundWriter[Prepared],
+    ) -> None:
+        self._session = session
+        self._writer = writer
+        self._offers = offers
+        self._forward = forward
+        self._delivery = Delivery(session)
+        self._own = OwnTools(session, states, settle=writer.flush)
+        self._threads = ThreadPoolExecutor(THREADS, "satchel-session")
+        self._in_flight = 0
+        self._turn_is_due = False
+
+    async def definitions(self) -> list[Message]:
+        """All tools as a client sees them."""
+        found = [self._shown(name, offer) for name, offer in await self._offers.named("tools")]
+        if self._session.hints == "schema":
+            found = await self._in_thread(lambda: [self._session.tool_schema(each) for each in found])
+        return [*found, *DEFINITIONS]
+
+    async def call(self, name: str, params: Message) -> Message:
+        """What a tool answers; a server that fails gives an error that a model can read."""
+        # Calls that are made at once belong to one turn of the model.
+        self._turn_is_due = self._turn_is_due or not self._in_flight
+        self._in_flight += 1
+        try:
+            if name in NAMES:
+                return await self._delivered(partial(self._own, name, params.get("arguments") or {}), at_once=False)
+            if (offer := await self._offers.find("tools", name)) is None:
+                return tool_error(f"there is no tool {name[:80]!r}; the list of tools may have changed")
+            try:
+                result = await self._forward(offer.upstream, "tools/call", params | {"name": offer.name})
+            except UnavailableError as error:
+                return tool_error(str(error))
+            except UpstreamError as error:
+                if len(said := as_json(error.error)) <= LONGEST_ERROR:
+                    raise
+                result = {"content": [{"type": "text", "text": said}], "isError": True}
+            deliver = partial(self._delivery, _call(name, params, offer), result)
+            return await self._delivered(deliver, at_once=is_small(result))
+        finally:
+            self._in_flight -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._writer.close()
+
+    async def _delivered(self, work: Callable[..., Delivered], *, at_once: bool) -> Message:
+        begins_turn, self._turn_is_due = self._turn_is_due, False
+
+        def done() -> Delivered:
+            try:
+                return work(new_turn=begins_turn)
+            except Exception as error:
+                if os.environ.get("SATCHEL_DEBUG"):
+                    raise
+                print(f"satchel: unexpected {type(error).__name__}", file=sys.stderr)
+                said = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+                return Delivered(tool_error(said))
+
+        delivered: Delivered = done() if at_once else await self._in_thread(done)
+        if delivered.afterwards is not None:
+            # After the answer is written, which happens before the loop turns again.
+            asyncio.get_running_loop().call_soon(self._writer.put, delivered.afterwards)
+        return delivered.answer
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    @staticmethod
+    def _shown(name: str, offer: Offer) -> Message:
+        # A tool that runs as a task is called as any other: tasks are not passed on.
+        definition = {field: value for field, value in offer.definition.items() if field != "execution"}
+        definition["name"] = name
+        if not isinstance(definition.get("inputSchema"), dict):
+            # One tool without it, and a client may refuse the whole list.
+            definition["inputSchema"] = {"type": "object"}
+        if isinstance(schema := definition.get("outputSchema"), dict):
+            definition["outputSchema"] = allowing_pages(schema)
+        return definition
+
+
+def _call(name: str, params: Message, offer: Offer) -> Call:
+    meta = params.get("_meta")
+    call_id = meta.get(_CALL_ID) if isinstance(meta, dict) else None
+    return Call(
+        tool=name,
+        arguments=params.get("arguments") or {},
+        call_id=call_id if isinstance(call_id, str) else None,
+        promises_structure=isinstance(offer.definition.get("outputSchema"), dict),
+    )
+
+
+# The gateway's own tools: the next page, a search in a result, the budget
+
+_MOST = {"type": "integer", "minimum": 1}
+
+
+def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
+
+
+DEFINITIONS = (
+    _tool(
+        "result_page",
+        "The next page of a tool result that was too long to be shown whole.",
+        ["cursor"],
+        cursor={"type": "string", "description": "From the end of the page before."},
+        max_tokens=_MOST,
+    ),
+    _tool(
+        "result_find",
+        "Lines of a stored tool result that match a regular expression, without paging through it.",
+        ["handle", "pattern"],
+        handle={"type": "string", "description": "From the result's note; a cursor does too."},
+        pattern={"type": "string"},
+        max_tokens=_MOST,
+    ),
+    _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
+)
+NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
+
+
+class OwnTools:
+    """Answers calls of the gateway's own tools; each call runs in a thread."""
+
+    def __init__(self, session: Session, servers: Callable[[], Message], *, settle: Callable[[], object]) -> None:
+        self._session = session
+        self._servers = servers
+        self._settle = settle
+        """Waits until earlier results are in the ledger."""
+
+    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Delivered:
+        try:
+            self._settle()
+            if new_turn:
+                self._session.next_turn()
+            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments)}]})
+        except SatchelError as error:
+            return Delivered(tool_error(str(error)))
+
+    def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if name == "budget_status":
+            return as_json(self._session.state() | {"servers": self._servers()})
+        most = arguments.get("max_tokens")
+        if name == "result_page":
+            shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)
+            if not shown.text:
+                raise BudgetError(shown.budget_note or "nothing fitted")
+            return shown.text
+        found = self._session.find(_argument(arguments, "handle"), _argument(arguments, "pattern"), max_tokens=most)
+        if not found.text:
+            raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
+        return found.text
+
+
+def _argument(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name} is missing; give it as a string")
+    return value
+
+
+# Output schemas that allow a page in the place of a result too large to be given whole
 
 Schema = dict[str, Any]
 
@@ -153,430 +570,3 @@ def _moved_member(name: str, value: Any) -> Any:
     if name == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
         return _WHOLE + value[1:]
     return _moved(value)
-
-
-# The three tools that a gateway adds: the next page, a search in a result, the budget.
-
-
-_MOST = {"type": "integer", "minimum": 1}
-
-
-def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
-    schema = {"type": "object", "properties": properties, "required": required}
-    return {
-        "name": name,
-        "description": description,
-        "inputSchema": schema,
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    }
-
-
-DEFINITIONS = (
-    _tool(
-        "result_page",
-        "The next page of a tool result that was too long to be shown whole.",
-        ["cursor"],
-        cursor={"type": "string", "description": "From the end of the page before."},
-        max_tokens=_MOST,
-    ),
-    _tool(
-        "result_find",
-        "Lines of a stored tool result that match a regular expression, without paging through it.",
-        ["handle", "pattern"],
-        handle={"type": "string", "description": "From the result's note; a cursor does too."},
-        pattern={"type": "string"},
-        max_tokens=_MOST,
-    ),
-    _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
-)
-NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
-
-
-class OwnTools:
-    """Answers calls of our own tools; each in a thread of its own."""
-
-    def __init__(self, session: Session, servers: Callable[[], Message], *, settle: Callable[[], object]) -> None:
-        self._session = session
-        self._servers = servers
-        self._settle = settle
-        """Waits for what is still to be entered."""
-
-    def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Delivered:
-        try:
-            self._settle()
-            if new_turn:
-                self._session.next_turn()
-            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments)}]})
-        except SatchelError as error:
-            return Delivered(tool_error(str(error)))
-
-    def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
-        if name == "budget_status":
-            return as_json(self._session.state() | {"servers": self._servers()})
-        most = arguments.get("max_tokens")
-        if name == "result_page":
-            shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)
-            if not shown.text:
-                raise BudgetError(shown.budget_note or "nothing fitted")
-            return shown.text
-        found = self._session.find(_argument(arguments, "handle"), _argument(arguments, "pattern"), max_tokens=most)
-        if not found.text:
-            raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
-        return found.text
-
-
-def _argument(arguments: Mapping[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} is missing; give it as a string")
-    return value
-
-
-# Calls of tools: to the server that has the tool, and its result through the session.
-
-
-THREADS = 8
-# A longer error would flood the window as a result does.
-LONGEST_ERROR = 2_000
-
-_CALL_ID = "claudecode/toolUseId"
-
-Forward = Callable[[Upstream, str, Message], Any]
-
-
-class Calls:
-    """The tools of all servers and our own, called."""
-
-    def __init__(
-        self,
-        session: Session,
-        offers: Offers,
-        forward: Forward,
-        states: Callable[[], Message],
-        behind: Behind[Prepared],
-    ) -> None:
-        self._session = session
-        self._behind = behind
-        self._offers = offers
-        self._forward = forward
-        self._delivery = Delivery(session)
-        self._own = OwnTools(session, states, settle=behind.flush)
-        self._threads = ThreadPoolExecutor(THREADS, "satchel-session")
-        self._in_flight = 0
-        self._turn_is_due = False
-
-    async def definitions(self) -> list[Message]:
-        """All tools as a client sees them."""
-        found = [self._shown(name, route) for name, route in await self._offers.named("tools")]
-        if self._session.hints == "schema":
-            found = await self._in_thread(lambda: [self._session.tool_schema(each) for each in found])
-        return [*found, *DEFINITIONS]
-
-    async def call(self, name: str, params: Message) -> Message:
-        """What a tool answers; a server that fails gives an error that a model can read."""
-        # Calls that are made at once belong to one turn of the model.
-        self._turn_is_due = self._turn_is_due or not self._in_flight
-        self._in_flight += 1
-        try:
-            if name in NAMES:
-                return await self._delivered(partial(self._own, name, params.get("arguments") or {}), at_once=False)
-            if (route := await self._offers.route("tools", name)) is None:
-                return tool_error(f"there is no tool {name[:80]!r}; the list of tools may have changed")
-            try:
-                result = await self._forward(route.upstream, "tools/call", params | {"name": route.name})
-            except UnavailableError as error:
-                return tool_error(str(error))
-            except RefusedError as error:
-                if len(said := as_json(error.error)) <= LONGEST_ERROR:
-                    raise
-                result = {"content": [{"type": "text", "text": said}], "isError": True}
-            deliver = partial(self._delivery, _call(name, params, route), result)
-            return await self._delivered(deliver, at_once=is_small(result))
-        finally:
-            self._in_flight -= 1
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._behind.close()
-
-    async def _delivered(self, work: Callable[..., Delivered], *, at_once: bool) -> Message:
-        begins_turn, self._turn_is_due = self._turn_is_due, False
-
-        def done() -> Delivered:
-            try:
-                return work(new_turn=begins_turn)
-            except Exception as error:
-                if os.environ.get("SATCHEL_DEBUG"):
-                    raise
-                print(f"satchel: unexpected {type(error).__name__}", file=sys.stderr)
-                said = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
-                return Delivered(tool_error(said))
-
-        delivered: Delivered = done() if at_once else await self._in_thread(done)
-        if delivered.afterwards is not None:
-            # After the answer is written, which happens before the loop turns again.
-            asyncio.get_running_loop().call_soon(self._behind.do, delivered.afterwards)
-        return delivered.answer
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    @staticmethod
-    def _shown(name: str, route: Route) -> Message:
-        # A tool that runs as a task is called as any other: tasks are not passed on.
-        definition = {field: value for field, value in route.definition.items() if field != "execution"}
-        definition["name"] = name
-        if not isinstance(definition.get("inputSchema"), dict):
-            # One tool without it, and a client may refuse the whole list.
-            definition["inputSchema"] = {"type": "object"}
-        if isinstance(schema := definition.get("outputSchema"), dict):
-            definition["outputSchema"] = allowing_pages(schema)
-        return definition
-
-
-def _call(name: str, params: Message, route: Route) -> Call:
-    meta = params.get("_meta")
-    call_id = meta.get(_CALL_ID) if isinstance(meta, dict) else None
-    return Call(
-        tool=name,
-        arguments=params.get("arguments") or {},
-        call_id=call_id if isinstance(call_id, str) else None,
-        promises_structure=isinstance(route.definition.get("outputSchema"), dict),
-    )
-
-
-# The gateway itself: each message of the client to whom it concerns, and the answer back under its id.
-
-
-# For the instructions of servers that are quick to start; the others are waited for when their tools are listed.
-GREETING_SECONDS = 2.0
-
-Handler = Callable[[Message], Awaitable[Any]]
-
-
-class Router:
-    """One client, its servers, and what is on its way between them."""
-
-    def __init__(
-        self,
-        servers: Sequence[Server],
-        session: Session,
-        behind: Behind[Prepared],
-        *,
-        say: Callable[[Message], None],
-        complain: Callable[[str], None],
-        start_seconds: float,
-    ) -> None:
-        self._say = say
-        self._counter = session.counter
-        self._tasks: dict[Identifier, asyncio.Task[None]] = {}
-        self.fleet = Fleet(servers, say, complain, reserved=NAMES, start_seconds=start_seconds)
-        self._offers = self.fleet.offers
-        self._calls = Calls(session, self._offers, self._forward, self.fleet.states, behind)
-        self._handlers: dict[str, Handler] = {
-            "initialize": self._initialize,
-            "ping": self._ping,
-            "tools/list": self._list_tools,
-            "tools/call": self._call_tool,
-            "prompts/list": self._list_prompts,
-            "prompts/get": self._get_prompt,
-            "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
-            "resources/read": self._read,
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
-            "completion/complete": self._complete,
-            "logging/setLevel": self._set_level,
-        }
-
-    def received(self, line: bytes) -> None:
-        """A line from the client."""
-        try:
-            message = decoded(line)
-        except UnreadableLineError as error:
-            self._say(failure(None, PARSE_ERROR, f"a line is {error}"))
-            return
-        if (wrong := _complaint(message)) is not None:
-            identifier = as_identifier(message.get("id")) if isinstance(message, dict) else None
-            self._say(failure(identifier, *wrong))
-        elif "method" not in message:
-            self.fleet.relay.answered(message)
-        elif "id" not in message:
-            self._note(message["method"], message.get("params") or {})
-        elif message["id"] in self._tasks:
-            self._say(failure(message["id"], INVALID_REQUEST, "a request with this id is still being answered"))
-        else:
-            identifier = message["id"]
-            task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
-            self._tasks[identifier] = task
-            # Not by the task itself: one that is cancelled before its first step never takes any.
-            task.add_done_callback(partial(self._finished, identifier))
-
-    def _finished(self, identifier: Identifier, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(identifier) is task:
-            del self._tasks[identifier]
-
-    async def answered(self, seconds: float) -> None:
-        """Wait until all that was asked is answered, but not for longer."""
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=seconds)
-
-    async def stop(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await self.fleet.stop()
-        self._calls.close()
-
-    async def _serve(self, identifier: Identifier, method: str, params: Message) -> None:
-        self._say(await self._answer(identifier, method, params))
-
-    async def _answer(self, identifier: Identifier, method: str, params: Message) -> Message:
-        if (handler := self._handlers.get(method)) is None:
-            return failure(identifier, METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
-        if method != "initialize":
-            self.fleet.greet(Greeting())
-        try:
-            return answer(identifier, await handler(params))
-        except RefusedError as error:
-            return {"jsonrpc": "2.0", "id": identifier, "error": error.error}
-        except UnavailableError as error:
-            return failure(identifier, INTERNAL_ERROR, short_line(str(error)))
-        except InputError as error:
-            return failure(identifier, INVALID_PARAMS, short_line(str(error)))
-        except Exception as error:
-            if os.environ.get("SATCHEL_DEBUG"):
-                raise
-            what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
-            return failure(identifier, INTERNAL_ERROR, short_line(what))
-
-    def _note(self, method: str, params: Message) -> None:
-        if method == "notifications/cancelled":
-            identifier = as_identifier(params.get("requestId"))
-            # Whoever gives a call up may use its id again at once.
-            if identifier is not None and (task := self._tasks.pop(identifier, None)) is not None:
-                task.cancel()
-        elif method == "notifications/roots/list_changed":
-            self.fleet.tell_all(method, params or None)
-
-    async def _forward(self, upstream: Upstream, method: str, params: Message) -> Any:
-        """What a server answers; what it reports meanwhile goes to the client under the client's own token."""
-        meta = params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        if token is None:
-            return await upstream.ask(method, params)
-
-        def report(progress: Message) -> None:
-            self._say(notification("notifications/progress", progress | {"progressToken": token}))
-
-        return await upstream.ask(method, params, progress=report)
-
-    async def _initialize(self, params: Message) -> Message:
-        greeting = greeting_of(params)
-        self.fleet.greet(greeting)
-        await self.fleet.settled(GREETING_SECONDS)
-        said = [(each.name, each.instructions) for each in self.fleet.upstreams]
-        return welcome(greeting, said, self._counter)
-
-    async def _ping(self, params: Message) -> Message:
-        return {}
-
-    async def _list_tools(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("tools")
-        return {"tools": await self._calls.definitions()}
-
-    async def _call_tool(self, params: Message) -> Message:
-        name = _parameter(params, "name")
-        if not isinstance(params.get("arguments", {}), dict | None):
-            raise InputError("arguments must be an object")
-        return await self._calls.call(name, params)
-
-    async def _list_prompts(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("prompts")
-        found = await self._offers.named("prompts")
-        return {"prompts": [route.definition | {"name": name} for name, route in found]}
-
-    async def _get_prompt(self, params: Message) -> Any:
-        name = _parameter(params, "name")
-        if (route := await self._offers.route("prompts", name)) is None:
-            raise InputError(f"there is no prompt {name[:80]!r}")
-        return await self._forward(route.upstream, "prompts/get", params | {"name": route.name})
-
-    async def _list_resources(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("resources")
-        return {"resources": await self._offers.listed("resources")}
-
-    async def _list_templates(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("resourceTemplates")
-        return {"resourceTemplates": await self._offers.listed("resourceTemplates")}
-
-    async def _read(self, params: Message) -> Any:
-        return (await self._by_holder(_parameter(params, "uri"), "resources/read", params))[1]
-
-    async def _subscribe(self, params: Message) -> Any:
-        address = _parameter(params, "uri")
-        holder, result = await self._by_holder(address, "resources/subscribe", params)
-        self.fleet.subscribed(address, holder)
-        return result
-
-    async def _unsubscribe(self, params: Message) -> Any:
-        address = _parameter(params, "uri")
-        self.fleet.unsubscribed(address)
-        return (await self._by_holder(address, "resources/unsubscribe", params))[1]
-
-    async def _complete(self, params: Message) -> Any:
-        ref = params.get("ref")
-        if not isinstance(ref, dict):
-            raise InputError("completion/complete needs a ref")
-        if ref.get("type") == "ref/resource":
-            return (await self._by_holder(_parameter(ref, "uri"), "completion/complete", params))[1]
-        if (route := await self._offers.route("prompts", name := _parameter(ref, "name"))) is None:
-            raise InputError(f"there is no prompt {name[:80]!r}")
-        return await self._forward(
-            route.upstream, "completion/complete", params | {"ref": ref | {"name": route.name}}
-        )
-
-    async def _set_level(self, params: Message) -> Message:
-        await self.fleet.set_level(_parameter(params, "level"))
-        return {}
-
-    async def _by_holder(self, address: str, method: str, params: Message) -> tuple[Upstream, Any]:
-        """Who has a resource, and its answer: of several who may, the first that does not refuse."""
-        refusal: RefusedError | UnavailableError | None = None
-        for upstream in await self._offers.holders(address):
-            try:
-                return upstream, await self._forward(upstream, method, params)
-            except (RefusedError, UnavailableError) as error:
-                refusal = refusal or error
-        raise refusal or InputError(f"there is no resource {address[:200]!r}")
-
-
-def _complaint(message: Any) -> tuple[int, str] | None:
-    """What is wrong with a message that is JSON."""
-    if not isinstance(message, dict):
-        return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not taken"
-    if "method" not in message:
-        return None if "result" in message or "error" in message else (INVALID_REQUEST, "a request needs a method")
-    if "id" in message and as_identifier(message["id"]) is None:
-        return INVALID_REQUEST, "an id is a string or a whole number"
-    if not isinstance(message["method"], str):
-        return INVALID_REQUEST, "method must be a string"
-    if not isinstance(message.get("params"), dict | None):
-        return INVALID_PARAMS, "params must be an object"
-    return None
-
-
-def _parameter(params: Message, name: str) -> str:
-    value = params.get(name)
-    if not isinstance(value, str):
-        raise InputError(f"params need a {name}, which is a string")
-    return value
-
-
-def _refuse_cursor(params: Message) -> None:
-    """Lists are given whole, so that every cursor is another's."""
-    if params.get("cursor") is not None:
-        raise InputError("this cursor was not given here; lists come in one page")

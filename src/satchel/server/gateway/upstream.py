@@ -1,4 +1,8 @@
-"""One server behind the gateway, in a process of its own or over HTTP: kept running, asked under our own ids."""
+"""One server behind the gateway: kept running, initialized, and sent requests under ids of the gateway's own.
+
+`Upstream` is the server with its state. A `Link` is an open connection to it: `ProcessLink` here, for a server that
+the gateway starts, and `HttpLink` for one that runs elsewhere.
+"""
 
 import asyncio
 import contextlib
@@ -7,75 +11,42 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, cast
 
-import anyio
-import httpx2
-import mcp_types as types
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import ClientMessageMetadata, SessionMessage
-from pydantic import ValidationError
+import msgspec
 
 from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.gateway.servers import INSIDE_VARIABLE, CommandServer, Server, WebServer
-from satchel.server.gateway.wire import (
+from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
-    Lines,
+    LineBuffer,
     Message,
     UnreadableLineError,
-    call_in,
-    decoded,
-    encoded,
+    decode,
+    encode,
+    find_response_id,
     notification,
     request,
 )
 
 __all__ = [
+    "ClientInfo",
     "Events",
-    "Hello",
     "Link",
     "Listener",
-    "Piped",
-    "RefusedError",
-    "Remote",
+    "ProcessLink",
     "UnavailableError",
     "Upstream",
-    "connect",
-    "start",
+    "UpstreamError",
+    "start_process",
 ]
 
 
-class Listener(Protocol):
-    """Who hears what a server says; called on the loop."""
-
-    def heard(self, message: Message) -> None: ...
-
-    def misheard(self, call: int | None, why: str) -> None:
-        """Something that is no message; the call it answers, where that can be told."""
-
-    def lost(self, why: str) -> None:
-        """There is nothing more to come."""
-
-
-class Link(Protocol):
-    """A way to a server that is open."""
-
-    def send(self, message: Message) -> None:
-        """Say something; whoever is gone does not hear it, and `lost` tells."""
-
-    def agreed(self, version: str) -> None:
-        """Which version of the protocol holds from now on."""
-
-    async def close(self) -> None:
-        """End it, and what it started."""
-
-
-# One server behind the gateway: kept running, asked under ids of our own.
-
-
+# Up to the last version that begins with a handshake; clients of later ones fall back to it.
+PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 HEALTHY_SECONDS = 60.0
@@ -85,7 +56,7 @@ State = Literal["starting", "ready", "restarting", "failed"]
 Progress = Callable[[Message], None]
 
 
-class RefusedError(SatchelError):
+class UpstreamError(SatchelError):
     """Catch this to pass on the error that a server answered."""
 
     def __init__(self, said: Any) -> None:
@@ -107,36 +78,56 @@ class UnavailableError(SatchelError):
         self.what = what
 
 
-class Hello(Protocol):
-    """What a client has said of itself."""
+class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The protocol version and the capabilities of the client, which every server is told in `initialize`."""
 
-    @property
-    def version(self) -> str: ...
-
-    @property
-    def capabilities(self) -> Message: ...
+    version: str = PROTOCOL_VERSIONS[-1]
+    capabilities: Message = {}
 
 
 class Events(Protocol):
-    """Who is told what a server says of its own accord."""
+    """Receives the requests and notifications of servers, and whether they are there."""
 
-    def asked(self, upstream: "Upstream", message: Message) -> None: ...
+    def on_request(self, upstream: "Upstream", message: Message) -> None: ...
 
-    def noted(self, upstream: "Upstream", method: str, params: Message) -> None: ...
+    def on_notification(self, upstream: "Upstream", method: str, params: Message) -> None: ...
 
-    def came(self, upstream: "Upstream") -> None:
-        """It is ready, for the first time or again."""
+    def on_ready(self, upstream: "Upstream") -> None:
+        """The server is ready, for the first time or again."""
 
-    def went(self, upstream: "Upstream") -> None:
-        """What it asked is of no use any more."""
+    def on_disconnect(self, upstream: "Upstream") -> None:
+        """The server disconnected; its pending requests are dropped."""
+
+
+class Listener(Protocol):
+    """Receives what comes over a link; called on the event loop."""
+
+    def on_message(self, message: Message) -> None: ...
+
+    def on_unreadable(self, call: int | None, why: str) -> None:
+        """Something that is no message came; `call` is the id of the request it answers, where that can be told."""
+
+    def on_closed(self, why: str) -> None:
+        """The link is closed, and why."""
+
+
+class Link(Protocol):
+    """An open connection to a server."""
+
+    def send(self, message: Message) -> None:
+        """Send a message; if the server is gone it is dropped, and `on_closed` tells."""
+
+    def set_protocol_version(self, version: str) -> None:
+        """Note the version of the protocol that was agreed on."""
+
+    async def close(self) -> None:
+        """Close the link, and end a process and all that it started."""
 
 
 class Upstream:
-    """A server with its state; `run` keeps it going until it is cancelled."""
+    """A server with its state. `run` starts it, and restarts it when it ends, until the task is cancelled."""
 
-    def __init__(
-        self, server: Server, events: Events, complain: Callable[[str], None], *, start_seconds: float
-    ) -> None:
+    def __init__(self, server: Server, events: Events, log: Callable[[str], None], *, start_seconds: float) -> None:
         self.name = server.name
         self.server = server
         self.state: State = "starting"
@@ -144,7 +135,7 @@ class Upstream:
         self.capabilities: Message = {}
         self.instructions = ""
         self._events = events
-        self._complain = complain
+        self._log = log
         self._start_seconds = start_seconds
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[Any]] = {}
@@ -155,12 +146,12 @@ class Upstream:
         self._settled = asyncio.Event()
         self._wanted = asyncio.Event()
 
-    async def run(self, hello: "asyncio.Future[Hello]") -> None:
+    async def run(self, client: "asyncio.Future[ClientInfo]") -> None:
         """Start it, and start it again whenever it ends, after a pause that doubles while it fails."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
-            why = await self._one_life(hello)
+            why = await self._one_life(client)
             if time.monotonic() - began >= HEALTHY_SECONDS:
                 pause = FIRST_PAUSE
             self._fall("restarting", why)
@@ -168,11 +159,11 @@ class Upstream:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def give_up(self, why: str) -> None:
-        """It cannot be started, and there is no use in trying."""
+        """Mark it as failed: it cannot be started, and is not tried again."""
         self._fall("failed", why)
 
     async def settled(self) -> None:
-        """Wait until it is known what it offers, or that it takes too long to say so."""
+        """Wait until it is ready, has failed, or has taken too long to initialize."""
         await self._settled.wait()
 
     @property
@@ -180,14 +171,17 @@ class Upstream:
         return self._ready.is_set()
 
     async def ask(self, method: str, params: Message | None, *, progress: Progress | None = None) -> Any:
-        """What it answers; one that is down is waited for, for a while."""
+        """The result of a request; a server that is down is waited for up to `WAIT_SECONDS`.
+
+        An error it answers raises `UpstreamError`, and its absence `UnavailableError`.
+        """
         if not self._ready.is_set():
             await self._wait_for_it()
         assert self._link is not None
         return await self._asked(self._link, method, params, progress)
 
     def tell(self, method: str, params: Message | None = None) -> None:
-        """A notification, if it is there to hear it."""
+        """Send a notification, if the server is ready."""
         if self._link is not None and self._ready.is_set():
             self._link.send(notification(method, params))
 
@@ -195,16 +189,16 @@ class Upstream:
         if self._link is not None:
             self._link.send(message)
 
-    def heard(self, message: Message) -> None:
+    def on_message(self, message: Message) -> None:
         method = message.get("method")
         if isinstance(method, str):
             params = message.get("params")
             if "id" in message:
-                self._events.asked(self, message)
+                self._events.on_request(self, message)
             elif method == "notifications/progress":
                 self._report(params)
             else:
-                self._events.noted(self, method, params if isinstance(params, dict) else {})
+                self._events.on_notification(self, method, params if isinstance(params, dict) else {})
             return
         waiting = self._pending.get(message["id"]) if isinstance(message.get("id"), int) else None
         if waiting is None or waiting.done():
@@ -212,40 +206,40 @@ class Upstream:
         if "result" in message:
             waiting.set_result(message["result"])
         else:
-            waiting.set_exception(RefusedError(message.get("error")))
+            waiting.set_exception(UpstreamError(message.get("error")))
 
-    def misheard(self, call: int | None, why: str) -> None:
+    def on_unreadable(self, call: int | None, why: str) -> None:
         waiting = None if call is None else self._pending.get(call)
         if waiting is None or waiting.done():
-            self._complain(f"the server {self.name} wrote {why}")
+            self._log(f"the server {self.name} wrote {why}")
         else:
             waiting.set_exception(UnavailableError(self.name, f"answered with {why}"))
 
-    def lost(self, why: str) -> None:
+    def on_closed(self, why: str) -> None:
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(why)
 
-    async def _one_life(self, hello: "asyncio.Future[Hello]") -> str:
-        """From a start to an end: why it ended."""
+    async def _one_life(self, client: "asyncio.Future[ClientInfo]") -> str:
+        """Run it once, from its start to its end; returns why it ended."""
         self._lost = asyncio.get_running_loop().create_future()
         try:
             self._link = await self._opened()
         except (OSError, ValueError) as error:
             return f"cannot be started: {getattr(error, 'strerror', None) or error}"
-        greeting = asyncio.create_task(self._greet(self._link, hello))
+        starting = asyncio.create_task(self._initialize(self._link, client))
         try:
-            waited: list[asyncio.Future[Any]] = [greeting, self._lost]
+            waited: list[asyncio.Future[Any]] = [starting, self._lost]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            if greeting.done() and not self._lost.done():
-                greeting.result()
+            if starting.done() and not self._lost.done():
+                starting.result()
                 await self._lost
             return self._lost.result()
-        except RefusedError as error:
+        except UpstreamError as error:
             return f"refused to start: {error}"
         except UnavailableError as error:
             return error.what
         finally:
-            greeting.cancel()
+            starting.cancel()
             link, self._link = self._link, None
             self._ready.clear()
             self._abandon()
@@ -253,14 +247,15 @@ class Upstream:
 
     async def _opened(self) -> Link:
         if isinstance(self.server, CommandServer):
-            return await start(self.server, self, lambda line: self._complain(f"{self.name}: {line}"))
+            return await start_process(self.server, self, lambda line: self._log(f"{self.name}: {line}"))
         # The SDK, which takes its time to load, only for those who need it.
+        from satchel.server.gateway.http_link import HttpLink
 
         assert isinstance(self.server, WebServer)
-        return await connect(self.server, self)
+        return HttpLink(self.server, self)
 
-    async def _greet(self, link: Link, hello: "asyncio.Future[Hello]") -> None:
-        client = await asyncio.shield(hello)
+    async def _initialize(self, link: Link, introduced: "asyncio.Future[ClientInfo]") -> None:
+        client = await asyncio.shield(introduced)
         params = {
             "protocolVersion": client.version,
             "capabilities": client.capabilities,
@@ -275,12 +270,12 @@ class Upstream:
         capabilities, instructions = said.get("capabilities"), said.get("instructions")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         self.instructions = instructions if isinstance(instructions, str) else ""
-        link.agreed(str(said.get("protocolVersion", client.version)))
+        link.set_protocol_version(str(said.get("protocolVersion", client.version)))
         link.send(notification("notifications/initialized"))
         self.state, self.why = "ready", None
         self._ready.set()
         self._settled.set()
-        self._events.came(self)
+        self._events.on_ready(self)
 
     async def _asked(self, link: Link, method: str, params: Message | None, progress: Progress | None) -> Any:
         number = next(self._ids)
@@ -309,7 +304,7 @@ class Upstream:
             raise UnavailableError(self.name, f"is not running: it {self.why or 'does not answer'}")
 
     async def _rest(self, pause: float) -> None:
-        """Until it is time to try again; one that is asked for is tried sooner, but not at once."""
+        """Wait until it is time to try again; a request for it shortens the wait, but not below the first pause."""
         await asyncio.sleep(FIRST_PAUSE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wanted.wait(), max(0.0, pause - FIRST_PAUSE))
@@ -321,12 +316,12 @@ class Upstream:
             report(params)
 
     def _be_late(self) -> None:
-        """It may still come; nobody waits for it any longer."""
+        """It may still become ready; nobody waits for it any longer."""
         self._fall(self.state, f"has not answered initialize for {self._start_seconds:g} s")
 
     def _fall(self, state: State, why: str) -> None:
         if (self.state, self.why) != (state, why):
-            self._complain(f"the server {self.name} {why}")
+            self._log(f"the server {self.name} {why}")
         self.state, self.why = state, why
         self._settled.set()
 
@@ -336,10 +331,10 @@ class Upstream:
         for waiting in self._pending.values():
             if not waiting.done():
                 waiting.set_exception(UnavailableError(self.name, f"{why} during this call; it is being restarted"))
-        self._events.went(self)
+        self._events.on_disconnect(self)
 
 
-# A server in a process of its own, spoken to over its standard input and output.
+# A server in a process of its own, over its standard input and output
 
 
 STOP_SECONDS = 2.0
@@ -348,15 +343,15 @@ TERMINATE_SECONDS = 1.0
 LAST_WORDS_SECONDS = 0.3
 LONGEST_REMARK = 10_000
 
-Complain = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-async def start(server: CommandServer, listener: Listener, complain: Complain) -> "Piped":
-    """Start the command; an OSError says why it cannot be."""
+async def start_process(server: CommandServer, listener: Listener, log: Log) -> "ProcessLink":
+    """Start the command of a server; raises OSError if it cannot be started."""
     environment = os.environ | server.env | {INSIDE_VARIABLE: server.name}
     loop = asyncio.get_running_loop()
     _, link = await loop.subprocess_exec(
-        lambda: Piped(listener, complain),
+        lambda: ProcessLink(listener, log),
         server.command,
         *server.args,
         env=environment,
@@ -367,14 +362,14 @@ async def start(server: CommandServer, listener: Listener, complain: Complain) -
     return link
 
 
-class Piped(asyncio.SubprocessProtocol):
-    """The process and its pipes."""
+class ProcessLink(asyncio.SubprocessProtocol):
+    """A server process and its three pipes; what it writes to stderr goes to the log of the gateway."""
 
-    def __init__(self, listener: Listener, complain: Complain) -> None:
+    def __init__(self, listener: Listener, log: Log) -> None:
         self._listener = listener
-        self._complain = complain
-        self._lines = Lines()
-        self._remarks = Lines(LONGEST_REMARK)
+        self._log = log
+        self._lines = LineBuffer()
+        self._remarks = LineBuffer(LONGEST_REMARK)
         self._over = asyncio.Event()
         self._silent = False
         self._told = False
@@ -385,38 +380,38 @@ class Piped(asyncio.SubprocessProtocol):
 
     def send(self, message: Message) -> None:
         if not self._input.is_closing():
-            self._input.write(encoded(message))
+            self._input.write(encode(message))
 
-    def agreed(self, version: str) -> None:
-        """Lines carry no version."""
+    def set_protocol_version(self, version: str) -> None:
+        """Over a pipe, nothing carries the version."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            for line in self._remarks.fed(data):
-                self._complain(line.decode("utf-8", "replace"))
+            for line in self._remarks.feed(data):
+                self._log(line.decode("utf-8", "replace"))
             return
-        for line in self._lines.fed(data):
+        for line in self._lines.feed(data):
             self._hear(line)
 
     def _hear(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE:
-            self._listener.misheard(call_in(line), f"a line of more than {LONGEST_LINE >> 20} MB")
+            self._listener.on_unreadable(find_response_id(line), f"a line of more than {LONGEST_LINE >> 20} MB")
             return
         try:
-            message = decoded(line)
+            message = decode(line)
         except UnreadableLineError as error:
-            self._listener.misheard(call_in(line), f"a line that is {error}")
+            self._listener.on_unreadable(find_response_id(line), f"a line that is {error}")
             return
         # Batches were part of one version of the protocol.
         for each in message if isinstance(message, list) else [message]:
             if isinstance(each, dict):
-                self._listener.heard(each)
+                self._listener.on_message(each)
             else:
-                self._listener.misheard(None, "a line that is no message")
+                self._listener.on_unreadable(None, "a line that is no message")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 2 and (last := self._remarks.rest()):
-            self._complain(last.decode("utf-8", "replace"))
+            self._log(last.decode("utf-8", "replace"))
         if fd == 1:
             self._silent = True
             if self._over.is_set():
@@ -434,7 +429,7 @@ class Piped(asyncio.SubprocessProtocol):
     def _tell(self) -> None:
         if not self._told:
             self._told = True
-            self._listener.lost(self._end())
+            self._listener.on_closed(self._end())
 
     def _end(self) -> str:
         code = self._process.get_returncode()
@@ -468,116 +463,3 @@ class Piped(asyncio.SubprocessProtocol):
                 os.killpg(self._process.get_pid(), number)
             elif not self._over.is_set():
                 self._process.send_signal(number)
-
-
-# A server that runs elsewhere, spoken to over streamable HTTP with the transport of the SDK.
-
-
-CONNECT_SECONDS = 10.0
-CLOSE_SECONDS = 2.0
-VERSION_HEADER = "mcp-protocol-version"
-SESSION_GONE = "HTTP 404"
-
-
-async def connect(server: WebServer, listener: Listener) -> "Remote":
-    """Get ready to speak to it; that nobody is there is found out by the first message."""
-    return Remote(server, listener)
-
-
-class Remote:
-    """Messages to and from an address."""
-
-    def __init__(self, server: WebServer, listener: Listener) -> None:
-        self._server = server
-        self._listener = listener
-        self._outgoing: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
-        self._headers: dict[str, str] | None = None
-        self._refusal = ""
-        self._closing = False
-        self._task = asyncio.create_task(self._run())
-
-    def send(self, message: Message) -> None:
-        if not self._task.done():
-            metadata = ClientMessageMetadata(headers=self._headers) if self._headers else None
-            read = types.jsonrpc_message_adapter.validate_python(message, by_name=False)
-            self._outgoing.put_nowait(SessionMessage(read, metadata))
-
-    def agreed(self, version: str) -> None:
-        self._headers = {VERSION_HEADER: version}
-
-    async def close(self) -> None:
-        self._closing = True
-        self._outgoing.put_nowait(None)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-            self._task.cancel()
-            await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-
-    async def _run(self) -> None:
-        why = "closed the connection"
-        try:
-            # A call may take as long as it likes; a client that tires of it cancels.
-            timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
-            hooks = {"response": [self._note_status]}
-            async with (
-                httpx2.AsyncClient(headers=self._server.headers, timeout=timeout, event_hooks=hooks) as client,
-                streamable_http_client(self._server.url, http_client=client, max_sse_event_size=LONGEST_LINE) as (
-                    incoming,
-                    outgoing,
-                ),
-                anyio.create_task_group() as group,
-            ):
-
-                async def say() -> None:
-                    while (message := await self._outgoing.get()) is not None:
-                        await outgoing.send(message)
-                    group.cancel_scope.cancel()
-
-                group.start_soon(say)
-                async for message in incoming:
-                    self._hear(message)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as group_of:
-            why = self._reason(group_of)
-            if group_of.split(Exception)[1] is not None:
-                raise
-        except (httpx2.HTTPError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            why = f"cannot be reached: {str(error) or type(error).__name__}"
-        finally:
-            if not self._closing:
-                self._listener.lost(why)
-
-    async def _note_status(self, response: httpx2.Response) -> None:
-        # Servers may refuse the stream for messages out of turn; that is no failure.
-        if response.status_code >= 400 and response.request.method == "POST":
-            self._refusal = f"HTTP {response.status_code}"
-
-    def _hear(self, message: SessionMessage | Exception) -> None:
-        if isinstance(message, Exception):
-            self._listener.misheard(None, f"what is no message: {type(message).__name__}")
-            return
-        said = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        if "error" in said and self._refusal:
-            error, refusal = said["error"], self._refusal
-            self._refusal = ""
-            if refusal == SESSION_GONE and self._headers is not None:
-                # It has forgotten us, most likely since it was started anew.
-                self._listener.lost(f"has ended the session ({refusal})")
-                return
-            said["error"] = error | {"message": f"{error.get('message')} ({refusal})"}
-        self._listener.heard(said)
-
-    @staticmethod
-    def _reason(group: BaseExceptionGroup[BaseException]) -> str:
-        first = next(_leaves(group))
-        if isinstance(first, ValidationError):
-            return "answers what is no message"
-        return f"cannot be reached: {str(first) or type(first).__name__}"
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for each in group.exceptions:
-        if isinstance(each, BaseExceptionGroup):
-            yield from _leaves(each)
-        else:
-            yield each

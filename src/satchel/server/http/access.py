@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -20,23 +20,21 @@ from satchel.model.memory import DEFAULT_ORG, utc_now
 from satchel.store.file_lock import PATIENCE, locked
 
 __all__ = [
-    "ACCESSES",
     "Access",
     "Caller",
     "Keyring",
     "Token",
     "add_token",
     "caller_of",
-    "fits",
     "new_token",
-    "parsed",
+    "parse_token",
     "read_tokens",
     "revoke_token",
+    "secret_matches",
 ]
 
 
 Access = Literal["read", "write", "metrics"]
-ACCESSES: tuple[str, ...] = get_args(Access)
 
 PREFIX = "satchel_"
 ID_BYTES = 5
@@ -105,14 +103,14 @@ def new_token(
     return f"{PREFIX}{identifier}_{secret}", kept
 
 
-def parsed(given: str) -> tuple[str, str]:
-    """The id and the secret of a token; of what is none, both are empty."""
+def parse_token(given: str) -> tuple[str, str]:
+    """The id and the secret of a token; both are empty for anything else."""
     found = _SHAPE.fullmatch(given)
     return (found[1], found[2]) if found else ("", "")
 
 
-def fits(secret: str, token: Token | None) -> bool:
-    """Whether this is the token's secret, told in the same time whatever is given."""
+def secret_matches(secret: str, token: Token | None) -> bool:
+    """Compare a secret with that of a token, in constant time."""
     expected = _NOBODY if token is None else bytes.fromhex(token.hash)
     return hmac.compare_digest(_hash(secret), expected) and token is not None
 
@@ -121,8 +119,8 @@ def caller_of(token: Token) -> Caller:
     return Caller(token.id, token.access, token.org, token.project)
 
 
-def nobody_in_particular(org: str | None) -> Caller:
-    """Whoever asks a service without tokens, which listens on this machine alone."""
+def anonymous_caller(org: str | None) -> Caller:
+    """The caller of a service without tokens, which listens on this machine alone."""
     return Caller("local", "write", org or DEFAULT_ORG)
 
 
@@ -131,7 +129,7 @@ def _hash(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-# The file of the tokens: one line of JSON each, replaced in one step, by one process at a time.
+# The file of tokens: one line of JSON each, replaced atomically, by one process at a time
 
 
 _OTHERS_WRITE = 0o022
@@ -185,7 +183,7 @@ def _write(path: Path, tokens: Sequence[Token]) -> None:
 
 @contextlib.contextmanager
 def _alone_at(path: Path) -> Iterator[None]:
-    """Whoever else changes a file of this folder waits, so that none undoes what another did."""
+    """Lock the folder, so that no other process changes the file meanwhile."""
     folder = Path(os.path.realpath(path)).parent
     with contextlib.ExitStack() as stack:
         try:
@@ -197,7 +195,7 @@ def _alone_at(path: Path) -> Iterator[None]:
         yield
 
 
-# The tokens that a running service knows, as its file has them now.
+# The tokens that a running service knows
 
 
 _log = logging.getLogger(__name__)
@@ -206,7 +204,7 @@ _UNREADABLE = (0, 0, 0)
 
 
 class Keyring:
-    """Reads the file again whenever it has changed.
+    """The tokens of a file, which is read again whenever it has changed.
 
     One that cannot be read leaves what was known; one that is gone holds no token.
     """
@@ -218,12 +216,12 @@ class Keyring:
         self._tokens: dict[str, Token] = {token.id: token for token in read_tokens(path)}
 
     def caller(self, authorization: str) -> Caller | None:
-        """Whoever carries a token that is known and has not expired."""
+        """The caller with this header, if it has a token that is known and has not expired."""
         self._catch_up()
         scheme, _, given = authorization.partition(" ")
-        identifier, secret = parsed(given.strip()) if scheme.lower() == "bearer" else ("", "")
+        identifier, secret = parse_token(given.strip()) if scheme.lower() == "bearer" else ("", "")
         token = self._tokens.get(identifier)
-        if not fits(secret, token) or token is None or token.expired(utc_now()):
+        if not secret_matches(secret, token) or token is None or token.expired(utc_now()):
             return None
         return caller_of(token)
 

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: who asks, for what, and the answer."""
+"""The service as an ASGI application: checks a request, calls the library in a thread, and answers."""
 
 import asyncio
 import json
@@ -27,16 +27,298 @@ from starlette.types import Message, Receive, Scope, Send
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
 from satchel.server.http.access import Caller
-from satchel.server.http.gate import Gate, Places
-from satchel.server.http.mcp_endpoint import Endpoints
+from satchel.server.http.gate import Gate, TenantViews
+from satchel.server.http.mcp_endpoint import McpEndpoints
 from satchel.server.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
-from satchel.server.http.responses import check_size, collected, spent
+from satchel.server.http.responses import check_size, read_within, spent
 from satchel.server.http.routes import ROUTES, Matched, Route, openapi, route_for
 
-__all__ = ["Application", "Crew", "Gone", "Health", "Limits", "asked", "check_framing", "read_body"]
+__all__ = [
+    "Application",
+    "ClientDisconnected",
+    "Health",
+    "Limits",
+    "ThreadLimiter",
+    "check_framing",
+    "parse_request",
+    "read_body",
+]
 
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Limits(NamedTuple):
+    """Limits of the service."""
+
+    rate: float = 1_000.0
+    """Requests of one token in a second."""
+    most_bytes: int = 4 * 1024 * 1024
+    most_answer: int = 16 * 1024 * 1024
+    """Bytes of an answer to what only reads; what writes answers with about as much as it was sent."""
+    body_seconds: float = 20.0
+    threads: int = 8
+    waiting: int = 256
+
+
+class Reply(NamedTuple):
+    status: int
+    body: bytes = b""
+    media_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Application:
+    """Answers `/v1`, `/mcp`, `/metrics`, `/openapi.json` and `/healthz`.
+
+    Once stopped, it only finishes what it began.
+    """
+
+    def __init__(self, bag: Satchel, gate: Gate, *, security: TransportSecuritySettings, limits: Limits) -> None:
+        self.metrics = gate.metrics
+        self._gate = gate
+        self._limits = limits
+        self._security = TransportSecurityMiddleware(security)
+        self._views = TenantViews(bag)
+        self._health = Health(bag)
+        self._threads = ThreadLimiter(
+            gate.metrics, threads=limits.threads, waiting=limits.waiting, shared=not gate.one_org
+        )
+        self._endpoints = McpEndpoints(self._views, self.metrics, security=security, most_bytes=limits.most_bytes)
+        gate.on_change(self._endpoints.keep_only)
+        self._lifespan = Starlette(lifespan=self._running)
+        self._tasks: TaskGroup | None = None
+        self._stopping = False
+        self._reading: set[anyio.CancelScope] = set()
+
+    @asynccontextmanager
+    async def _running(self, app: Starlette) -> AsyncIterator[None]:
+        # The MCP server's calls run in the same threads as ours.
+        anyio.to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
+        async with anyio.create_task_group() as self._tasks:
+            yield
+            self._tasks.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """Refuse new requests, and those whose body is still being sent."""
+        self._stopping = True
+        for scope in self._reading:
+            scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        elif scope["type"] == "http":
+            try:
+                reply = await self._reply(scope, receive, send)
+            except ClientDisconnected:
+                return
+            except SatchelError as error:
+                reply = self._refused(as_problem(error))
+            except asyncio.CancelledError:
+                # Nobody cancels a request but the server, when it has waited long enough.
+                reply = self._refused(as_problem(_unfinished()))
+            except Exception as error:
+                if os.environ.get("SATCHEL_DEBUG"):
+                    raise
+                reply = self._refused(unexpected(error))
+            if reply is not None:
+                await _send(send, reply)
+
+    async def _reply(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
+        """The reply to a request; None if the MCP server has sent its own."""
+        method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
+        if self._stopping:
+            raise _stopping()
+        check_framing(headers)
+        if path == "/healthz":
+            _only_get(method)
+            return await self._healthy()
+        await self._check_names(scope)
+        if path == "/openapi.json":
+            _only_get(method)
+            return Reply(HTTPStatus.OK, self._description)
+        caller = self._gate.caller(headers, scope)
+        if path == "/metrics":
+            _only_get(method)
+            self._gate.check(caller, "metrics")
+            return Reply(HTTPStatus.OK, self.metrics.text().encode(), METRICS_TYPE)
+        if path == "/mcp":
+            self._gate.check(caller, "read")
+            await self._talk(caller, scope, receive, send)
+            return None
+        matched = route_for(method, scope["raw_path"])
+        self._gate.check(caller, matched.route.access)
+        return await self._called(matched, caller, scope, receive)
+
+    async def _called(self, matched: Matched, caller: Caller, scope: Scope, receive: Receive) -> Reply:
+        """Call the library in a thread, and count the call."""
+        started, headers = time.perf_counter(), Headers(scope=scope)
+        operation, status = matched.route.operation, HTTPStatus.INTERNAL_SERVER_ERROR
+        try:
+            body = await self._body(receive, headers)
+            work = partial(self._work, matched, caller, scope["query_string"], headers, body)
+            content = await self._threads.run(caller.org, work)
+            status = matched.route.status
+        except SatchelError as error:
+            status = HTTPStatus(as_problem(error).problem.status)
+            raise
+        finally:
+            self.metrics.called(operation, str(int(status)), time.perf_counter() - started)
+        return Reply(status, content)
+
+    def _work(self, matched: Matched, caller: Caller, query_string: bytes, headers: Headers, sent: bytes) -> bytes:
+        route, names = matched
+        query, body = parse_request(route, query_string, headers, sent)
+        view = self._views.within(caller, query, body)
+        read = partial(_worked, route, view, body, names)
+        most = self._limits.most_answer if route.access == "read" else None
+        value = read(query) if most is None else read_within(read, query, most)
+        self.metrics.spent(route.operation, spent(value))
+        content = b"" if value is None else _encoded(value)
+        if most is not None:
+            check_size(len(content), most)
+        return content
+
+    async def _talk(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request to the MCP server; a stream that a client listens to takes no thread."""
+        assert self._tasks is not None
+        if scope["method"] != "POST":
+            async with _whole(send) as noted:
+                await self._endpoints.handle(self._tasks, caller, scope, receive, noted)
+            return
+        body = await self._body(receive, Headers(scope=scope))
+        async with self._threads.turn(caller.org):
+            replay = _replayed(body, receive)
+            await self._endpoints.handle(self._tasks, caller, scope, replay, send)
+
+    async def _body(self, receive: Receive, headers: Headers) -> bytes:
+        with anyio.CancelScope() as reading:
+            self._reading.add(reading)
+            try:
+                return await read_body(
+                    receive, headers, most_bytes=self._limits.most_bytes, seconds=self._limits.body_seconds
+                )
+            finally:
+                self._reading.discard(reading)
+        raise _stopping()
+
+    async def _healthy(self) -> Reply:
+        if await self._health.well():
+            return Reply(HTTPStatus.OK, b'{"status":"ok"}')
+        raise RefusedError(
+            HTTPStatus.SERVICE_UNAVAILABLE, "unreachable", "the store cannot be reached", Retry_After=str(SOON)
+        )
+
+    async def _check_names(self, scope: Scope) -> None:
+        refusal = await self._security.validate_request(Request(scope))
+        if refusal is not None:
+            kind = "other-host" if refusal.status_code == HTTPStatus.MISDIRECTED_REQUEST else "other-origin"
+            raise RefusedError(
+                HTTPStatus(refusal.status_code), kind, f"{bytes(refusal.body).decode()}; --allow-host names others"
+            )
+
+    @cached_property
+    def _description(self) -> bytes:
+        return msgspec.json.encode(openapi())
+
+    def _refused(self, refusal: Refusal) -> Reply:
+        problem, headers, complaint = refusal
+        if problem.status in _COUNTED:
+            self.metrics.refused(problem.type.rpartition(":")[2])
+        if complaint is not None:
+            _log.warning("%s", complaint)
+        return Reply(problem.status, msgspec.json.encode(problem), MEDIA_TYPE, tuple(headers.items()))
+
+
+# Statuses of requests that were refused before they were looked at.
+_COUNTED = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.MISDIRECTED_REQUEST,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+def _stopping() -> RefusedError:
+    return RefusedError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "stopping",
+        "the service is stopping; ask the next one",
+        Retry_After=str(SOON),
+        Connection="close",
+    )
+
+
+def _unfinished() -> RefusedError:
+    return RefusedError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "unfinished",
+        "the service stops before this has ended; it may be done all the same",
+        Connection="close",
+    )
+
+
+def _worked(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
+    return route.work(view, *(each for each in (query, body) if each is not None), **names)
+
+
+def _only_get(method: str) -> None:
+    if method != "GET":
+        raise RefusedError(
+            HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path takes GET alone", Allow="GET"
+        )
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which a tool's output may hold and UTF-8 does not know, is spelled out.
+        return json.dumps(msgspec.to_builtins(value)).encode()
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body that was read already, then whatever comes."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replay
+
+
+@asynccontextmanager
+async def _whole(send: Send) -> AsyncIterator[Send]:
+    """A `send` whose response is ended properly if the service stops in the middle of a stream."""
+    unfinished = False
+
+    async def noted(message: Message) -> None:
+        nonlocal unfinished
+        unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
+        await send(message)
+
+    yield noted
+    if unfinished:
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [*reply.headers, ("Cache-Control", "no-store")]
+    if reply.status != HTTPStatus.NO_CONTENT:
+        headers += [("Content-Type", reply.media_type), ("Content-Length", str(len(reply.body)))]
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers]
+    await send({"type": "http.response.start", "status": int(reply.status), "headers": raw})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+# Reading a request: its query and its body
 
 MOST_PARAMETERS = 200
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -46,7 +328,7 @@ _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES if
 
 
 def _said_as(field: msgspec.inspect.Field) -> _Read:
-    """How the words of a parameter become a value; what is none of its type is left for that to refuse."""
+    """The function that converts the text of a parameter; text that is wrong is left for validation to refuse."""
     kind = field.type
     kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
     if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
@@ -70,16 +352,17 @@ _REPEATED = {
     query: {field.name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
     for query in _READERS
 }
-# A decoder makes its type known before there are threads, also where a query is converted.
-_QUERIES = {query: msgspec.json.Decoder(query) for query in _READERS}
+for _query in _READERS:
+    # Registers the type with msgspec before there are threads; queries are converted without a decoder.
+    msgspec.json.Decoder(_query)
 
 
-class Gone(Exception):  # noqa: N818  # not an error: whoever asked has hung up, and nobody waits for an answer
-    """The client left before it had said everything."""
+class ClientDisconnected(Exception):  # noqa: N818  # not an error: nobody waits for an answer
+    """The client disconnected before its request was complete."""
 
 
 def check_framing(headers: Headers) -> None:
-    """A length that is said in two ways may end elsewhere for a proxy than here, with another request behind it."""
+    """Refuse a body with two lengths: a proxy might see its end elsewhere, and a second request behind it."""
     if "content-length" in headers and "transfer-encoding" in headers:
         raise RefusedError(
             HTTPStatus.BAD_REQUEST,
@@ -90,7 +373,7 @@ def check_framing(headers: Headers) -> None:
 
 
 async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seconds: float) -> bytes:
-    """All of a body, whether its length was announced or not."""
+    """The whole body, whether its length was announced or not; refuses one that is too large or too slow."""
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > most_bytes:
         raise _too_large(most_bytes)
@@ -99,7 +382,7 @@ async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seco
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             body += message.get("body", b"")
             if len(body) > most_bytes:
                 raise _too_large(most_bytes)
@@ -110,8 +393,8 @@ async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seco
     )
 
 
-def asked(route: Route, query_string: bytes, headers: Headers, body: bytes) -> tuple[Any, Any]:
-    """The values of the query and of the body, None where a route has none."""
+def parse_request(route: Route, query_string: bytes, headers: Headers, body: bytes) -> tuple[Any, Any]:
+    """The query and the body as values; None where a route has none."""
     return _query_of(route, query_string), _body_of(route, headers, body)
 
 
@@ -178,17 +461,66 @@ def _too_large(most_bytes: int) -> RefusedError:
     return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "large-body", detail)
 
 
-# Whether the store can be reached, asked seldom however often others ask.
+# Threads for calls of the library, which wait for disks and locks
 
+
+class _OrgQueue:
+    """The calls of one org: those that run, and those that wait."""
+
+    def __init__(self, width: int) -> None:
+        self.limiter = anyio.CapacityLimiter(width)
+        self.calls = 0
+
+
+class ThreadLimiter:
+    """Runs calls in a limited number of threads, with a limited queue; when it is full, calls are refused as busy.
+
+    Where there may be several orgs, each has at most half of the threads and of the queue: all its calls may be
+    waiting for a lock.
+    """
+
+    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, shared: bool) -> None:
+        self._metrics = metrics
+        self._most = threads + waiting
+        self._width = max(1, threads // 2) if shared else threads
+        self._longest = self._width + ((waiting + 1) // 2 if shared else waiting)
+        self._queues: dict[str | None, _OrgQueue] = {}
+
+    async def run(self, org: str | None, work: Callable[[], T]) -> T:
+        async with self.turn(org):
+            # A write that has begun is finished, whether anyone waits for its answer or not.
+            return await anyio.to_thread.run_sync(work)
+
+    @asynccontextmanager
+    async def turn(self, org: str | None) -> AsyncIterator[None]:
+        """Wait for the turn of an org to use a thread."""
+        queue = self._queues.get(org) or _OrgQueue(self._width)
+        if self._metrics.in_flight >= self._most or queue.calls >= self._longest:
+            self._metrics.refused("busy")
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls wait already", Retry_After=str(SOON)
+            )
+        self._queues[org] = queue
+        self._metrics.in_flight += 1
+        queue.calls += 1
+        try:
+            async with queue.limiter:
+                yield
+        finally:
+            self._metrics.in_flight -= 1
+            queue.calls -= 1
+            if not queue.calls:
+                del self._queues[org]
+
+
+# Health
 
 FRESH_SECONDS = 1.0
 PATIENCE_SECONDS = 5.0
 
-_log = logging.getLogger(__name__)
-
 
 class Health:
-    """Remembers its last finding for a second: whoever asks needs no token, and must not keep the store busy."""
+    """Checks whether the store can be read, at most once a second: `/healthz` needs no token."""
 
     def __init__(self, bag: Satchel, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._bag = bag
@@ -196,7 +528,7 @@ class Health:
         self._until = float("-inf")
         self._well = False
         self._asking = anyio.Lock()
-        # Of its own: threads that all wait for the store must not let it seem unreachable, nor the other way round.
+        # Threads of its own: calls that all wait for the store must not make it seem unreachable, nor the reverse.
         self._limiter = anyio.CapacityLimiter(4)
 
     async def well(self) -> bool:
@@ -220,322 +552,3 @@ class Health:
             _log.warning("the store cannot be read: %s", error)
             return False
         return True
-
-
-# Threads for calls of the library, which wait for disks and locks: so many at once, and so many more in line.
-
-
-T = TypeVar("T")
-
-
-class _Lane:
-    """The calls of one org: those that run, and those that wait behind them."""
-
-    def __init__(self, width: int) -> None:
-        self.limiter = anyio.CapacityLimiter(width)
-        self.calls = 0
-
-
-class Crew:
-    """Runs calls in threads. Who comes when the line is full is told to come again.
-
-    Where there may be several orgs, one has half of the threads and of the line: its calls may all wait for a lock.
-    """
-
-    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, shared: bool) -> None:
-        self._metrics = metrics
-        self._most = threads + waiting
-        self._width = max(1, threads // 2) if shared else threads
-        self._longest = self._width + ((waiting + 1) // 2 if shared else waiting)
-        self._lanes: dict[str | None, _Lane] = {}
-
-    async def do(self, org: str | None, work: Callable[[], T]) -> T:
-        async with self.turn(org):
-            # A write that has begun is finished, whether anyone waits for its answer or not.
-            return await anyio.to_thread.run_sync(work)
-
-    @asynccontextmanager
-    async def turn(self, org: str | None) -> AsyncIterator[None]:
-        """Wait for an org's turn to use a thread."""
-        lane = self._lanes.get(org) or _Lane(self._width)
-        if self._metrics.in_flight >= self._most or lane.calls >= self._longest:
-            self._metrics.refused("busy")
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls wait already", Retry_After=str(SOON)
-            )
-        self._lanes[org] = lane
-        self._metrics.in_flight += 1
-        lane.calls += 1
-        try:
-            async with lane.limiter:
-                yield
-        finally:
-            self._metrics.in_flight -= 1
-            lane.calls -= 1
-            if not lane.calls:
-                del self._lanes[org]
-
-
-# The service as an ASGI application: who asks, for what, and the answer.
-
-
-class Limits(NamedTuple):
-    """How much the service takes on."""
-
-    rate: float = 1_000.0
-    """Requests of one token in a second."""
-    most_bytes: int = 4 * 1024 * 1024
-    most_answer: int = 16 * 1024 * 1024
-    """Bytes of an answer to what only reads; what writes answers with about as much as it was sent."""
-    body_seconds: float = 20.0
-    threads: int = 8
-    waiting: int = 256
-
-
-class Reply(NamedTuple):
-    status: int
-    body: bytes = b""
-    media_type: str = "application/json"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class Application:
-    """Answers requests until it is told to stop; then it only finishes what it has begun."""
-
-    def __init__(self, bag: Satchel, gate: Gate, *, security: TransportSecuritySettings, limits: Limits) -> None:
-        self.metrics = gate.metrics
-        self._gate = gate
-        self._limits = limits
-        self._security = TransportSecurityMiddleware(security)
-        self._places = Places(bag)
-        self._health = Health(bag)
-        self._crew = Crew(gate.metrics, threads=limits.threads, waiting=limits.waiting, shared=not gate.one_org)
-        self._endpoints = Endpoints(self._places, self.metrics, security=security, most_bytes=limits.most_bytes)
-        gate.on_change(self._endpoints.keep_only)
-        self._lifespan = Starlette(lifespan=self._running)
-        self._tasks: TaskGroup | None = None
-        self._stopping = False
-        self._reading: set[anyio.CancelScope] = set()
-
-    @asynccontextmanager
-    async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        # The MCP server's calls run in the same threads as ours.
-        anyio.to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
-        async with anyio.create_task_group() as self._tasks:
-            yield
-            self._tasks.cancel_scope.cancel()
-
-    def stop(self) -> None:
-        """Take nothing on any more; what is still being sent is not waited for."""
-        self._stopping = True
-        for scope in self._reading:
-            scope.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._lifespan(scope, receive, send)
-        elif scope["type"] == "http":
-            try:
-                reply = await self._reply(scope, receive, send)
-            except Gone:
-                return
-            except SatchelError as error:
-                reply = self._refused(as_problem(error))
-            except asyncio.CancelledError:
-                # Nobody cancels a request but the server, when it has waited long enough.
-                reply = self._refused(as_problem(_unfinished()))
-            except Exception as error:
-                if os.environ.get("SATCHEL_DEBUG"):
-                    raise
-                reply = self._refused(unexpected(error))
-            if reply is not None:
-                await _send(send, reply)
-
-    async def _reply(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
-        """What is answered; None where the MCP server has answered by itself."""
-        method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
-        if self._stopping:
-            raise _stopping()
-        check_framing(headers)
-        if path == "/healthz":
-            _only_get(method)
-            return await self._healthy()
-        await self._check_names(scope)
-        if path == "/openapi.json":
-            _only_get(method)
-            return Reply(HTTPStatus.OK, self._description)
-        caller = self._gate.caller(headers, scope)
-        if path == "/metrics":
-            _only_get(method)
-            self._gate.check(caller, "metrics")
-            return Reply(HTTPStatus.OK, self.metrics.text().encode(), METRICS_TYPE)
-        if path == "/mcp":
-            self._gate.check(caller, "read")
-            await self._talk(caller, scope, receive, send)
-            return None
-        matched = route_for(method, scope["raw_path"])
-        self._gate.check(caller, matched.route.access)
-        return await self._called(matched, caller, scope, receive)
-
-    async def _called(self, matched: Matched, caller: Caller, scope: Scope, receive: Receive) -> Reply:
-        """One call of the library, in a thread, with its way in and out of JSON."""
-        started, headers = time.perf_counter(), Headers(scope=scope)
-        operation, status = matched.route.operation, HTTPStatus.INTERNAL_SERVER_ERROR
-        try:
-            body = await self._body(receive, headers)
-            work = partial(self._work, matched, caller, scope["query_string"], headers, body)
-            content = await self._crew.do(caller.org, work)
-            status = matched.route.status
-        except SatchelError as error:
-            status = HTTPStatus(as_problem(error).problem.status)
-            raise
-        finally:
-            self.metrics.called(operation, str(int(status)), time.perf_counter() - started)
-        return Reply(status, content)
-
-    def _work(self, matched: Matched, caller: Caller, query_string: bytes, headers: Headers, sent: bytes) -> bytes:
-        route, names = matched
-        query, body = asked(route, query_string, headers, sent)
-        view = self._places.within(caller, query, body)
-        read = partial(_worked, route, view, body, names)
-        most = self._limits.most_answer if route.access == "read" else None
-        value = read(query) if most is None else collected(read, query, most)
-        self.metrics.spent(route.operation, spent(value))
-        content = b"" if value is None else _encoded(value)
-        if most is not None:
-            check_size(len(content), most)
-        return content
-
-    async def _talk(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a message to the MCP server; a stream that a client listens to is not counted as a call."""
-        assert self._tasks is not None
-        if scope["method"] != "POST":
-            async with _whole(send) as noted:
-                await self._endpoints.handle(self._tasks, caller, scope, receive, noted)
-            return
-        body = await self._body(receive, Headers(scope=scope))
-        async with self._crew.turn(caller.org):
-            replay = _replayed(body, receive)
-            await self._endpoints.handle(self._tasks, caller, scope, replay, send)
-
-    async def _body(self, receive: Receive, headers: Headers) -> bytes:
-        with anyio.CancelScope() as reading:
-            self._reading.add(reading)
-            try:
-                return await read_body(
-                    receive, headers, most_bytes=self._limits.most_bytes, seconds=self._limits.body_seconds
-                )
-            finally:
-                self._reading.discard(reading)
-        raise _stopping()
-
-    async def _healthy(self) -> Reply:
-        if await self._health.well():
-            return Reply(HTTPStatus.OK, b'{"status":"ok"}')
-        raise RefusedError(
-            HTTPStatus.SERVICE_UNAVAILABLE, "unreachable", "the store cannot be reached", Retry_After=str(SOON)
-        )
-
-    async def _check_names(self, scope: Scope) -> None:
-        refusal = await self._security.validate_request(Request(scope))
-        if refusal is not None:
-            kind = "other-host" if refusal.status_code == HTTPStatus.MISDIRECTED_REQUEST else "other-origin"
-            raise RefusedError(
-                HTTPStatus(refusal.status_code), kind, f"{bytes(refusal.body).decode()}; --allow-host names others"
-            )
-
-    @cached_property
-    def _description(self) -> bytes:
-        return msgspec.json.encode(openapi())
-
-    def _refused(self, refusal: Refusal) -> Reply:
-        problem, headers, complaint = refusal
-        if problem.status in _COUNTED:
-            self.metrics.refused(problem.type.rpartition(":")[2])
-        if complaint is not None:
-            _log.warning("%s", complaint)
-        return Reply(problem.status, msgspec.json.encode(problem), MEDIA_TYPE, tuple(headers.items()))
-
-
-# Whom the service turned away before it looked at what was asked.
-_COUNTED = {
-    HTTPStatus.UNAUTHORIZED,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.MISDIRECTED_REQUEST,
-    HTTPStatus.TOO_MANY_REQUESTS,
-    HTTPStatus.SERVICE_UNAVAILABLE,
-}
-
-
-def _stopping() -> RefusedError:
-    return RefusedError(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "stopping",
-        "the service is stopping; ask the next one",
-        Retry_After=str(SOON),
-        Connection="close",
-    )
-
-
-def _unfinished() -> RefusedError:
-    return RefusedError(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "unfinished",
-        "the service stops before this has ended; it may be done all the same",
-        Connection="close",
-    )
-
-
-def _worked(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
-    return route.work(view, *(each for each in (query, body) if each is not None), **names)
-
-
-def _only_get(method: str) -> None:
-    if method != "GET":
-        raise RefusedError(
-            HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path takes GET alone", Allow="GET"
-        )
-
-
-def _encoded(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # Half a surrogate pair, which a tool's output may hold and UTF-8 does not know, is spelled out.
-        return json.dumps(msgspec.to_builtins(value)).encode()
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """What was read already, then whatever comes."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replay
-
-
-@asynccontextmanager
-async def _whole(send: Send) -> AsyncIterator[Send]:
-    """Ends what was begun: a stream of events is cut short when the service stops."""
-    unfinished = False
-
-    async def noted(message: Message) -> None:
-        nonlocal unfinished
-        unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
-        await send(message)
-
-    yield noted
-    if unfinished:
-        await send({"type": "http.response.body", "body": b""})
-
-
-async def _send(send: Send, reply: Reply) -> None:
-    headers = [*reply.headers, ("Cache-Control", "no-store")]
-    if reply.status != HTTPStatus.NO_CONTENT:
-        headers += [("Content-Type", reply.media_type), ("Content-Length", str(len(reply.body)))]
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers]
-    await send({"type": "http.response.start", "status": int(reply.status), "headers": raw})
-    await send({"type": "http.response.body", "body": reply.body})

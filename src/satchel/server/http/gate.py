@@ -1,4 +1,4 @@
-"""Who is let in, how often, and to whose memories."""
+"""Access control: who is let in, how often, and to whose memories."""
 
 import math
 import threading
@@ -14,41 +14,12 @@ from starlette.types import Scope
 
 from satchel.api.satchel import Satchel
 from satchel.model.memory import check_name
-from satchel.server.http.access import Access, Caller, Keyring, nobody_in_particular
+from satchel.server.http.access import Access, Caller, Keyring, anonymous_caller
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import NewMemories, NewMemory
 
-__all__ = ["Buckets", "Gate", "Places"]
-
-
-MOST_BUCKETS = 10_000
-
-
-class Buckets:
-    """One bucket for each name; of those that were not asked for the longest the fullest is assumed."""
-
-    def __init__(self, rate: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._clock = clock
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, name: str) -> int:
-        """0 where one may ask now, which counts; else after how many seconds."""
-        now = self._clock()
-        level, at = self._levels.get(name, (self._burst, now))
-        level = min(self._burst, level + (now - at) * self._rate)
-        wait = 0 if level >= 1 else math.ceil((1 - level) / self._rate)
-        self._levels[name] = (level if wait else level - 1, now)
-        self._levels.move_to_end(name)
-        if len(self._levels) > MOST_BUCKETS:
-            self._levels.popitem(last=False)
-        return wait
-
-
-# Who is let in, how often, and to what.
-
+__all__ = ["Gate", "RateLimiter", "TenantViews"]
 
 FAILURES_A_SECOND = 10.0
 FAILURES_AT_ONCE = 500.0
@@ -60,34 +31,38 @@ _ENOUGH: dict[Access, tuple[Access, ...]] = {
 
 
 class Gate:
-    """Lets in whoever carries a token; without a file of tokens anyone, as one org."""
+    """Authenticates requests by their tokens and limits their rate.
+
+    Without a file of tokens everyone is let in, as one org; the service listens on this machine alone then.
+    """
 
     def __init__(self, tokens: Path | None, *, org: str | None = None, rate: float) -> None:
         self.metrics = Metrics()
-        self._anyone = None if tokens else nobody_in_particular(org)
+        self._anyone = None if tokens else anonymous_caller(org)
         self._told: list[Callable[[frozenset[str]], None]] = []
         self._keyring = Keyring(tokens, changed=self._tell) if tokens else None
-        self._asked = Buckets(rate, 2 * rate)
+        self._asked = RateLimiter(rate, 2 * rate)
         # A guess costs as much as a call; who carries a token is let in whatever others of its address do.
-        self._failed = Buckets(FAILURES_A_SECOND, FAILURES_AT_ONCE)
+        self._failed = RateLimiter(FAILURES_A_SECOND, FAILURES_AT_ONCE)
 
     @property
     def one_org(self) -> bool:
-        """Whether whoever is let in belongs to the same org."""
+        """Whether all callers belong to the same org."""
         return self._keyring is None
 
     def on_change(self, told: Callable[[frozenset[str]], None]) -> None:
-        """Have the ids of the tokens told whenever they change."""
+        """Call `told` with the ids of all tokens whenever they change."""
         self._told.append(told)
 
     def caller(self, headers: Headers, scope: Scope) -> Caller:
+        """Who sent a request; refuses one without a known token, or from a caller that asks too often."""
         caller = self._known(headers, scope)
         if wait := self._asked.take(caller.id):
             raise _too_often("this token asks too often", wait)
         return caller
 
     def check(self, caller: Caller, needed: Access) -> None:
-        """That a caller may do what needs this access; a service without tokens has nothing to hide here."""
+        """Refuse a caller whose token does not give the access that is needed; without tokens everyone has it."""
         if caller is not self._anyone and caller.access not in _ENOUGH[needed]:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, "not-allowed", f"this token is for {caller.access}, and this needs {needed}"
@@ -120,16 +95,45 @@ def _too_often(detail: str, wait: int) -> RefusedError:
     return RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too-often", detail, Retry_After=str(wait))
 
 
-# Whose memories a call sees: those of the caller's org, and of its project where it is bound to one.
+# How often
 
+MOST_NAMES = 10_000
+
+
+class RateLimiter:
+    """Token-bucket rate limiter with a bucket for each name.
+
+    Only the buckets used last are kept; one that was dropped starts full again.
+    """
+
+    def __init__(self, rate: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> int:
+        """Take one token: 0 if the request may go on, else the number of seconds to wait."""
+        now = self._clock()
+        level, at = self._levels.get(name, (self._burst, now))
+        level = min(self._burst, level + (now - at) * self._rate)
+        wait = 0 if level >= 1 else math.ceil((1 - level) / self._rate)
+        self._levels[name] = (level if wait else level - 1, now)
+        self._levels.move_to_end(name)
+        if len(self._levels) > MOST_NAMES:
+            self._levels.popitem(last=False)
+        return wait
+
+
+# Whose memories: those of the caller's org, and of its project if the token is bound to one
 
 _NARROWER = ("project", "user", "agent", "session")
 # What is added to a session is compared with what other sessions have saved.
 _AROUND_NEW = ("project", "user")
 
 
-class Places:
-    """Views of one store, one for each org and project that tokens are bound to."""
+class TenantViews:
+    """Views of the store, one for each org and project that tokens are bound to."""
 
     def __init__(self, bag: Satchel) -> None:
         self._bag = bag
@@ -137,6 +141,7 @@ class Places:
         self._lock = threading.Lock()
 
     def of(self, caller: Caller) -> Satchel:
+        """The view of all that a caller may see."""
         key = caller.org, caller.project
         with self._lock:
             if key not in self._views:
@@ -144,7 +149,7 @@ class Places:
             return self._views[key]
 
     def within(self, caller: Caller, query: Any, body: Any) -> Satchel:
-        """The view that a request names, which must not be another tenant's."""
+        """The view that a request names; refuses one of another org or project than the caller's."""
         for named in (query, body, *(body.memories if isinstance(body, NewMemories) else ())):
             _check(caller, named)
         # What is added names its place itself, and the view holds it inside.

@@ -1,4 +1,4 @@
-"""The MCP server at `/mcp`, once for each token."""
+"""The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own."""
 
 import logging
 import time
@@ -20,57 +20,19 @@ from starlette.types import Message, Receive, Scope, Send
 
 from satchel.errors import SatchelError
 from satchel.server.http.access import Caller
-from satchel.server.http.gate import Places
+from satchel.server.http.gate import TenantViews
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.catalog import TOOLS
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
-__all__ = ["Conversations", "Endpoints", "tools_for"]
-
-
-class Conversations:
-    """Sessions in the order of their last use; one that has ended by itself stays until it is the oldest."""
-
-    def __init__(self) -> None:
-        self._rested: dict[str, None] = {}
-        self._in_use: Counter[str] = Counter()
-
-    def begun(self, session: str) -> None:
-        self._rested[session] = None
-
-    @contextmanager
-    def used(self, session: str) -> Iterator[None]:
-        """Keep a session while a request of it is answered, a stream that its client listens to as well."""
-        self._in_use[session] += 1
-        try:
-            yield
-        finally:
-            self._in_use[session] -= 1
-            if not self._in_use[session]:
-                del self._in_use[session]
-            if session in self._rested:
-                del self._rested[session]
-                self._rested[session] = None
-
-    def beyond(self, most: int) -> str | None:
-        """Where there are so many, the one to end: that which has rested longest, if any rests. It is forgotten."""
-        if len(self._rested) < most:
-            return None
-        oldest = next((each for each in self._rested if each not in self._in_use), None)
-        if oldest is not None:
-            del self._rested[oldest]
-        return oldest
-
-
-# The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own.
-
+__all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
 
 MOST_SESSIONS = 1_000
 IDLE_SECONDS = 600.0
@@ -86,39 +48,39 @@ def tools_for(caller: Caller) -> dict[str, Tool]:
     return {name: tool for name, tool in _SERVED.items() if caller.access == "write" or tool.effect == "reads"}
 
 
-class Endpoints:
-    """Servers by their callers, each begun when it is first asked."""
+class McpEndpoints:
+    """MCP servers by caller, each started with the first request of its token."""
 
     def __init__(
-        self, places: Places, metrics: Metrics, *, security: TransportSecuritySettings, most_bytes: int
+        self, views: TenantViews, metrics: Metrics, *, security: TransportSecuritySettings, most_bytes: int
     ) -> None:
-        self._places = places
+        self._views = views
         self._metrics = metrics
         self._security = security
         self._most_bytes = most_bytes
         self._specs = Specs(Path.cwd())
-        self._servers: dict[Caller, _Running] = {}
+        self._endpoints: dict[Caller, _Endpoint] = {}
         self._beginning = anyio.Lock()
 
     async def handle(self, tasks: TaskGroup, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._beginning:
-            if (running := self._servers.get(caller)) is None:
-                self._servers[caller] = running = _Running(self._manager(caller))
-                await tasks.start(running.run)
+            if (endpoint := self._endpoints.get(caller)) is None:
+                self._endpoints[caller] = endpoint = _Endpoint(self._manager(caller))
+                await tasks.start(endpoint.run)
         # A stream that a client listens to would never end by itself.
-        with running.call() if scope["method"] == "POST" else nullcontext():
-            await running.handle(scope, receive, send)
+        with endpoint.call() if scope["method"] == "POST" else nullcontext():
+            await endpoint.handle(scope, receive, send)
 
     def keep_only(self, known: frozenset[str]) -> None:
         """End the sessions of tokens that are no longer known, once their calls in flight are answered."""
-        for caller in [each for each in self._servers if each.id not in known]:
-            self._servers.pop(caller).stop()
+        for caller in [each for each in self._endpoints if each.id not in known]:
+            self._endpoints.pop(caller).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
-        desk = Desk(self._places.of(caller), self._specs, remembers_session=False)
+        context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)
         tools = {name: _counted(tool, self._metrics) for name, tool in tools_for(caller).items()}
         return StreamableHTTPSessionManager(
-            build_server(desk, tools),
+            build_server(context, tools),
             # A stream of events is cut when the service stops; a call in flight is answered.
             json_response=True,
             security_settings=self._security,
@@ -128,10 +90,10 @@ class Endpoints:
         )
 
 
-class _Running:
+class _Endpoint:
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
-        self._conversations = Conversations()
+        self._recent = RecentSessions()
         self._ending = anyio.CancelScope()
         self._calls = 0
         self._revoked = False
@@ -145,23 +107,23 @@ class _Running:
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         if session is not None:
-            with self._conversations.used(session):
+            with self._recent.used(session):
                 await self._manager.handle_request(scope, receive, send)
             return
-        if (oldest := self._conversations.beyond(MOST_SESSIONS)) is not None:
+        if (oldest := self._recent.beyond(MOST_SESSIONS)) is not None:
             await self._end(oldest, scope)
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
                 begun = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
                 if begun is not None:
-                    self._conversations.begun(begun)
+                    self._recent.begun(begun)
             await send(message)
 
         await self._manager.handle_request(scope, receive, noted)
 
     async def _end(self, session: str, scope: Scope) -> None:
-        """What its client would have done, had it thought of it."""
+        """End a session as its client would: by a DELETE."""
         named = [pair for pair in scope["headers"] if pair[0] == b"host"]
         carried = (MCP_SESSION_ID_HEADER.encode(), session.encode())
         await self._manager.handle_request(
@@ -199,11 +161,11 @@ def _counted(tool: Tool, metrics: Metrics) -> Tool:
     return tool._replace(work=partial(_work, tool, metrics))
 
 
-def _work(tool: Tool, metrics: Metrics, desk: Desk, given: dict[str, Any]) -> Answer:
+def _work(tool: Tool, metrics: Metrics, context: ToolContext, given: dict[str, Any]) -> Answer:
     operation = f"mcp.{tool.name}"
     try:
         with _timed(metrics, operation):
-            answer = tool.work(desk, given)
+            answer = tool.work(context, given)
     except SatchelError as error:
         problem, _, complaint = as_problem(error)
         if complaint is None:
@@ -227,3 +189,40 @@ def _timed(metrics: Metrics, operation: str) -> Iterator[None]:
         outcome = "ok"
     finally:
         metrics.called(operation, outcome, time.perf_counter() - started)
+
+
+# Sessions by their last use
+
+
+class RecentSessions:
+    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
+
+    def __init__(self) -> None:
+        self._rested: dict[str, None] = {}
+        self._in_use: Counter[str] = Counter()
+
+    def begun(self, session: str) -> None:
+        self._rested[session] = None
+
+    @contextmanager
+    def used(self, session: str) -> Iterator[None]:
+        """Mark a session as in use while one of its requests or streams is served."""
+        self._in_use[session] += 1
+        try:
+            yield
+        finally:
+            self._in_use[session] -= 1
+            if not self._in_use[session]:
+                del self._in_use[session]
+            if session in self._rested:
+                del self._rested[session]
+                self._rested[session] = None
+
+    def beyond(self, most: int) -> str | None:
+        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
+        if len(self._rested) < most:
+            return None
+        oldest = next((each for each in self._rested if each not in self._in_use), None)
+        if oldest is not None:
+            del self._rested[oldest]
+        return oldest

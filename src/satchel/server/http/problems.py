@@ -19,7 +19,7 @@ from satchel.errors import (
     StoreFullError,
     UnknownIdError,
 )
-from satchel.server.mcp.process import short_line
+from satchel.server.process import short_line
 
 __all__ = [
     "MEDIA_TYPE",

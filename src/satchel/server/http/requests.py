@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from satchel.fitting.choice import Policy
 from satchel.fitting.context_pack import PackFormat
 from satchel.fitting.formats import Format
 from satchel.fitting.listing import Detail
 from satchel.fitting.packing import Pins
+from satchel.fitting.policies import PolicyName
 from satchel.model.checks import MAX_BUDGET, MAX_LIMIT
 from satchel.model.memory import MAX_NAME, MAX_TAGS, MAX_TITLE, SCOPE_FIELDS, Kind, RelationKind, Status, Tier
 from satchel.session.session import Hints, Holds
@@ -222,7 +222,7 @@ class SearchAsked(_Chosen, frozen=True, kw_only=True):
 class _Wanted(_Chosen, frozen=True, kw_only=True):
     query: Query | None = None
     token_budget: Tokens | None = 2000
-    policy: Policy = "best"
+    policy: PolicyName = "best"
     pins: Pins = "strict"
     limit: Limit | None = None
     ended: bool = False

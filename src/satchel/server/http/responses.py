@@ -13,7 +13,7 @@ from satchel.model.memory import Change, Hit, Memory, Relation
 from satchel.model.packing import Receipt
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import Listing, Span
-from satchel.session.results import Entry, Found, Shown
+from satchel.session.results import Found, LedgerEntry, Shown
 
 __all__ = [
     "Added",
@@ -34,7 +34,7 @@ __all__ = [
     "Turn",
     "Whole",
     "check_size",
-    "collected",
+    "read_within",
     "spent",
 ]
 
@@ -158,7 +158,7 @@ class Sessions(_Answer, frozen=True, kw_only=True):
 
 
 class Entries(_Answer, frozen=True, kw_only=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
 
 
 class Whole(_Answer, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ def spent(value: Any) -> Spent:
     return Spent()
 
 
-# How large an answer may be, told by its texts before it is written out, and of a list before all is read.
+# How large an answer may be
 
 
 FIRST_PORTION = 32
@@ -203,17 +203,21 @@ FIRST_PORTION = 32
 _HOW_MANY: dict[type, tuple[str, ...]] = {Listing: ("limit",), Span: ("before", "after")}
 
 
-def collected(read: Callable[[Any], Any], query: Any, most: int) -> Any:
-    """What a query asks for. Of many, a few are read first: if these are large, the rest is not read at all."""
+def read_within(read: Callable[[Any], Any], query: Any, most: int) -> Any:
+    """The answer to a query, refused if it has more than `most` bytes.
+
+    Of a long list the first few are read to see how large they are: 10,000 memories may have 40 GB, which must not
+    be read before they are refused.
+    """
     wanted = {name: getattr(query, name) for name in _HOW_MANY.get(type(query), ())}
     portion = FIRST_PORTION
     while portion < max(wanted.values(), default=0):
         fewer = {name: min(number, portion) for name, number in wanted.items()}
-        size = check_size(_least_size(read(msgspec.structs.replace(query, **fewer))), most)
-        # As many of the same size as would fit.
+        size = check_size(_text_size(read(msgspec.structs.replace(query, **fewer))), most)
+        # As many as would fit if all have the same size.
         portion = max(2 * portion, portion * most // max(size, 1))
     value = read(query)
-    check_size(_least_size(value), most)
+    check_size(_text_size(value), most)
     return value
 
 
@@ -227,8 +231,8 @@ def check_size(size: int, most: int) -> int:
     return size
 
 
-def _least_size(value: Any) -> int:
-    """The characters of the texts in an answer; each takes a byte or more."""
+def _text_size(value: Any) -> int:
+    """The number of characters of the texts in an answer; each takes a byte or more."""
     match value:
         case Memories():
             return sum(len(memory.text) for memory in value.memories)

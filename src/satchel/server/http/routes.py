@@ -14,7 +14,7 @@ from satchel.fitting.hits import Timeline
 from satchel.model.memory import Memory, Relation
 from satchel.server.http import memories, requests, responses, sessions
 from satchel.server.http.problems import MEDIA_TYPE, Problem, RefusedError
-from satchel.session.results import Entry, Found, History, Shown
+from satchel.session.results import Found, History, LedgerEntry, Shown
 from satchel.store.contract import Stats
 
 __all__ = ["ROUTES", "Matched", "Route", "openapi", "route_for"]
@@ -94,9 +94,9 @@ ROUTES: tuple[Route, ...] = (
     Route("entries.list", "GET", f"{_SESSION}/entries", "What the context holds or names.", "read",
           sessions.entries, responses.Entries, requests.SessionPlace),
     Route("entries.add", "POST", f"{_SESSION}/entries", "Record what went into the context.", "write",
-          sessions.record, Entry, requests.SessionPlace, requests.Recorded, _CREATED),
+          sessions.record, LedgerEntry, requests.SessionPlace, requests.Recorded, _CREATED),
     Route("calls.add", "POST", f"{_SESSION}/calls", "Record that the model calls a tool.", "write",
-          sessions.call, Entry, requests.SessionPlace, requests.Called, _CREATED),
+          sessions.call, LedgerEntry, requests.SessionPlace, requests.Called, _CREATED),
     Route("results.add", "POST", f"{_SESSION}/results", "Keep a tool's result; its first page.", "write",
           sessions.result, Shown, requests.SessionPlace, requests.Result, _CREATED),
     Route("results.expand", "GET", f"{_SESSION}/results/{{handle}}", "All that stands behind a handle.", "read",
@@ -155,7 +155,7 @@ def _fits(pattern: tuple[str, ...], parts: tuple[str, ...]) -> bool:
     )
 
 
-# The description of the API in OpenAPI 3.1, made from the table of routes and the values' own types.
+# The description in OpenAPI 3.1, made from the table of routes and the types of the values
 
 
 _REFS = "#/components/schemas/{name}"

@@ -21,7 +21,7 @@ from satchel.server.http.requests import (
 )
 from satchel.server.http.responses import Entries, Sessions, State, Turn, Whole
 from satchel.session.budget import Budget
-from satchel.session.results import Entry, Found, History, Shown
+from satchel.session.results import Found, History, LedgerEntry, Shown
 
 __all__ = [
     "call",
@@ -57,7 +57,7 @@ def remove(view: Satchel, query: SessionPlace, *, name: str) -> None:
     view.forget_session(name)
 
 
-def record(view: Satchel, query: SessionPlace, body: Recorded, *, name: str) -> Entry:
+def record(view: Satchel, query: SessionPlace, body: Recorded, *, name: str) -> LedgerEntry:
     return view.find_session(name).record(body.category, body.text, name=body.name, pinned=body.pinned)
 
 
@@ -65,7 +65,7 @@ def entries(view: Satchel, query: SessionPlace, *, name: str) -> Entries:
     return Entries(entries=tuple(view.find_session(name).entries()))
 
 
-def call(view: Satchel, query: SessionPlace, body: Called, *, name: str) -> Entry:
+def call(view: Satchel, query: SessionPlace, body: Called, *, name: str) -> LedgerEntry:
     return view.find_session(name).call(body.tool, body.arguments, body.call_id)
 
 

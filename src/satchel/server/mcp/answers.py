@@ -1,7 +1,7 @@
 """Answers within their budget, footers included, and what is left of them for a cursor."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
-from satchel.fitting.engine import Portion, Portioned, joined, portioned, self_counted
-from satchel.fitting.listing import as_json
+from satchel.fitting.engine import Count, budget_that_holds, self_counted
+from satchel.fitting.listing import FittedPortions, Portion, as_json, fit_portions, join_portions
 
 __all__ = [
     "RELEVANT",
     "Allowance",
     "Answer",
-    "Footing",
+    "Footer",
+    "PageCache",
     "Rest",
-    "Shelf",
     "answer_of",
     "cursor_for",
     "fitted",
@@ -32,7 +32,7 @@ __all__ = [
 RELEVANT = "relevant memories"
 
 
-class Footing(msgspec.Struct, frozen=True, kw_only=True):
+class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of an answer beside its text."""
 
     budget: int
@@ -47,42 +47,39 @@ class Footing(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the budget is the caller's own, and not the server's limit."""
 
 
-def footed(body: str, footing: Footing, count: Callable[[str], int]) -> tuple[str, int]:
+def footed(body: str, footer: Footer, count: Count) -> tuple[str, int]:
     """The text with its footers, and its number of tokens, which is the one they state."""
     above = f"{body}\n" if body else ""
 
     def make(tokens: int) -> str:
-        return above + "\n".join([*_cut_lines(footing, tokens), f"📏 {_cost(footing, tokens)}"])
+        return above + "\n".join([*_cut_lines(footer, tokens), f"📏 {_cost(footer, tokens)}"])
 
     return self_counted(make, count)
 
 
-def _cost(footing: Footing, tokens: int) -> str:
+def _cost(footer: Footer, tokens: int) -> str:
     """The tokens; where all that is relevant is there, also how much that is."""
-    if footing.noun != RELEVANT or not footing.whole or not footing.shown:
+    if footer.noun != RELEVANT or not footer.whole or not footer.shown:
         return f"~{tokens:,} tokens"
-    noun = RELEVANT if footing.shown != 1 else "relevant memory"
-    budget = f" of {footing.budget:,}" if footing.asked else ""
-    return f"{footing.shown:,} {noun}, ~{tokens:,}{budget} tokens"
+    noun = RELEVANT if footer.shown != 1 else "relevant memory"
+    budget = f" of {footer.budget:,}" if footer.asked else ""
+    return f"{footer.shown:,} {noun}, ~{tokens:,}{budget} tokens"
 
 
-def _cut_lines(footing: Footing, tokens: int) -> list[str]:
-    if footing.whole:
+def _cut_lines(footer: Footer, tokens: int) -> list[str]:
+    if footer.whole:
         return []
     lines = [
-        f"⚡ Budget: ~{tokens:,}/{footing.budget:,} tokens used. "
-        f"{footing.shown:,} of {footing.total:,} {footing.noun} shown. "
+        f"⚡ Budget: ~{tokens:,}/{footer.budget:,} tokens used. "
+        f"{footer.shown:,} of {footer.total:,} {footer.noun} shown. "
         "Increase max_tokens or use detail_level=summary for more."
     ]
-    if footing.cursor is not None:
-        lines.insert(0, f"➡ The rest: cursor={footing.cursor}")
+    if footer.cursor is not None:
+        lines.insert(0, f"➡ The rest: cursor={footer.cursor}")
     return lines
 
 
 # Answers within their budget: the final text is counted, footers included.
-
-
-Count = Callable[[str], int]
 
 
 class Allowance(NamedTuple):
@@ -124,9 +121,9 @@ def fitted(
 ) -> Page:
     """As many of the portions as the allowance has room for."""
 
-    def made_for(budget: int) -> Portioned:
+    def made_for(budget: int) -> FittedPortions:
         def assemble(shown: Sequence[Portion], whole: bool) -> str:
-            footing = Footing(
+            footer = Footer(
                 budget=budget,
                 shown=len(shown),
                 total=total,
@@ -135,15 +132,14 @@ def fitted(
                 cursor=cursor,
                 asked=allowance.given,
             )
-            return footed(joined(shown), footing, count)[0]
+            return footed(join_portions(shown), footer, count)[0]
 
-        return portioned(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
+        return fit_portions(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
 
     made = made_for(allowance.tokens)
     if (needed := made.smallest_budget) is not None:
         # The footer that names a larger budget may be longer itself.
-        while (more := made_for(needed).smallest_budget) is not None:
-            needed = more
+        needed = budget_that_holds(lambda budget: made_for(budget).smallest_budget or 0, needed)
         return Page(nothing_fitted(needed, total, allowance, count, noun=noun), made.rest)
     used = cursor if made.rest else None
     answer = answer_of(made.text, count(made.text), allowance, shown=len(made.shown), total=total, cursor=used)
@@ -166,7 +162,7 @@ def answer_of(
 
 def said(text: str, allowance: Allowance, count: Count) -> Answer:
     """A remark in place of memories, such as that nothing matched; as much of it as there is room for."""
-    whole = Footing(budget=allowance.tokens, shown=0, total=0, whole=True)
+    whole = Footer(budget=allowance.tokens, shown=0, total=0, whole=True)
     return _first_that_fits([footed(text, whole, count), footed("", whole, count)], allowance, total=0)
 
 
@@ -174,8 +170,8 @@ def nothing_fitted(
     smallest: int, total: int, allowance: Allowance, count: Count, *, noun: str = "memories"
 ) -> Answer:
     """That there is something, but no room for it, and how much room it needs."""
-    cut = Footing(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun)
-    whole = Footing(budget=allowance.tokens, shown=0, total=total, whole=True, noun=noun)
+    cut = Footer(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun)
+    whole = Footer(budget=allowance.tokens, shown=0, total=total, whole=True, noun=noun)
     needs = f"Nothing fitted (needs at least {smallest:,} tokens).\n"
     texts = [footed(needs, cut, count), footed(needs, whole, count), footed("", whole, count)]
     answer = _first_that_fits(texts, allowance, total=total)
@@ -215,8 +211,8 @@ def cursor_for(tool: str, portions: Sequence[Portion], budget: int) -> str:
     return digest.hexdigest()
 
 
-class Shelf:
-    """Rests by their cursors, the last ones; safe to share between threads."""
+class PageCache:
+    """The rests of long answers by cursor, the ones used last; safe to share between threads."""
 
     def __init__(self) -> None:
         self._rests: OrderedDict[str, Rest] = OrderedDict()

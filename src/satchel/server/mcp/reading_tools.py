@@ -5,22 +5,21 @@ from typing import Any
 
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
-from satchel.fitting.context import ContextBlock
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import Detail, as_json, clean, entry
+from satchel.fitting.context import BlockFacts, Frame
+from satchel.fitting.engine import Count
+from satchel.fitting.listing import Detail, Portion, as_json, clean, entry
 from satchel.model.checks import MAX_LIMIT
 from satchel.model.memory import KINDS, Memory, Relation
 from satchel.server.mcp.answers import (
     RELEVANT,
     Allowance,
     Answer,
-    Footing,
+    Footer,
     answer_of,
     cursor_for,
     footed,
     nothing_fitted,
 )
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import (
     AFTER,
     BEFORE,
@@ -36,6 +35,7 @@ from satchel.server.mcp.tool import (
     names,
     number,
 )
+from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
     "CONTEXT",
@@ -62,10 +62,10 @@ def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: An
     return [Portion(entry(memory, short_id=name, detail=detail), name=name, **more) for memory, name in pairs]
 
 
-def _search(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_search", given)) is not None:
+def _search(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_search", given)) is not None:
         return page
-    hits = desk.view(given).search(
+    hits = context.view(given).search(
         given["query"],
         limit=given.get("limit", 10),
         detail=given.get("detail_level", "standard"),
@@ -76,14 +76,15 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
         min_relevance=given.get("min_relevance"),
     )
     section = "" if hits.matched else UNMATCHED
-    portions = [Portion(text, section=section, name=text.split(" ", 1)[0]) for text in hits.entries]
+    named = zip(hits.short_ids, hits.entries, strict=True)
+    portions = [Portion(text, section=section, name=name) for name, text in named]
     nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
     noun = RELEVANT if hits.matched else "memories"
-    return desk.listed("mem_search", portions, given, nothing=nothing, noun=noun)
+    return context.listed("mem_search", portions, given, nothing=nothing, noun=noun)
 
 
-def _get(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_get", given)) is not None:
+def _get(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_get", given)) is not None:
         return page
     wanted = list(dict.fromkeys(given["ids"]))
     if not wanted:
@@ -91,14 +92,14 @@ def _get(desk: Desk, given: dict[str, Any]) -> Answer:
     portions, missing = [], []
     for identifier in wanted:
         try:
-            portions.append(_whole(desk.bag, identifier))
+            portions.append(_whole(context.bag, identifier))
         except InputError as error:
             missing.append(error)
     if not portions:
         raise missing[0]
     portions += [Portion(f"{clean(str(error))}\n") for error in missing]
     noun = "ids" if missing else "memories"
-    return desk.listed("mem_get", portions, given, nothing=NOTHING_MATCHED, noun=noun)
+    return context.listed("mem_get", portions, given, nothing=NOTHING_MATCHED, noun=noun)
 
 
 def _whole(bag: Satchel, identifier: str) -> Portion:
@@ -118,27 +119,27 @@ def _other(memory: Memory, relation: Relation) -> str:
     return relation.target if relation.source == memory.id else relation.source
 
 
-def _timeline(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_timeline", given)) is not None:
+def _timeline(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_timeline", given)) is not None:
         return page
     detail = given.get("detail_level", "standard")
-    found = desk.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
-    focus = entries(desk.bag, [found.focus], "full", splits=True)[0]
-    before = entries(desk.bag, found.before, detail)
-    after = entries(desk.bag, found.after, detail)
+    found = context.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
+    focus = entries(context.bag, [found.focus], "full", splits=True)[0]
+    before = entries(context.bag, found.before, detail)
+    after = entries(context.bag, found.after, detail)
     # By turns from the focus outwards: where it is tight, the far ends go.
     portions = [
         *(portion._replace(rank=2 * (len(before) - place) - 1) for place, portion in enumerate(before)),
         focus._replace(text=f"▶ {focus.text}"),
         *(portion._replace(rank=2 * place + 2) for place, portion in enumerate(after)),
     ]
-    return desk.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
+    return context.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
 
 
-def _stats(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_stats", given)) is not None:
+def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_stats", given)) is not None:
         return page
-    bag = desk.view(given)
+    bag = context.view(given)
     stats = bag.stats()
     lines = [
         f"{stats.memories:,} memories, {stats.current:,} current, "
@@ -154,7 +155,7 @@ def _stats(desk: Desk, given: dict[str, Any]) -> Answer:
         Portion(f"{project or '(none)'}: {count:,}\n", section="projects:")
         for project, count in stats.by_project.items()
     ]
-    return desk.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
+    return context.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
 
 
 SEARCH = Tool(
@@ -218,21 +219,21 @@ PARTS = ("excerpt", "summary", "title")
 _OBSERVED = tuple(kind for kind in KINDS if kind not in ("summary", "prompt"))
 
 
-def _context(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_context", given)) is not None:
+def _context(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_context", given)) is not None:
         return page
     if not (query := given.get("query", "")).strip():
-        portions = _recent(desk.view(given), given)
-        return desk.listed("mem_context", portions, given, nothing="Nothing is remembered here yet.")
-    return _framed(desk, given, query)
+        portions = _recent(context.view(given), given)
+        return context.listed("mem_context", portions, given, nothing="Nothing is remembered here yet.")
+    return _framed(context, given, query)
 
 
-def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
+def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
     """The block that answers a query, with its footers."""
-    bag, allowance = desk.view(given), desk.allowance(given)
+    bag, allowance = context.view(given), context.allowance(given)
     # Of the question, not of the answer: it is part of what is counted.
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
-    framing = _Framing(desk, allowance, cursor=cursor, noun=RELEVANT)
+    footers = _Footers(context.count, allowance, noun=RELEVANT, cursor=cursor)
     block = bag.context(
         query,
         token_budget=allowance.tokens,
@@ -243,12 +244,14 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         until=given.get("until"),
         min_relevance=given.get("min_relevance"),
         pins="best_effort",
-        frame=framing.wrap,
+        frame=footers,
     )
     if not block.facts_included:
         if block.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), block.facts_wanted, allowance, desk.count, noun=RELEVANT)
-        return desk.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
+            return nothing_fitted(
+                block.smallest_budget, block.facts_wanted, allowance, context.count, noun=RELEVANT
+            )
+        return context.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
     shown, wanted = block.facts_included, block.facts_wanted
     if block.complete:
         cursor = None
@@ -256,65 +259,47 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         # What is there in part comes again in full: its id, to ask for it, is not in every format.
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
         left = entries(bag, [bag.get(each.id) for each in short], given.get("detail_level", "full"))
-        desk.put_aside(cursor, "mem_context", left, total=wanted)
-    text, tokens = framing.final(block.text, shown, wanted, block.complete, cursor)
+        context.put_aside(cursor, "mem_context", left, total=wanted)
+    text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
 
 
-def _told(block: ContextBlock) -> str:
-    """The text of a block, below the line that says so where nothing matched."""
-    return block.text if block.matched or not block.text else f"{UNMATCHED}\n{block.text}"
+class _Footers(Frame):
+    """The footers below a block, and the line above it that says so where nothing matched."""
 
-
-class _Framing:
-    """Footers around a block while it is made, and with the numbers that are true at the end."""
-
-    def __init__(
-        self, desk: Desk, allowance: Allowance, *, cursor: str | None = None, noun: str = "memories"
-    ) -> None:
-        self._desk = desk
-        self._budget = allowance.tokens
-        self._asked = allowance.given
-        self._cursor = cursor
+    def __init__(self, count: Count, allowance: Allowance, *, noun: str, cursor: str | None = None) -> None:
+        self._count = count
+        self._allowance = allowance
         self._noun = noun
-        self._blocks: dict[str, ContextBlock] = {}
+        self._cursor = cursor
 
-    def wrap(self, block: ContextBlock) -> str:
-        text, _ = self._framed(block, self._budget)
-        self._blocks[text] = block
-        return text
+    def write(self, body: str, facts: BlockFacts) -> str:
+        return self._footed(body, facts, self._cursor)[0]
 
-    def needed(self) -> int:
-        """Where nothing fitted: the least budget with room for one of what was tried, and for its own number."""
-        singles = [block for block in self._blocks.values() if block.facts_included == 1]
-        budget = self._budget
-        while (least := min(self._framed(block, budget)[1] for block in singles)) > budget:
-            budget = least
-        return budget
+    def within(self, budget: int) -> "_Footers":
+        allowance = self._allowance._replace(tokens=budget)
+        return _Footers(self._count, allowance, noun=self._noun, cursor=self._cursor)
 
-    def final(self, text: str, shown: int, wanted: int, complete: bool, cursor: str | None) -> tuple[str, int]:
-        """What turned out to be said already was not left out for lack of room."""
-        block = self._blocks[text]
-        footing = self._footing(
-            block, budget=self._budget, shown=shown, total=wanted, whole=complete, cursor=cursor
+    def final(self, body: str, facts: BlockFacts, cursor: str | None = None) -> tuple[str, int] | None:
+        """The block with the footers that are true once all is chosen, and its tokens; None where they do not fit.
+
+        What turned out to be said already was not left out for lack of room, and the cursor may lead nowhere.
+        """
+        made = self._footed(body, facts, cursor)
+        return made if made[1] <= self._allowance.tokens else None
+
+    def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int]:
+        footer = Footer(
+            budget=self._allowance.tokens,
+            shown=facts.facts_included,
+            total=facts.facts_wanted,
+            whole=facts.complete,
+            noun=self._noun if facts.matched else "memories",
+            cursor=cursor,
+            asked=self._allowance.given,
         )
-        made = footed(_told(block), footing, self._desk.count)
-        return made if made[1] <= self._budget else (text, self._desk.count(text))
-
-    def _framed(self, block: ContextBlock, budget: int) -> tuple[str, int]:
-        footing = self._footing(
-            block,
-            budget=budget,
-            shown=block.facts_included,
-            total=block.facts_wanted,
-            whole=block.complete,
-            cursor=self._cursor,
-        )
-        return footed(_told(block), footing, self._desk.count)
-
-    def _footing(self, block: ContextBlock, **said: Any) -> Footing:
-        noun = self._noun if block.matched else "memories"
-        return Footing(noun=noun, asked=self._asked, **said)
+        above = "" if facts.matched or not body else f"{UNMATCHED}\n"
+        return footed(above + body, footer, self._count)
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
@@ -342,11 +327,11 @@ def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
     ]
 
 
-def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
+def _pack(context: ToolContext, given: dict[str, Any]) -> Answer:
     given = {"max_tokens": PACK_TOKENS} | given
-    bag, allowance = desk.view(given), desk.allowance(given)
+    bag, allowance = context.view(given), context.allowance(given)
     noun = RELEVANT if (given.get("query") or "").strip() else "memories"
-    framing = _Framing(desk, allowance, noun=noun)
+    footers = _Footers(context.count, allowance, noun=noun)
     pack = bag.context_pack(
         given.get("query"),
         token_budget=allowance.tokens,
@@ -358,14 +343,14 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
         limit=MOST_PACKED,
         min_relevance=given.get("min_relevance"),
         pins="best_effort",
-        frame=framing.wrap,
+        frame=footers,
     )
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(framing.needed(), pack.wanted, allowance, desk.count, noun=noun)
-        return desk.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
-    text, tokens = framing.final(pack.text, shown, pack.wanted, shown == pack.wanted, None)
+            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, context.count, noun=noun)
+        return context.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
+    text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
 
 

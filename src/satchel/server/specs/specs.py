@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from satchel.api.filters import filter_for
-from satchel.api.satchel import Keeper, Satchel
+from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.fitting.documents import matched_start
-from satchel.fitting.engine import Portion
-from satchel.fitting.listing import DETAILS, Detail, body, entry, indented
+from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented
 from satchel.model.checks import as_query, check_known
 from satchel.model.memory import Draft, Hit, Memory, Scope
-from satchel.recall.finder import Finder
+from satchel.recall.finder import find
 from satchel.recall.indexer import Indexer
 from satchel.recall.question import sought_words
 from satchel.server.specs.documents import (
@@ -96,18 +95,17 @@ class FoundSection(NamedTuple):
     """Its memory holds the text below the heading, without secrets."""
 
 
-class _Shelf:
+class _SectionStore:
     """A store in memory, and what recalls from it.
 
-    Not a `Satchel`, whose searches count as uses: the next one would rank differently.
+    It does not search by `Satchel`, whose searches count as uses: the next one would rank differently.
     """
 
     def __init__(self) -> None:
-        store = open_store(":memory:")
-        indexer = Indexer(store)
-        self.finder = Finder(store, indexer)
+        self._store = open_store(":memory:")
+        self._indexer = Indexer(self._store)
         self.sections: dict[str, tuple[Document, Section]] = {}
-        self._keeper = Keeper(store, counter=counter(DEFAULT_COUNTER), indexer=indexer)
+        self._bag = Satchel(self._store, counter=counter(DEFAULT_COUNTER), indexer=self._indexer)
         # By identity: a document that was read again is another one, and two may be shown under one name.
         self._held: dict[int, tuple[Document, list[str]]] = {}
         self._sources = 0
@@ -117,12 +115,15 @@ class _Shelf:
         wanted = {id(document): document for document in documents}
         stale = [key for key in self._held if key not in wanted]
         gone = [identifier for key in stale for identifier in self._held.pop(key)[1]]
-        self._keeper.forget(gone, purge=True)
+        self._bag.forget(gone, purge=True)
         for identifier in gone:
             del self.sections[identifier]
         for key, document in wanted.items():
             if key not in self._held:
                 self._held[key] = document, self._take_in(document)
+
+    def find(self, query: str, *, limit: int) -> list[Hit]:
+        return find(self._store, self._indexer, query, filter_for(Scope()), limit=limit).hits
 
     def _take_in(self, document: Document) -> list[str]:
         # A number and no name: what names a source is short, and must not look like a secret.
@@ -131,7 +132,7 @@ class _Shelf:
         drafts = [
             _draft(document, section, source=self._sources, place=place) for place, section in enumerate(told)
         ]
-        stored = zip(told, _stored(self._keeper, drafts), strict=True)
+        stored = zip(told, _stored(self._bag, drafts), strict=True)
         taken = {memory.id: (document, section) for section, memory in stored if memory is not None}
         self.sections |= taken
         return list(taken)
@@ -142,17 +143,17 @@ class SectionIndex:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._shelf: _Shelf | None = None
+        self._store: _SectionStore | None = None
 
     def search(self, documents: Sequence[Document], query: str, *, limit: int) -> list[FoundSection]:
         """The sections that are most likely needed, best first, and of equal ones in the order of documents."""
         if not documents:
             return []
         with self._lock:
-            shelf = self._shelf = self._shelf or _Shelf()
-            shelf.hold(documents)
-            hits = shelf.finder.asked(query, filter_for(Scope()), limit=limit).hits
-            found = [FoundSection(*shelf.sections[hit.memory.id], hit) for hit in hits]
+            held = self._store = self._store or _SectionStore()
+            held.hold(documents)
+            hits = held.find(query, limit=limit)
+            found = [FoundSection(*held.sections[hit.memory.id], hit) for hit in hits]
         place = {id(document): number for number, document in enumerate(documents)}
         return sorted(
             found, key=lambda each: (-round(each.hit.score, 6), place[id(each.document)], each.section.line)
@@ -183,14 +184,14 @@ def _draft(document: Document, section: Section, *, source: int, place: int) -> 
     )
 
 
-def _stored(keeper: Keeper, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
+def _stored(bag: Satchel, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
     """The memory of each draft; None for one that is nothing but a secret."""
     try:
-        return keeper.add_many(drafts)
+        return bag.add_many(drafts)
     except InputError:
         if len(drafts) == 1:
             return [None]
-        return [memory for draft in drafts for memory in _stored(keeper, [draft])]
+        return [memory for draft in drafts for memory in _stored(bag, [draft])]
 
 
 # `Specs`: the spec artifacts of one project.

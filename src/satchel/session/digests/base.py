@@ -1,11 +1,14 @@
-"""What digests are made of: a bounded sample of the output, and rows ranked by what counts."""
+"""What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import msgspec
+
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import clean
 from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import continues
@@ -16,22 +19,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BEGINNING",
+    "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
-    "Digest",
+    "Measure",
     "Rank",
     "Row",
     "Sample",
+    "Seen",
+    "Shape",
     "Source",
     "counted",
-    "cut",
     "excerpt",
     "finished",
     "fitted",
     "one_line",
     "plain",
     "sample",
+    "seam_at",
     "split_lines",
+    "with_ellipsis",
 ]
 
 
@@ -41,15 +49,18 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 
 class Sample(NamedTuple):
-    """Lines of a text in their order, each cut at a thousand characters."""
+    """Lines of a text in order, each cut at 1,000 characters."""
 
     lines: Sequence[str]
     whole: bool
-    """Whether these are all the lines there are."""
+    """Whether these are all lines of the text."""
 
 
 def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sample:
-    """All lines of a text of at most `whole` characters; of a longer one its beginning and some windows."""
+    """All lines of a text that has at most `whole` characters; of a longer text, lines from all over it.
+
+    These are its first `head` characters and `windows` windows of `window` characters, the last one at the end.
+    """
     if len(text) <= whole:
         return Sample(split_lines(text), True)
     lines = split_lines(_up_to_line_end(text, 0, head))
@@ -64,7 +75,7 @@ def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sa
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines without their ends, each cut at a thousand characters."""
+    """The lines of a text without line ends, each cut at 1,000 characters."""
     lines = plain(text).split("\n")
     if not lines[-1]:
         lines.pop()
@@ -72,7 +83,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Without colours and other commands to a terminal, with line ends as newlines."""
+    """A text without ANSI escape sequences, and with line ends as newlines."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\r" in text:
@@ -86,7 +97,7 @@ def _up_to_line_end(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-# A tool's output as a digest looks at it: what is counted at little cost, and a bounded sample of its lines.
+# The source of a digest: counts that are cheap on megabytes, and a bounded sample of the lines.
 
 
 WHOLE = 64_000
@@ -100,18 +111,12 @@ _PATTERNS = ("pattern", "query", "regex", "search", "q", "text", "glob", "needle
 _KEY_WORD = re.compile(r"[^a-z]")
 
 
-class Digest(Protocol):
-    """What is told of a source by its shape."""
-
-    def title(self) -> str:
-        """What it is and how much, on a line; costs no more than looking at the sample."""
-
-    def rows(self) -> "list[Row]":
-        """What else is worth telling."""
-
-
 class Source:
-    """The text of a tool's output with what its call says about it."""
+    """The text of a tool's output, with the arguments of the call that gave it.
+
+    Counts are made on demand and kept. Everything but the counts comes from `sample`, so that a digest of ten
+    megabytes costs hardly more than one of a hundred kilobytes.
+    """
 
     def __init__(self, text: str, *, arguments: Mapping[str, Any] | None = None) -> None:
         self.text = text
@@ -119,7 +124,7 @@ class Source:
 
     @cached_property
     def codes(self) -> "NDArray[np.uint8]":
-        """The code point of each character, 255 for all above: numpy counts in it faster than `str.count` does."""
+        """The code point of each character, at most 255: numpy counts in this faster than `str.count` does."""
         import numpy as np
 
         try:
@@ -127,14 +132,14 @@ class Source:
         except UnicodeEncodeError:
             codes = np.empty(len(self.text), dtype=np.uint8)
             for start in range(0, len(self.text), _CHUNK):
-                # As an array of one string: an encoder takes long where surrogates stand alone.
+                # Through an array of one string, because encoders are slow on lone surrogates.
                 wide = np.array([self.text[start : start + _CHUNK]]).view(np.uint32)
                 codes[start : start + _CHUNK] = np.minimum(wide, 255)
             return codes
 
     @cached_property
     def lines(self) -> int:
-        """How many lines there are; what follows the last line end is one too."""
+        """The number of lines, with what follows the last line end."""
         import numpy as np
 
         ends = int(np.count_nonzero(self.codes == 10)) if self.text.isascii() else self.text.count("\n")
@@ -142,7 +147,7 @@ class Source:
 
     @cached_property
     def filled_lines(self) -> int:
-        """How many lines there are that are not empty."""
+        """The number of lines that are not empty."""
         import numpy as np
 
         if not self.text:
@@ -156,8 +161,13 @@ class Source:
         return self._sampled.lines
 
     @property
+    def first_line(self) -> str:
+        """The first line that is not blank, if the sample has one."""
+        return next((line for line in self.sample if line.strip()), "")
+
+    @property
     def whole(self) -> bool:
-        """Whether the sample is all there is."""
+        """Whether the sample has all lines of the text."""
         return self._sampled.whole
 
     @cached_property
@@ -165,14 +175,14 @@ class Source:
         return sample(self.text, whole=WHOLE, head=4_000, windows=8, window=1_000)
 
     def about(self, found: int) -> str:
-        """How many there are in all, when so many were found in the sample; marked where it is an estimate."""
+        """A number found in the sample, projected to the whole text; `~` marks an estimate."""
         if self.whole or not found:
             return counted(found) if self.whole else "~0"
         return counted(round(found * self.lines / max(1, len(self.sample))), exact=False)
 
     @cached_property
     def size(self) -> str:
-        """In KB of UTF-8; marked where it is an estimate."""
+        """The size in KB of UTF-8; `~` marks an estimate."""
         if self.text.isascii():
             return _in_kilobytes(len(self.text))
         if self.whole:
@@ -183,12 +193,12 @@ class Source:
 
     @property
     def path(self) -> str | None:
-        """Of the file or folder that was asked for."""
+        """The file or folder that the call asked for."""
         return self._argument(_PATHS)
 
     @property
     def pattern(self) -> str | None:
-        """What was searched for."""
+        """What the call searched for."""
         return self._argument(_PATTERNS)
 
     def _argument(self, names: Sequence[str]) -> str | None:
@@ -198,7 +208,7 @@ class Source:
 
 
 def counted(number: int, *, exact: bool = True) -> str:
-    """`12,345`, or `~12,000` where only the first two digits can be relied on."""
+    """`12,345`, or `~12,000` for an estimate."""
     if exact:
         return f"{number:,}"
     unit = 10 ** max(0, len(str(number)) - 2)
@@ -209,7 +219,112 @@ def _in_kilobytes(size: int) -> str:
     return f"{size:,} B" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# The rows of a digest, and which of them are kept where there is little room: what counts first, prose last.
+# A shape: how it is recognised, what it is counted in, where its pages end, what its digest says.
+
+
+BEGINNING = 4_000
+"""How many characters of a text may tell what it begins with."""
+
+
+class Seen(NamedTuple):
+    """What a shape is recognised by."""
+
+    text: str
+    lines: Sequence[str]
+    """Lines from all over the text, blank ones left out; there is at least one."""
+    hint: str | None
+    """The name of the shape that the tool's name suggests."""
+
+    def shows(self, sign: re.Pattern[str]) -> bool:
+        """Whether the text or some line begins with the sign."""
+        return sign.match(self.text, 0, BEGINNING) is not None or any(map(sign.match, self.lines))
+
+    def share(self, pattern: re.Pattern[str]) -> float:
+        """The part of the lines that match."""
+        return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """How much there is of an output, and the unit that this is counted in."""
+
+    total: int
+    unit: str
+
+    def within(self, text: str, start: int, stop: int) -> int:
+        """How many of them a page shows; one that spans two pages counts where it ends."""
+        if self.unit == "lines":
+            return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
+        return stop - start
+
+
+ENOUGH = 0.6
+"""The part of its room that a page must use to end at a seam of its shape rather than at a line."""
+
+
+class Shape:
+    """One shape of a tool's output, such as a diff or a log. Each is a subclass in a file of its own.
+
+    The class says how the shape is recognised, in what its outputs are counted and where their pages may end; an
+    instance makes the digest of one source. A new shape is such a file and a line in the table of `digest.py`.
+    """
+
+    name: ClassVar[str]
+    """What the ledger stores."""
+    tool_words: ClassVar[Mapping[str, int]] = {}
+    """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
+    sign: ClassVar[re.Pattern[str] | None] = None
+    """What a text of this shape has at its beginning or at the start of some line; else the shape is not asked."""
+    seams: ClassVar[Sequence[Seam]] = ()
+    """Better places for a page to end than the end of a line, the best first."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if the text has signs of it that hardly any other text has."""
+        return None
+
+    @classmethod
+    def likely(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if most lines look like it."""
+        return None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> "type[Shape] | None":
+        """This shape, or a closer one, if the text does not contradict the tool's name, which suggests this."""
+        return None
+
+    @staticmethod
+    def measure(text: str) -> Measure:
+        """Lines, or characters where there is only one line."""
+        lines = text.count("\n") + (not text.endswith("\n") and text != "")
+        return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
+
+    def title(self) -> str:
+        """What it is and how much, in one line; costs no more than looking at the sample."""
+        raise NotImplementedError
+
+    def headline(self) -> str:
+        """The title, with more where the title alone says little."""
+        return self.title()
+
+    def rows(self) -> "list[Row]":
+        """What else is worth saying."""
+        raise NotImplementedError
+
+
+def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
+    """A page may end where a match of the pattern does, if it uses enough of its room."""
+
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
+        return [end for end in found if within.fits < end < within.over]
+
+    return Seam(ends, enough)
+
+
+# The rows of a digest. If not all fit, rank decides: errors before paths, paths before numbers, prose last.
 
 
 LONGEST_LOOK = 2_000
@@ -222,7 +337,7 @@ _BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
 _LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
 _BLOB_START = 16
 _LONG_BLOB = 200
-# What Satchel's own lines begin with, after any blanks or invisible characters before it.
+# How Satchel's own lines begin, also behind whitespace or invisible characters.
 _OWN_LINE = re.compile(
     r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
     r"(?:📏|⚡|➡|\[\s*Budget\s+Alert))",
@@ -232,7 +347,7 @@ _QUOTED = "| "
 
 
 class Rank(IntEnum):
-    """What a row is worth: of those that do not all fit, a lower rank is kept first."""
+    """How important a row is: the lower the rank, the sooner it is kept."""
 
     TITLE = 0
     ERROR = 1
@@ -243,25 +358,25 @@ class Rank(IntEnum):
 
 
 class Row(NamedTuple):
-    """One line of a digest: a head, and parts of which the last ones go where there is little room."""
+    """One line of a digest: a head and parts, of which the last are dropped if there is little room."""
 
     rank: Rank
     parts: Sequence[str]
     head: str = ""
     share: float = 1.0
-    """The most of a digest that it takes, so that what comes after it has room as well."""
+    """The largest part of a digest that it may take, so that other rows have room too."""
     more: int = 0
-    """How many parts there are beyond those given."""
+    """How many parts there are besides those given."""
     exact: bool = True
-    """Whether `more` is known, not estimated."""
+    """Whether `more` is exact."""
     shows: int = 0
-    """How many lines of the text it shows."""
+    """How many lines of the text this row shows."""
     of: int = 0
-    """How many lines there are; such a row says how many of them no row shows."""
+    """If set, the number of lines in the text: this row says how many of them no row shows."""
 
 
 def fitted(rows: Sequence[Row], most: int) -> str:
-    """The rows that fit, taken by rank and shown in the order given, with what is left out of each marked."""
+    """The rows that fit into `most` characters, chosen by rank, in the order given, with omissions marked."""
     rows = _safe(rows)
     kept: dict[int, str] = {}
     room = most + 1
@@ -277,20 +392,20 @@ def fitted(rows: Sequence[Row], most: int) -> str:
 
 
 def excerpt(line: str, most: int) -> str:
-    """A line of the text, cut to `most` characters; masked before it is cut, for half a secret is not found."""
+    """A line of the text, cut to `most` characters. Secrets are masked first: half a secret is not recognised."""
     line = one_line(line[:LONGEST_LOOK])
-    return line if len(line) <= most else cut(redact(line).text, most)
+    return line if len(line) <= most else with_ellipsis(redact(line).text, most)
 
 
 def one_line(text: str) -> str:
-    """On one line, without control characters, and of base64 and the like, which say nothing, the beginning."""
+    """A text on one line, without control characters, and with base64 and the like cut to their beginning."""
     line = " ".join(clean(repair_surrogates(plain(text))).split())
-    # A long secret looks like a blob, and its beginning would not be found and masked.
+    # A long secret looks like a blob, and is not recognised any more once it is cut.
     return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
-def cut(text: str, most: int) -> str:
-    """A beginning of at most `most` characters that ends with a mark and not within a character."""
+def with_ellipsis(text: str, most: int) -> str:
+    """A text cut to `most` characters with an ellipsis at the end, never inside a combined character."""
     if len(text) <= most:
         return text
     if most <= 0:
@@ -303,19 +418,19 @@ def cut(text: str, most: int) -> str:
 
 
 def finished(text: str, most: int) -> str:
-    """A digest as it is shown: clean, without secrets, with no line that looks like one of Satchel's own."""
+    """A digest as it is shown: no control characters, no secrets, no line that imitates one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
-    return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
+    return with_ellipsis(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
 
 
 def _shortened_blob(found: re.Match[str]) -> str:
-    # A long path may look like it, but seldom has capitals and digits as well.
+    # A long path may look like one, but seldom has both capitals and digits.
     is_blob = len(found[0]) >= _LONG_BLOB or _LETTERS_AND_DIGITS.match(found[0])
     return found[0][:_BLOB_START] + MARK if is_blob else found[0]
 
 
 def _safe(rows: Sequence[Row]) -> Sequence[Row]:
-    """With secrets masked before the room is given away, for a mask may be longer than what it hides."""
+    """The rows with secrets masked, before they are measured: a mask may be longer than what it hides."""
     if not redact("\n".join(part for row in rows for part in (row.head, *row.parts))).masked:
         return rows
     return [row._replace(parts=_masked(row.parts)) for row in rows]
@@ -339,7 +454,7 @@ def _line(row: Row, room: int) -> str:
     least = _LEAST_PROSE if row.rank is Rank.PROSE else _LEAST
     if room < least and row.rank is not Rank.TITLE:
         return ""
-    return cut(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
+    return with_ellipsis(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
 
 
 def _gap(row: Row, shown: int) -> str:

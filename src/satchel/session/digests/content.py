@@ -1,33 +1,95 @@
 """The content of a file: its path, its size, and the headings or definitions in it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import ClassVar
 
-from satchel.session.digests.base import Rank, Row, Source, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.shapes import CODE, HEADING, NUMBERED, SECTION
 
 __all__ = ["FileContent"]
 
 SHOWN_NAMES = 40
+
+# The number before a line of a file, as `cat -n` and the like write it.
+_NUMBERED = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→|: | ?\| ?)")
+_HEADING = re.compile(r"#{1,6} +\S")
+# The line that begins a section of a configuration.
+_SECTION = re.compile(r"\[{1,2}[A-Za-z][\w .\"'/:-]*\]{1,2}\s*")
+# A line that defines something in a program, and what of it names that.
+_DEFINING = (
+    r"(?:def|class|function\*?|fn|func|fun|struct|enum|trait|impl|interface|type|module|namespace|object|macro_rules!|"
+    r"#\s*define|defun|defn|defmodule|sub|proc|record|protocol|extension|CREATE\s+(?:TABLE|VIEW|INDEX|FUNCTION))\s+"
+)
+_CODE = re.compile(
+    r"\s*(?P<defined>(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|"
+    r"async|unsafe|extern|inline|override|sealed|partial|open|data)\s+)*"
+    rf"{_DEFINING}(?=[A-Za-z_\"`(*<\[])(?:\([^)]*\)\s*)?[^\s:({{;=,]*)"
+)
+_STATEMENT = re.compile(
+    r"\s*(?:import |from \S+ import |#include|use |using |package |return\b|if\b.*[:{]$|for\b.*[:{]$|else\b|elif "
+    r"|while\b|const |let |var |val |@\w+|\}|\)|</?\w|[\w.\[\]\"']+ ?[-+:*|]?= ?\S)|.*[;{}]$|.*\)[:,]?$"
+)
+_SETTING = re.compile(r"[\w.\"-]+\s*=")
+_MARKUP = re.compile(r"(?i:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)")
+_MARKDOWN = re.compile(r"(?:\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.*\|$|\[[^\]]+\]\()")
 
 _FIRST_LINE_PATH = re.compile(
     r"(?:(?://|#|--|;|/\*|<!--|==>|File:|###?|\[file)\s*)?`?((?:[\w.@+~-]*[\\/])+[\w.@+-]+\.\w{1,10})"
 )
 
 
-class FileContent:
-    def __init__(self, source: Source) -> None:
-        self._source = source
+class FileContent(Shape):
+    """The content of one file: a program, a configuration, a document."""
+
+    name = "file"
+    tool_words: ClassVar[Mapping[str, int]] = {
+        **dict.fromkeys(("read", "cat", "view", "open", "contents"), 3),
+        "file": 6,
+    }
+    sign = re.compile("|".join(f"(?:{each.pattern})" for each in (_NUMBERED, _HEADING, _SECTION, _CODE, _MARKUP)))
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        """By line numbers that count up."""
+        numbers = [int(found[1]) for line in seen.lines[:12] if (found := _NUMBERED.match(line))]
+        if len(numbers) < 2 or len(numbers) < 0.8 * min(len(seen.lines), 12):
+            return None
+        steps = [later - earlier for earlier, later in pairwise(numbers)]
+        return cls if all(0 < step < 4 for step in steps) and steps.count(1) > 0.7 * len(steps) else None
+
+    @classmethod
+    def likely(cls, seen: Seen) -> type[Shape] | None:
+        return cls.by_lines(seen) if seen.hint is None else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        return cls
+
+    @classmethod
+    def by_lines(cls, seen: Seen) -> type[Shape] | None:
+        """By markup, headings, settings or statements, whatever the tool is called."""
+        lines = seen.lines
+        if _MARKUP.match(lines[0]):
+            return cls
+        headings = sum(1 for line in lines if _HEADING.match(line))
+        marked = sum(1 for line in lines if _HEADING.match(line) or _MARKDOWN.match(line)) if headings else 0
+        if headings and marked >= max(2, 0.15 * len(lines)):
+            return cls
+        if any(_SECTION.fullmatch(line) for line in lines) and seen.share(_SETTING) > 0.3:
+            return cls
+        programmed = len(lines) > 2 and any(_CODE.match(line) for line in lines)
+        return cls if programmed and seen.share(_STATEMENT) > 0.4 else None
 
     def title(self) -> str:
-        source = self._source
+        source = self.source
         found = _FIRST_LINE_PATH.match(source.sample[0]) if source.sample else None
         path = source.path or (found[1] if found else None) or "File"
         return f"{excerpt(path, 200)}: {source.lines:,} line{'' if source.lines == 1 else 's'}, {source.size}"
 
     def rows(self) -> list[Row]:
-        source = self._source
+        source = self.source
         lines = _without_numbers(source.sample)
         made = error_rows(complaints(source))
         label, names = _outline(lines)
@@ -38,7 +100,7 @@ class FileContent:
         filled = [
             line
             for line in lines
-            if line.strip() and not (HEADING.match(line) or CODE.match(line) or SECTION.fullmatch(line))
+            if line.strip() and not (_HEADING.match(line) or _CODE.match(line) or _SECTION.fullmatch(line))
         ]
         made += [Row(Rank.PROSE, [excerpt(line, 120)], "First: ") for line in filled[:1]]
         made += [Row(Rank.PROSE, [excerpt(line, 120)]) for line in filled[1:3]]
@@ -46,21 +108,21 @@ class FileContent:
 
 
 def _outline(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """What there is most of: definitions, headings or sections; a comment of a script looks like a heading."""
+    """Definitions, headings or sections, whichever are most: a comment in a script looks like a heading."""
     outlines = {
-        "Definitions: ": [found["defined"].strip() for line in lines if (found := CODE.match(line))],
-        "Headings: ": [line.strip() for line in _outside_fences(lines) if HEADING.match(line)],
-        "Sections: ": [line.strip() for line in lines if SECTION.fullmatch(line)],
+        "Definitions: ": [found["defined"].strip() for line in lines if (found := _CODE.match(line))],
+        "Headings: ": [line.strip() for line in _outside_fences(lines) if _HEADING.match(line)],
+        "Sections: ": [line.strip() for line in lines if _SECTION.fullmatch(line)],
     }
     label = max(outlines, key=lambda label: len(outlines[label]))
     return label, list(dict.fromkeys(outlines[label]))
 
 
 def _without_numbers(lines: Sequence[str]) -> Sequence[str]:
-    numbered = sum(1 for line in lines[:20] if NUMBERED.match(line))
+    numbered = sum(1 for line in lines[:20] if _NUMBERED.match(line))
     if not lines or numbered < 0.7 * min(20, len(lines)):
         return lines
-    return [NUMBERED.sub("", line, count=1) if NUMBERED.match(line) else line for line in lines]
+    return [_NUMBERED.sub("", line, count=1) if _NUMBERED.match(line) else line for line in lines]
 
 
 def _outside_fences(lines: Sequence[str]) -> list[str]:

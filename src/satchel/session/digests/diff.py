@@ -3,7 +3,8 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.session.digests.base import Rank, Row, Source, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, seam_at
+from satchel.session.digests.content import FileContent
 from satchel.session.digests.errors import complaints, error_rows
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ __all__ = ["Diff"]
 
 SHOWN_FILES = 15
 
+_START = re.compile(
+    r"^(?:diff --git |diff -[a-zA-Z]|Index: |--- [^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)", re.MULTILINE
+)
+_FILE = re.compile(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
+_HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
 _NAMES = re.compile(r"diff --git \"?a/(.*?)\"? \"?b/(.*?)\"?$")
 _PAIR = re.compile(r"--- ([^\n]*)\n\+\+\+ ([^\n]*)")
 
@@ -28,9 +34,30 @@ class _Changes(NamedTuple):
     removed: "_Places"
 
 
-class Diff:
+class Diff(Shape):
+    """Changes of files, as `diff` and `git diff` show them."""
+
+    name = "diff"
+    tool_words = dict.fromkeys(("diff", "patch"), 0)
+    sign = re.compile(r"diff |Index: |--- |@@ ")
+    seams = (seam_at(_FILE), seam_at(_HUNK))
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        head = "\n".join(seen.lines)
+        found = _START.search(head)
+        # In a fence it is an example inside a document.
+        if found is None or found.start() >= 2_500 or "```" in head[: found.start()]:
+            return None
+        return cls if "\n@@ " in head or head[found.start()] in "d@I" or "Binary files" in head else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        """A tool for diffs that shows none may show a file."""
+        return FileContent.by_lines(seen)
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._changes = _changes(source)
 
     def title(self) -> str:
@@ -41,12 +68,12 @@ class Diff:
     def rows(self) -> list[Row]:
         files, added, removed = self._changes
         largest = (-added - removed).argsort(kind="stable")[:SHOWN_FILES]
-        names = [excerpt(_name(self._source.text, int(files[at])), 100) for at in largest]
+        names = [excerpt(_name(self.source.text, int(files[at])), 100) for at in largest]
         parts = [f"{name} (+{added[at]:,} −{removed[at]:,})" for name, at in zip(names, largest, strict=True)]
-        made = error_rows(complaints(self._source))
+        made = error_rows(complaints(self.source))
         if parts:
             made.append(Row(Rank.PATH, parts, "", 0.9, more=len(files) - len(parts)))
-        hunks = [line.rpartition("@@")[2].strip() for line in self._source.sample if line.startswith("@@ ")]
+        hunks = [line.rpartition("@@")[2].strip() for line in self.source.sample if line.startswith("@@ ")]
         within = [excerpt(line, 60) for line in dict.fromkeys(hunks[:20]) if line]
         return [*made, Row(Rank.PROSE, within, "Within: ")] if within else made
 
@@ -72,7 +99,7 @@ def _changes(source: Source) -> _Changes:
 
 
 def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np.bool_]", word: str) -> "_Places":
-    """Which of the lines begin so."""
+    """The lines among these that begin with a word."""
     lines = among.nonzero()[0]
     lines = lines[starts[lines] < len(codes) - len(word)]
     for offset, letter in enumerate(word):

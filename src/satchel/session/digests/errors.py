@@ -1,4 +1,4 @@
-"""The lines of a text that tell what went wrong, found in megabytes in a few milliseconds."""
+"""Finding the lines that say what went wrong, in megabytes of text within milliseconds."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ FIRST = 3
 LAST = 1
 ERROR_WIDTH = 170
 
-# What is looked for all over a text, and the pair of letters of each that `_signs` finds.
+# Words that are searched in the whole text, each with a rare pair of letters that `_signs` finds first.
 _WORDS = (("error", "rr"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pa"))
 _LONGEST_ENDING = len("ption:")
 _CHUNK = 128_000
@@ -50,7 +50,7 @@ _COMPLAINT = re.compile(
     r"|[\w./-]{1,40}: .{1,300}(?i:denied|no such file|cannot|not permitted|invalid|is a directory|not found)"
     r"|(?i:exit(?:ed with)?(?: code| status)?[:= ]+-?[1-9]\d*\b)"
 )
-# What is looked for at both ends of a text.
+# Words that are searched at both ends of the text.
 _HINTS = (
     "error", "exception", "fail", "fatal", "panic", "critical", "severe", "abort", "denied", "refused", "cannot",
     "no such", "exit", "err!", "segmentation", "core dumped", "not found", "invalid", "permitted", "is a directory",
@@ -67,7 +67,7 @@ class _Found(NamedTuple):
 
 
 def error_lines(source: Source) -> list[str]:
-    """Lines that name an error, a failure or a bad exit code: plain ones first, of many the first and the last."""
+    """Lines that name an error, a failure or a bad exit code: clear ones first; of many, the first and the last."""
     places = _positions(source)
     first = _some(source.text, places, _is_error, FIRST)
     last: list[_Found] = []
@@ -82,13 +82,13 @@ def error_lines(source: Source) -> list[str]:
 
 
 def complaints(source: Source) -> list[str]:
-    """Lines in which a tool itself complains, among others that may speak of errors because files do."""
+    """Lines in which the tool itself reports an error, as opposed to file contents that mention errors."""
     found = _some(source.text, _positions(source), _is_complaint, FIRST)
     return list(dict.fromkeys(one.line for one in found))
 
 
 def is_error(line: str) -> bool:
-    """Whether a line tells of something that went wrong, not of an error that did not happen."""
+    """Whether a line reports an error; `0 errors` and the like do not."""
     if not (_ERROR.search(line) or _STRONG.search(line)):
         return False
     left = _HARMLESS.sub(" ", line)
@@ -96,7 +96,7 @@ def is_error(line: str) -> bool:
 
 
 def error_rows(lines: Sequence[str]) -> list[Row]:
-    """The first few of the lines, each a row of its own; those between the first and the last give way to paths."""
+    """A row for each of the first few lines; those between the first and the last rank below paths."""
     shown = [text for line in lines[: FIRST + LAST] if (text := excerpt(line, ERROR_WIDTH))]
     ends = (0, len(shown) - 1)
     return [
@@ -106,7 +106,7 @@ def error_rows(lines: Sequence[str]) -> list[Row]:
 
 
 def _some(text: str, places: Iterable[int], wanted: Callable[[str, str], bool], enough: int) -> list[_Found]:
-    """The lines at these places that are wanted, by the line or by what is near, up to so many plain errors."""
+    """The lines around these places for which `wanted` holds, until `enough` clear errors are found."""
     found: dict[int, _Found] = {}
     for place in places:
         start, end = _line_around(text, place)
@@ -131,7 +131,7 @@ def _is_error(line: str, near: str) -> bool:
 
 
 def _positions(source: Source) -> list[int]:
-    """Where one of the words stands, in order: of each the first ones and the last ones."""
+    """Positions of the words in the text, in order: of each word the first and the last ones."""
     import numpy as np
 
     codes = source.codes
@@ -140,12 +140,12 @@ def _positions(source: Source) -> list[int]:
     some: list[NDArray[np.intp]] = []
     for word, pair in _WORDS:
         found = signs[letters == ord(pair[0])] - word.index(pair)
-        # What stands at the very end is found by `_at_the_ends`.
+        # `_at_the_ends` finds those at the very end.
         found = found[(found >= 0) & (found < len(codes) - len(word) - _LONGEST_ENDING)]
         for offset, letter in enumerate(word.replace(pair, "  ")):
             if letter != " ":
                 found = found[codes[found + offset] | 0x20 == ord(letter)]
-        # In capitals or with a colon it is a plain sign, which many harmless mentions of the word must not hide.
+        # Words in capitals or with a colon are looked at too, however many harmless mentions there are.
         loud = codes[found] < ord("a")
         for offset in range(_LONGEST_ENDING):
             loud |= codes[found + len(word) + offset] == ord(":")
@@ -155,13 +155,13 @@ def _positions(source: Source) -> list[int]:
 
 
 def _at_the_ends(text: str) -> set[int]:
-    """Where one of many words stands at both ends, in which a tool says in its own words how it went."""
+    """Positions of more words at both ends of the text, where tools say how it went."""
     places: set[int] = set()
     for begin in {0, max(0, len(text) - _END)}:
         end = text[begin : begin + _END].lower()
         for hint in _HINTS:
             places.update(begin + place for place in islice(_occurrences(end, hint), LOOKED_AT // 2))
-    # Where a letter has two in lower case, what comes after it has moved.
+    # A letter may become two in lower case, which moves what comes after it.
     return {min(place, len(text) - 1) for place in places}
 
 
@@ -173,9 +173,9 @@ def _occurrences(text: str, word: str) -> Iterator[int]:
 
 
 def _signs(codes: "NDArray[np.uint8]") -> "NDArray[np.intp]":
-    """Where `rr`, `xc`, `fa` or `pa` stands, in capitals or not; few other words have these.
+    """Positions of `rr`, `xc`, `fa` and `pa`, in any case; few other words have these.
 
-    In chunks, for what stays in the processor's cache is much faster.
+    The text is read in chunks that stay in the processor's cache, which is much faster.
     """
     import numpy as np
 
@@ -201,8 +201,8 @@ def _at_both_ends(places: "NDArray[np.intp]", most: int) -> "NDArray[np.intp]":
 
 
 def _line_around(text: str, position: int) -> tuple[int, int]:
-    """The line in which a position stands; of a very long one what is near."""
-    # A hint may begin with the line end before it.
+    """The line around a position; of a very long line, the part near it."""
+    # One of the words begins with a line end.
     position += text[position] == "\n" and position + 1 < len(text)
     start = text.rfind("\n", max(0, position - _REACH), position) + 1
     if not start and position > _REACH:
@@ -212,7 +212,7 @@ def _line_around(text: str, position: int) -> tuple[int, int]:
 
 
 def _whole_words(text: str, start: int, end: int) -> str:
-    """What stands there, without what was cut off from a word: half a secret would not be found and masked."""
+    """A part of the text, without words that were cut: half a secret would not be recognised and masked."""
     if start > 0 and text[start - 1] != "\n" and (seam := _SEAM.search(text, start, end)):
         start = seam.end()
     if end < len(text) and text[end] != "\n":
@@ -221,7 +221,7 @@ def _whole_words(text: str, start: int, end: int) -> str:
 
 
 def _last_of_tracebacks(text: str) -> Iterator[_Found]:
-    """The line that ends a traceback names the exception, whatever that is called."""
+    """The last lines of the first and the last traceback, which name the exception."""
     start = text.find(_TRACEBACK)
     for begin in {start, text.rfind(_TRACEBACK)} if start >= 0 else ():
         place = text.find("\n", begin) + 1

@@ -4,12 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.shapes import LISTED
 
-__all__ = ["FileList"]
+__all__ = ["FileList", "has_extension", "is_path"]
 
+# A line of `ls -l`, of `tree`, or one that is marked as a file or a folder.
+_LISTED = re.compile(
+    r"[-dlbcps][-rwxsStT]{9}[.+@]?\s+(?:\d+\s+)?(?P<long>\S.*)"
+    r"|(?:[│\s]|\|(?!--))*+[├└|`](?:──|--)\s?(?P<tree>\S.*)"
+    r"|\[(?:FILE|DIR)\]\s+(?P<marked>\S.*)"
+)
+_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:[\\/])?[^\s:;{}<>\"'|*?=][^:;{}<>\"'|*?=\n]{0,300}")
+_ANY_EXTENSION = re.compile(r"\.[A-Za-z0-9_]{1,10}$")
+_SENTENCE = re.compile(r"[a-z]{2,}[,.]? [a-z]{2,} [a-z]{2,}|[.!?]$")
 _LONG_NAME = re.compile(
     r".*?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*|[A-Z][a-z]{2} +\d{1,2} +(?:\d\d:\d\d|\d{4}))"
     r"(?: [+-]\d{4})? (?P<name>.+)"
@@ -18,13 +26,34 @@ _TRAILER = re.compile(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$")
 _EXTENSION = re.compile(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
 
 
-class FileList:
+class FileList(Shape):
+    """Names of files and folders, one on each line."""
+
+    name = "files"
+    tool_words = dict.fromkeys(("list", "glob", "ls", "find", "tree", "files", "dir", "directory", "folder"), 5)
+    sign = re.compile(rf"{_LISTED.pattern}|{_PATH_LINE.pattern}\s*$")
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        return cls if seen.share(_LISTED) > 0.6 else None
+
+    @classmethod
+    def likely(cls, seen: Seen) -> type[Shape] | None:
+        if seen.hint == "file" or len(seen.lines) < 2:
+            return None
+        return cls if sum(map(is_path, seen.lines)) / len(seen.lines) > 0.8 else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        prose = sum(1 for line in seen.lines if len(line) > 250 or _SENTENCE.search(line))
+        return cls if prose < 0.3 * len(seen.lines) else None
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._names = _names(source.sample)
 
     def title(self) -> str:
-        source = self._source
+        source = self.source
         folders = sum(1 for name in self._names if name.endswith("/"))
         plain = not folders and len(self._names) == sum(1 for line in source.sample if line.strip())
         number = counted(source.filled_lines) if plain else source.about(len(self._names) - folders)
@@ -33,7 +62,7 @@ class FileList:
         return f"{number} file{'' if number == '1' else 's'}{besides}{place}"
 
     def rows(self) -> list[Row]:
-        source, names = self._source, self._names
+        source, names = self.source, self._names
         types = Counter(found[1].lower() for name in names if (found := _EXTENSION.search(name)))
         folders = _folders(names)
         made = error_rows(complaints(source))
@@ -48,18 +77,31 @@ class FileList:
         return [*made, Row(Rank.PROSE, [excerpt(name, 80) for name in names[:12]], "First: ")]
 
 
+def is_path(line: str) -> bool:
+    """Whether a line is nothing but a path."""
+    bare = line.rstrip()
+    return _PATH_LINE.fullmatch(bare) is not None and (
+        (" " not in bare and ("/" in line or "\\" in line))
+        or (has_extension(bare) and line.count(" ") < 4 and not bare.endswith("."))
+    )
+
+
+def has_extension(path: str) -> bool:
+    return _ANY_EXTENSION.search(path) is not None
+
+
 def _names(lines: Sequence[str]) -> list[str]:
-    """The paths in the lines, those of folders with a slash at their end."""
-    if any(LISTED.match(line) for line in lines[:10]):
-        listed = [_listed_name(found) for line in lines if (found := LISTED.match(line))]
+    """The paths in the lines; folders end with a slash."""
+    if any(_LISTED.match(line) for line in lines[:10]):
+        listed = [_listed_name(found) for line in lines if (found := _LISTED.match(line))]
         return [name for name in listed if name not in ("./", "../")]
-    # What a tool says besides has a colon in it, as the heading of a folder has.
+    # Messages of the tool and headings of folders have a colon.
     names = [line.strip() for line in lines if ": " not in line and not line.endswith(":")]
     return [_bare(name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
 
 
 def _bare(name: str) -> str:
-    """Without the size or the like that stands beside it."""
+    """A name without the size or count beside it."""
     fields = name.split("\t")
     return _TRAILER.sub("", next((field for field in fields if not field[:1].isdigit() or "/" in field), fields[0]))
 
@@ -73,7 +115,7 @@ def _listed_name(found: re.Match[str]) -> str:
 
 
 def _folders(names: Sequence[str]) -> Counter[str]:
-    """How many there are in each folder, two levels below what all have in common."""
+    """The number of paths in each folder, two levels below what all have in common."""
     parents = [name.replace("\\", "/").rstrip("/").rpartition("/")[0] for name in names]
     steps = [parent.split("/") for parent in parents if parent]
     first, last = min(steps, default=[]), max(steps, default=[])

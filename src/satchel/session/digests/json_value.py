@@ -1,4 +1,4 @@
-"""JSON: what it is, its keys with what they hold, how many there are, some ids, and what it says of errors."""
+"""JSON: its kind and size, keys and what they hold, ids of its records, and errors that it reports."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,9 +7,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
-from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
+from satchel.session.digests.base import (
+    BEGINNING,
+    ENOUGH,
+    LONGEST_LOOK,
+    Measure,
+    Rank,
+    Row,
+    Seen,
+    Shape,
+    Source,
+    counted,
+    excerpt,
+    one_line,
+)
 from satchel.session.digests.errors import error_lines, error_rows
+from satchel.session.digests.log import Log, is_log_of_objects
 
 __all__ = ["JsonValue"]
 
@@ -19,6 +34,11 @@ SHOWN_KEYS = 20
 SHOWN_IDS = 6
 SHOWN_ITEMS = 12
 
+_START = re.compile(
+    r"\s*(?:\{\s*(?:\"(?:[^\"\\]|\\.){0,500}\"\s*:|\})"
+    r"|\[\s*(?:[\]\[]|\{\s*[\"}]|\"(?:[^\"\\]|\\.){0,2000}(?:\"\s*[,\]]|\Z)|(?:-?\d[\d.eE+-]*|true|false|null)\s*[,\]]))"
+)
+_SEPARATOR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+(\"?)|[\[\]{},]")
 _TAIL_PAIR = re.compile(
     r"\"([^\"\\]{1,60})\"\s*:\s*(\"(?:[^\"\\]|\\.){0,200}\"|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}])"
@@ -27,28 +47,87 @@ _IDS = ("id", "_id", "uuid", "key", "name", "path", "sha", "number", "title", "s
 _TROUBLE = ("error", "errors", "exception", "stderr", "error_message", "failure")
 _TOLD = (*_TROUBLE, "message", "detail", "reason")
 
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class RecordMeasure(Measure, frozen=True):
+    """The number of records in JSON."""
+
+    level: int
+    """How deep in brackets the records are."""
+
+    def within(self, text: str, start: int, stop: int) -> int:
+        # A page starts where a record does, or where the text does.
+        level = 0 if start else self.level
+        shown = sum(1 for depth, end in _separators(text, start, stop) if depth == level and end <= stop)
+        return min(self.total, shown + (stop == len(text)))
+
+
+def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """For each comma between values of JSON: its depth, counted from the start, and where the next value begins."""
+    depth = 0
+    for token in _SEPARATOR.finditer(text, start, stop):
+        mark = token[0][0]
+        if mark == ",":
+            yield depth, token.end()
+        elif mark in "[{":
+            depth += 1
+        elif mark in "]}":
+            depth -= 1
+
+
+def _after_values(depth: int) -> Seam:
+    """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
+
+    def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
+        found = list(_separators(text, start, within.over))
+        levels = sorted({level for level, _ in found})
+        if depth >= len(levels):
+            return []
+        return [end for level, end in found if level == levels[depth] and within.fits < end < within.over]
+
+    return Seam(ends, ENOUGH)
+
 
 class _Value(NamedTuple):
     value: Any
     whole: bool
-    """Whether this is all of it, not what its beginning shows."""
+    """Whether all of the text was read, not only its beginning."""
     length: int
-    """Of the text that was read."""
+    """The number of characters that were read."""
     records: int | None = None
-    """How many values there are, one to a line."""
+    """The number of values, if there is one on each line."""
 
 
-class JsonValue:
+class JsonValue(Shape):
+    """A JSON value, whole or cut off, or several of them, one on each line."""
+
+    name = "json"
+    sign = _START
+    seams = tuple(_after_values(depth) for depth in range(3))
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        if not _is_json(seen.text, seen.lines):
+            return None
+        return Log if is_log_of_objects(seen) else cls
+
+    @staticmethod
+    def measure(text: str) -> Measure:
+        """Records where there are several, else lines or characters."""
+        return _records_in(text) or Shape.measure(text)
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._read = _read(source)
 
     def title(self) -> str:
-        path = f" {excerpt(self._source.path, 120)}" if self._source.path else ""
-        return f"JSON{path} {_kind(self._read, self._source)}, {self._source.size}"
+        path = f" {excerpt(self.source.path, 120)}" if self.source.path else ""
+        return f"JSON{path} {_kind(self._read, self.source)}, {self.source.size}"
 
     def rows(self) -> list[Row]:
-        source, value, whole = self._source, self._read.value, self._read.whole
+        source, value, whole = self.source, self._read.value, self._read.whole
         made: list[Row] = []
         if isinstance(value, dict):
             made += _trouble(value)
@@ -60,13 +139,43 @@ class JsonValue:
         return made or [Row(Rank.PROSE, [excerpt(source.text, 200)])]
 
 
+def _is_json(text: str, lines: Sequence[str]) -> bool:
+    if not _START.match(text, 0, BEGINNING):
+        return False
+    if text[:200].lstrip().startswith("{") or len(text) > 64_000:
+        return True
+    try:
+        _decoded(text)
+    except msgspec.DecodeError:
+        # Cut off in the middle, if it is JSON at all: what it began with stays open.
+        return lines[0].rstrip().endswith(("[", "{", ",")) or len(lines) == 1
+    except RecursionError:
+        return True
+    return True
+
+
+def _records_in(text: str) -> RecordMeasure | None:
+    """The values of an array, or of the largest array in an object."""
+    try:
+        if text.lstrip()[:1] == "[":
+            return _several(len(_raw_list.decode(text)), level=1)
+        longest = max(_raw_object.decode(text).values(), key=len, default=None)
+        return None if longest is None else _several(len(_raw_list.decode(longest)), level=2)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+def _several(number: int, *, level: int) -> RecordMeasure | None:
+    return RecordMeasure(number, "records", level) if number > 1 else None
+
+
 def _items(value: Sequence[Any], whole: bool) -> list[Row]:
     parts = [_short(item, 60) for item in value[:SHOWN_ITEMS]]
     return [Row(Rank.PATH, parts, "First: ", more=max(0, len(value) - SHOWN_ITEMS) if whole else 0)]
 
 
 def _trouble(value: Mapping[str, Any]) -> Iterator[Row]:
-    """What it says of errors, and its message."""
+    """Errors and messages in an object."""
     for name, told in value.items():
         if name.lower() in _TOLD and told not in (None, "", 0, False, [], {}):
             yield _told(name, told)
@@ -81,7 +190,7 @@ def _told(name: str, told: Any) -> Row:
 
 
 def _facts(value: Mapping[str, Any], read: _Value, source: Source) -> Iterator[Row]:
-    """Scalars as they are, then how much the others hold."""
+    """Scalars as they are, and the sizes of arrays and objects."""
     pairs = {name: held for name, held in value.items() if name.lower() not in _TOLD}
     scalars = {name: held for name, held in pairs.items() if not isinstance(held, dict | list)}
     if not read.whole:
@@ -147,7 +256,7 @@ def _short(value: Any, most: int = 70) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A scalar as it is; of anything else the scalars in it, for it may be deep or large."""
+    """A scalar as it is; of an array or object only the scalars in it, for it may be deep or large."""
     if isinstance(value, str):
         return one_line(value[:LONGEST_LOOK])
     if isinstance(value, dict):
@@ -161,7 +270,7 @@ def _shown(value: Any) -> str:
 
 
 def _tail_pairs(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Pairs that follow the last array or object, as the total does in many answers."""
+    """Key and value pairs after the last array or object, such as the total in many answers."""
     tail = text[-600:]
     place = max(tail.rfind("]"), tail[: len(tail.rstrip()) - 1].rfind("}"))
     pairs = _TAIL_PAIR.findall(tail, place + 1) if place >= 0 else []
@@ -189,7 +298,7 @@ def _decoded(text: str) -> Any:
 
 
 def _beginning(text: str) -> _Value:
-    """The value that a beginning of JSON shows: cut after its last complete part, and closed."""
+    """The value of a beginning of JSON: cut after its last complete part, and closed."""
     closing: list[str] = []
     cut = 0
     for found in _TOKEN.finditer(text):

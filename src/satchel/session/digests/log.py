@@ -1,19 +1,39 @@
-"""A log: how many lines of which level, what went wrong, the newest line; of commits how many and the newest."""
+"""A log: its lines by level, its errors and its newest line; of a history, the number of commits and the newest."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
-from satchel.session.digests.shapes import LEVEL
 
-__all__ = ["Log"]
+__all__ = ["Log", "is_log_of_objects"]
 
+_LINE_STAMP = (
+    r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d"
+    r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
+    r"|\d\d:\d\d:\d\d(?:[.,]\d+)?(?!\d)|1[5-9]\d{8}(?:\.\d+|\d{3})?\s|\s*\d+\.\d{6}\]"
+)
+# A line of a log begins with a time or a level, or is a JSON object that has one.
+_LOG_LINE = re.compile(
+    rf"[\[(<]?(?:{_LINE_STAMP})|\S{{3,60}} \S+ \S+ \[(?:{_LINE_STAMP})"
+    r"|[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?(?:[\s:|-]|$)"
+    r"|[\[(<](?:trace|debug|info|notice|warn(?:ing)?|error|critical|fatal)[\])>]"
+    r"|(?:ts|time|timestamp|level)=\S"
+    r"|\{.{0,400}\"(?:level|lvl|severity|levelname|ts|time|timestamp|@timestamp)\"\s*:"
+)
+# The level of a line, in one of three groups.
+_LEVEL = re.compile(
+    r"(?<![\w-])(?:(TRACE|DEBUG|INFO|NOTICE|WARN|ERROR|CRITICAL|FATAL|PANIC|SEVERE)(?:ING)?(?![\w-])"
+    r"|(?:\"?(?:level|lvl|severity)\"?\s*[=:]\s*\"?)(trace|debug|info|notice|warn|error|critical|fatal|panic)"
+    r"|(trace|debug|info|notice|warn|error|critical|fatal|panic)(?:ing)?\s*[\]:])",
+    re.IGNORECASE,
+)
+_COMMIT_LINE = re.compile(r"[*|/\\ ]*commit [0-9a-f]{7,64}\b")
 _COMMIT = re.compile(r"[*|/\\ ]*commit ([0-9a-f]{7,64})")
 _LATER_COMMIT = re.compile(r"\ncommit [0-9a-f]{7}")
 _ONE_LINE_COMMIT = re.compile(r"[*|/\\ _]*(?=[0-9a-f]*\d)([0-9a-f]{7,40}) (?:\([^)]+\) )?(\S.*)")
-_STAMP = re.compile(
+_TIME = re.compile(
     r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
     r"|\b\d\d:\d\d:\d\d\b"
@@ -22,14 +42,35 @@ _DATED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _SEVEREST = ("PANIC", "FATAL", "CRITICAL", "SEVERE", "ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE")
 
 
-class Log:
+class Log(Shape):
+    """Lines with times or levels, the messages of a compiler, or a history of commits."""
+
+    name = "log"
+    tool_words = dict.fromkeys(("log", "logs", "journal", "journalctl", "dmesg"), 2)
+    sign = re.compile(f"{_COMMIT_LINE.pattern}|{_ONE_LINE_COMMIT.pattern}|{_LOG_LINE.pattern}")
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        short = len(seen.lines) > 1 and seen.share(_ONE_LINE_COMMIT) > 0.8
+        return cls if short or _COMMIT_LINE.match(seen.lines[0]) else None
+
+    @classmethod
+    def likely(cls, seen: Seen) -> type[Shape] | None:
+        logged = seen.share(_LOG_LINE)
+        begins = logged > 0.2 and _LOG_LINE.match(seen.lines[0]) and seen.hint != "file"
+        return cls if logged > 0.5 or begins else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        return cls if len(seen.lines) > 1 else None
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._commits = _commits(source.sample)
         self._levels = Counter() if self._commits else _levels(source.sample)
 
     def title(self) -> str:
-        source = self._source
+        source = self.source
         path = f" {excerpt(source.path, 120)}" if source.path else ""
         if self._commits:
             exact = _is_long(source.sample)
@@ -38,14 +79,14 @@ class Log:
                 f"Log{path}: {number} commit{'' if number == '1' else 's'}, newest {excerpt(self._commits[0], 100)}"
             )
         ends = [*source.sample[:5], *source.sample[-5:]]
-        times = [found[0] for line in ends if (found := _STAMP.search(line[:120]))]
+        times = [found[0] for line in ends if (found := _TIME.search(line[:120]))]
         between = f", {times[0]} to {times[-1]}" if len(times) > 1 else ""
         return f"Log{path}: {source.lines:,} line{'' if source.lines == 1 else 's'}{self._worst()}{between}"
 
     def rows(self) -> list[Row]:
         if self._commits:
             return [Row(Rank.PATH, [excerpt(commit, 90)]) for commit in self._commits[1:12]]
-        source = self._source
+        source = self.source
         made: list[Row] = []
         if self._levels:
             parts = [f"{level} {source.about(self._levels[level])}" for level in _SEVEREST if level in self._levels]
@@ -58,11 +99,17 @@ class Log:
 
     def _worst(self) -> str:
         errors = sum(self._levels[level] for level in _SEVEREST[: _SEVEREST.index("ERROR") + 1])
-        return f", {self._source.about(errors)} error{'' if errors == 1 else 's'}" if errors else ""
+        return f", {self.source.about(errors)} error{'' if errors == 1 else 's'}" if errors else ""
+
+
+def is_log_of_objects(seen: Seen) -> bool:
+    """Whether each line is a JSON object with a time or a level."""
+    objects = len(seen.lines) > 1 and all(line.startswith("{") for line in seen.lines[:5])
+    return objects and seen.share(_LOG_LINE) > 0.9
 
 
 def _newest(lines: Sequence[str]) -> str:
-    """The last line, or the first where times go down."""
+    """The last line, or the first if the log is in descending order."""
     first = next((line for line in lines if line.strip()), "")
     last = next((line for line in reversed(lines) if line.strip()), "")
     begun, ended = _DATED.search(first[:120]), _DATED.search(last[:120])
@@ -70,7 +117,7 @@ def _newest(lines: Sequence[str]) -> str:
 
 
 def _levels(lines: Sequence[str]) -> Counter[str]:
-    found = (LEVEL.search(line, 0, 200) for line in lines)
+    found = (_LEVEL.search(line, 0, 200) for line in lines)
     return Counter((one[1] or one[2] or one[3]).upper() for one in found if one)
 
 
@@ -83,7 +130,7 @@ def _number_of_commits(text: str) -> int:
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
-    """Id and subject of each commit; none if this is not a history."""
+    """Id and subject of each commit; empty if this is not a history."""
     if _is_long(lines):
         return _long_commits(lines)
     found = [_ONE_LINE_COMMIT.match(line) for line in lines if line.strip()]

@@ -1,17 +1,25 @@
 """Matches of a search: how many, of what, in which files."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from satchel.session.digests.base import Rank, Row, Source, counted, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import complaints, error_rows
-from satchel.session.digests.shapes import CONTEXT, MATCH, NUMBERED_MATCH
+from satchel.session.digests.files import has_extension, is_path
+from satchel.session.digests.log import Log
 
 __all__ = ["Matches"]
 
 SHOWN_FILES = 12
 ENOUGH = 5
+
+# `path:12: text`, `path:12:5:text`
+_MATCH = re.compile(r"((?:[A-Za-z]:[\\/])?[^\s:][^:\n]{0,400}?):(\d+)(?::\d+)?(?:[:-]|$)")
+_CONTEXT = re.compile(r"([^\s:][^:\n]{0,400}?)-(\d+)-")
+_NUMBERED_MATCH = re.compile(r"(\d+)[:-]")
+_COMPILER = re.compile(r"\S[^:\n]*:\d+(?::\d+)?: (?:fatal )?(?:error|warning|note)\b")
 
 
 class _Found(NamedTuple):
@@ -20,20 +28,39 @@ class _Found(NamedTuple):
     """Lines that matched."""
 
 
-class Matches:
+class Matches(Shape):
+    """Lines that a search found, each with its file and number."""
+
+    name = "matches"
+    sign = re.compile(f"{_MATCH.pattern}|{_CONTEXT.pattern}|{_NUMBERED_MATCH.pattern}")
+    tool_words = dict.fromkeys(("grep", "rg", "ripgrep", "search", "ag", "ack"), 4)
+
+    @classmethod
+    def likely(cls, seen: Seen) -> type[Shape] | None:
+        lines = [line for line in seen.lines if line != "--"]
+        found = sum(map(_is_match, lines))
+        if found and found > 0.5 * len(lines):
+            compiler = sum(1 for line in lines if _COMPILER.match(line))
+            return Log if seen.hint != cls.name and compiler > 0.3 * found else cls
+        return cls if _has_heading_form(lines) else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        return cls if any(map(_is_match, seen.lines)) else None
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._found = _found(source.sample)
 
     def title(self) -> str:
-        source, files = self._source, self._found.files
+        source, files = self.source, self._found.files
         number = source.about(files.total())
         sought = f" for {excerpt(source.pattern, 60)!r}" if source.pattern else ""
         among = counted(len(files)) if source.whole else f"at least {len(files)}"
         return f"{number} match{'' if number == '1' else 'es'}{sought} in {among} file{'' if among == '1' else 's'}"
 
     def rows(self) -> list[Row]:
-        source, files = self._source, self._found.files
+        source, files = self.source, self._found.files
         parts = [excerpt(name, 90) + self._number(number) for name, number in files.most_common(SHOWN_FILES)]
         made = error_rows(complaints(source))
         if parts:
@@ -42,8 +69,22 @@ class Matches:
         return made + [Row(Rank.PROSE, [excerpt(line, 120)]) for line in self._found.first[:3]]
 
     def _number(self, found: int) -> str:
-        # One or two matches that a sample happens to hold do not tell how many there are.
-        return f" ({self._source.about(found)})" if self._source.whole or found >= ENOUGH else ""
+        # One or two matches in a sample do not tell how many there are in all.
+        return f" ({self.source.about(found)})" if self.source.whole or found >= ENOUGH else ""
+
+
+def _is_match(line: str) -> bool:
+    found = _MATCH.match(line) or _CONTEXT.match(line)
+    # A sentence may hold a time or a ratio; a path has no blanks, or a slash or a dot as well.
+    return found is not None and (" " not in found[1] or "/" in found[1] or has_extension(found[1]))
+
+
+def _has_heading_form(lines: Sequence[str]) -> bool:
+    """`path`, and below it `12:text` for each match in that file."""
+    numbered = sum(1 for line in lines if _NUMBERED_MATCH.match(line))
+    if not lines or numbered < 0.4 * len(lines) or _NUMBERED_MATCH.match(lines[0]):
+        return False
+    return is_path(lines[0]) and numbered + sum(map(is_path, lines)) > 0.9 * len(lines)
 
 
 def _found(lines: Sequence[str]) -> _Found:
@@ -51,13 +92,13 @@ def _found(lines: Sequence[str]) -> _Found:
     first: list[str] = []
     heading = ""
     for line in lines:
-        if heading and (numbered := NUMBERED_MATCH.match(line)):
+        if heading and (numbered := _NUMBERED_MATCH.match(line)):
             if line[numbered.end() - 1] == ":":
                 files[heading] += 1
                 first.append(f"{heading}:{line}")
-        elif found := MATCH.match(line):
+        elif found := _MATCH.match(line):
             files[found[1]] += 1
             first.append(line)
-        elif not CONTEXT.match(line):
+        elif not _CONTEXT.match(line):
             heading = line.strip().removesuffix(":") if line != "--" else heading
     return _Found(files, first)

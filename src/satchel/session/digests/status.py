@@ -1,10 +1,11 @@
-"""A status: the branch, how many paths are in which state, and which."""
+"""A status: the branch, and the paths by state."""
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from satchel.session.digests.base import Rank, Row, Source, excerpt
+from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt
 from satchel.session.digests.errors import complaints, error_lines, error_rows
 
 __all__ = ["Status"]
@@ -12,6 +13,11 @@ __all__ = ["Status"]
 SHOWN_PATHS = 20
 SHOWN_LINES = 15
 
+_HEAD = re.compile(
+    r"(?:On branch |HEAD detached |Not currently on any branch|nothing to commit|Changes to be committed:"
+    r"|Changes not staged for commit:|Untracked files:|Unmerged paths:|Your branch is )"
+)
+_PORCELAIN_LINE = re.compile(r"(?:(?! {3})[ MADRCUT?!]{2} \S|## \S|[12u] [.MADRCU]{2} |# branch\.)")
 _BRANCH = re.compile(
     r"(?:On branch |HEAD detached (?:at|from) |## (?:No commits yet on |Initial commit on )?|# branch\.head )(\S+)"
 )
@@ -31,13 +37,28 @@ _STATES = {"?": "untracked", "!": "ignored", "U": "conflicts"}
 _FACT = re.compile(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
 
 
-class Status:
+class Status(Shape):
+    """The state of a working copy, or the output of a tool that has `status` in its name."""
+
+    name = "status"
+    tool_words: ClassVar[Mapping[str, int]] = {"status": 1}
+    sign = re.compile(f"{_HEAD.pattern}|{_PORCELAIN_LINE.pattern}")
+
+    @classmethod
+    def plainly(cls, seen: Seen) -> type[Shape] | None:
+        begins = any(_HEAD.match(line) for line in seen.lines[:3])
+        return cls if begins or seen.share(_PORCELAIN_LINE) > 0.95 else None
+
+    @classmethod
+    def suggested(cls, seen: Seen) -> type[Shape] | None:
+        return cls if len(seen.lines) <= 60 else None
+
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self._paths = _paths(source.sample)
 
     def title(self) -> str:
-        source = self._source
+        source = self.source
         branch, distance = _branch(source.sample)
         facts = [excerpt(distance, 60)] if distance else []
         facts += [f"{source.about(len(paths))} {state}" for state, paths in self._paths.items()]
@@ -47,7 +68,7 @@ class Status:
         return f"Status{place}: {', '.join(facts) or f'{source.lines:,} lines'}"
 
     def rows(self) -> list[Row]:
-        source = self._source
+        source = self.source
         # Among paths, a word such as `error` is mostly the name of a file.
         made = error_rows(complaints(source) if self._paths else error_lines(source))
         # Fewest first: two conflicts say more than a thousand files that are new.
@@ -66,14 +87,14 @@ def _rank(line: str) -> Rank:
 
 
 def _branch(lines: Sequence[str]) -> tuple[str, str]:
-    """The branch, and how far it is from what it follows."""
+    """The branch, and how far it is ahead of or behind its upstream."""
     branches = [found[1].partition("...")[0] for line in lines[:5] if (found := _BRANCH.match(line))]
     distances = [found[0] for line in lines[:5] if (found := _AHEAD.search(line))]
     return next(iter(branches), ""), next(iter(distances), "")
 
 
 def _paths(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Paths by state, in the order in which the states come."""
+    """Paths by state, in the order of the text."""
     states: defaultdict[str, list[str]] = defaultdict(list)
     section = ""
     for line in lines:

@@ -1,9 +1,9 @@
-"""Any text: its errors, its beginning and its end, with a mark of how much is left out between them."""
+"""Any other text: its errors, its beginning and its end, and how much is left out between them."""
 
 import re
 from collections.abc import Sequence
 
-from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Source, counted, excerpt, one_line
+from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Shape, counted, excerpt, one_line
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
 from satchel.text.redact import redact
 
@@ -13,20 +13,25 @@ HEAD = 4
 TAIL = 3
 WIDTH = 120
 
-# A path, an id, a number: what a later step may need word for word.
+# Paths, ids and numbers, which a later step may need verbatim.
 _FACT = re.compile(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
 
 
-class AnyText:
-    def __init__(self, source: Source) -> None:
-        self._source = source
+class AnyText(Shape):
+    """Text of no other shape."""
+
+    name = "text"
 
     def title(self) -> str:
-        lines = self._source.lines
-        return f"Text: {lines:,} line{'' if lines == 1 else 's'}, {self._source.size}"
+        lines = self.source.lines
+        return f"Text: {lines:,} line{'' if lines == 1 else 's'}, {self.source.size}"
+
+    def headline(self) -> str:
+        errors = error_lines(self.source) if self.source.whole else []
+        return f"{self.title()}: {errors[0] if errors else self.source.first_line}"
 
     def rows(self) -> list[Row]:
-        source = self._source
+        source = self.source
         filled = [line for line in source.sample if line.strip()]
         told = error_rows(error_lines(source))
         if source.lines <= 1:
@@ -35,7 +40,7 @@ class AnyText:
         head = [line for line in filled[:HEAD] if excerpt(line, ERROR_WIDTH) not in shown]
         tail = [line for line in filled[HEAD:][-TAIL:] if excerpt(line, ERROR_WIDTH) not in shown]
         gap = [Row(Rank.NUMBER, [], of=source.lines)]
-        # The last line says how it went, and comes before the others where there is little room.
+        # The last line says how it went, so it ranks above the others.
         last = [row._replace(rank=min(row.rank, Rank.NUMBER)) for row in _shown(tail[-1:])]
         return [*told, *_shown(head), *gap, *_shown(tail[:-1]), *last]
 
@@ -45,7 +50,7 @@ def _shown(lines: Sequence[str]) -> list[Row]:
 
 
 def _of_one_line(text: str) -> list[Row]:
-    # Masked before it is cut, for half a secret is not found.
+    # Masked before it is cut: half a secret is not recognised.
     head, tail = excerpt(text, WIDTH), redact(one_line(text[-LONGEST_LOOK:])).text[-WIDTH:]
     left = len(text) - len(head) - len(tail)
     gap = Row(Rank.NUMBER, [f"… {counted(max(0, left), exact=False)} characters left out …"])

@@ -16,7 +16,8 @@ import psycopg
 from psycopg import sql
 
 from satchel.errors import StoreError
-from satchel.store.contract import Filter, Link, Match, Trace, TracedPassage
+from satchel.model.filters import Filter
+from satchel.store.contract import Link, Match, Trace, TracedPassage
 from satchel.store.database import Generation
 from satchel.store.postgres.connection import Address, PostgresConnection, bits, reading_errors
 from satchel.store.postgres.schema import SCHEMA, look, open_raw

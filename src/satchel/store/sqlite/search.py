@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from satchel.store.contract import Filter, Match
+from satchel.model.filters import Filter
+from satchel.store.contract import Match
 from satchel.store.database import Generation
 from satchel.store.rows import filter_sql, narrows
 from satchel.store.search import Search

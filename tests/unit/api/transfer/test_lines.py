@@ -8,6 +8,7 @@ import satchel
 from satchel import Draft
 from satchel.api.transfer import parse_line
 from satchel.store.contract import Record
+from tables import each_row
 
 MEMORY = {
     "id": "0192ab34-5678-7abc-8def-0123456789ab",
@@ -44,7 +45,7 @@ def test_the_same_plain_line_gets_the_same_ref_whatever_the_order_of_its_fields(
     assert other.ref != one.ref
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "complaint"),
     [
         (b"{", "not JSON"),

@@ -4,6 +4,7 @@ import pytest
 
 from satchel.cli.clients.json_file import read_document, read_object, words_at
 from satchel.errors import InputError
+from tables import each_row
 
 REACHED = 50_000
 
@@ -23,7 +24,7 @@ def test_an_object_is_read_from_its_brace_on():
     assert [member.key for member in read_object(text, 6).members] == ["b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place", "reason"),
     [
         ("", "line 1, column 1", "the file ends"),
@@ -69,7 +70,7 @@ def test_nesting_may_be_deeper_than_the_stack_of_calls():
         read_document('{"a":' + "[" * REACHED + "]" * (REACHED - 1) + "}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ('"a\\n"', "a\n"),

@@ -6,6 +6,7 @@ import pytest
 
 from satchel.cli.clients.client import CLIENTS, Surroundings, surroundings
 from satchel.errors import InputError
+from tables import each_row
 
 HOME = Path("/home/ana")
 LINUX = Surroundings("linux", {}, HOME)
@@ -13,7 +14,7 @@ MAC = Surroundings("darwin", {"XDG_CONFIG_HOME": "/ignored"}, HOME)
 WINDOWS = Surroundings("win32", {"APPDATA": "/roaming"}, HOME)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "around", "place"),
     [
         ("claude-code", LINUX, "/home/ana/.claude.json"),

@@ -9,11 +9,12 @@ import pytest
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.detour import Runnable, runnable
 from satchel.server.gateway.servers import read_servers
+from tables import each_row
 
 WEB = "https://example.test/mcp"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "value", "server"),
     [
         ("cursor", {"command": "x"}, {"command": "x"}),
@@ -50,7 +51,7 @@ def test_a_server_is_told_in_the_form_that_clients_have_in_common(client: str, v
     assert answer.server == server
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "value", "reason"),
     [
         ("cursor", {"type": "sse", "url": WEB}, "its type is sse"),

@@ -2,12 +2,12 @@
 
 import re
 
-from satchel.server.gateway.fleet import LONGEST_NAME, exposed
+from satchel.server.gateway.fleet import LONGEST_NAME, exposed_names
 from satchel.server.gateway.router import NAMES
 
 
 def shown(*offers, reserved=()):
-    return [each.shown for each in exposed(offers, reserved=reserved)]
+    return [each.shown for each in exposed_names(offers, reserved=reserved)]
 
 
 def test_a_name_that_one_server_has_stays_as_it_is():

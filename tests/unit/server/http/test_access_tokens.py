@@ -16,11 +16,11 @@ from satchel.server.http.access import (
     Keyring,
     Token,
     add_token,
-    fits,
     new_token,
-    parsed,
+    parse_token,
     read_tokens,
     revoke_token,
+    secret_matches,
 )
 
 AT_ONCE = 6
@@ -39,7 +39,7 @@ def bearer(token: str) -> str:
 def test_a_token_is_known_by_its_hash_alone(file: Path):
     token, kept = new_token(access="write", org="acme", project="harbor")
     add_token(file, kept)
-    identifier, secret = parsed(token)
+    identifier, secret = parse_token(token)
     assert identifier == kept.id
     assert secret not in file.read_text()
     assert Keyring(file).caller(bearer(token)) == Caller(kept.id, "write", "acme", "harbor")
@@ -73,9 +73,9 @@ def test_an_unknown_token_is_compared_like_a_known_one(monkeypatch: pytest.Monke
     real = hmac.compare_digest
     monkeypatch.setattr(access.hmac, "compare_digest", lambda *pair: compared.append(pair) or real(*pair))
     token, kept = new_token(access="read", org="acme")
-    assert fits(parsed(token)[1], kept)
-    assert not fits(parsed(token)[1], None)
-    assert not fits("", None)
+    assert secret_matches(parse_token(token)[1], kept)
+    assert not secret_matches(parse_token(token)[1], None)
+    assert not secret_matches("", None)
     assert [(len(given), len(held)) for given, held in compared] == [(32, 32)] * 3
 
 
@@ -181,4 +181,4 @@ def test_processes_that_change_the_file_at_once_lose_nothing(file: Path):
 def test_a_token_says_nothing_of_itself_when_it_is_printed():
     token, kept = new_token(access="read", org="acme")
     assert isinstance(kept, Token)
-    assert parsed(token)[1] not in repr(kept)
+    assert parse_token(token)[1] not in repr(kept)

@@ -6,7 +6,7 @@ from satchel.fitting.hits import Timeline
 from satchel.model.memory import Memory, utc_now
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import Listing, Placed, Span
-from satchel.server.http.responses import FIRST_PORTION, Memories, collected
+from satchel.server.http.responses import FIRST_PORTION, Memories, read_within
 
 MOST = 100_000
 
@@ -35,7 +35,7 @@ def test_what_fits_is_read_once_more_at_most(size: int, limit: int, asked: list[
         limits.append(query.limit)
         return Memories(memories=memories(min(query.limit, 900), size))
 
-    assert len(collected(read, Listing(limit=limit), MOST).memories) == min(limit, 900)
+    assert len(read_within(read, Listing(limit=limit), MOST).memories) == min(limit, 900)
     assert limits == asked
 
 
@@ -47,7 +47,7 @@ def test_large_ones_end_the_reading_early():
         return Memories(memories=memories(query.limit, 2_000))
 
     with pytest.raises(RefusedError, match="more than 100,000 bytes"):
-        collected(read, Listing(limit=10_000), MOST)
+        read_within(read, Listing(limit=10_000), MOST)
     # 32 of them fit, 50 would, and twice as many do not.
     assert limits == [FIRST_PORTION, 2 * FIRST_PORTION]
 
@@ -61,11 +61,11 @@ def test_both_sides_of_a_timeline_grow():
         return Timeline(before=before, focus=memories(1, 1)[0], after=after)
 
     with pytest.raises(RefusedError):
-        collected(read, Span(before=2, after=500), MOST)
+        read_within(read, Span(before=2, after=500), MOST)
     assert spans == [(2, FIRST_PORTION)]
 
 
 def test_what_is_no_list_is_read_once():
     reads: list[Placed] = []
-    collected(reads.append, Placed(), MOST)
+    read_within(reads.append, Placed(), MOST)
     assert len(reads) == 1

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 import satchel
 from read_back import footers
-from satchel.fitting.engine import Portion
-from satchel.server.mcp.answers import Allowance, Footing, fitted, footed, said
+from satchel.fitting.listing import Portion
+from satchel.server.mcp.answers import Allowance, Footer, fitted, footed, said
 
 COUNTERS = [satchel.counter(name) for name in ("o200k_base", "claude", "chars/4")]
 
@@ -120,8 +120,8 @@ def test_data_that_would_cost_more_than_the_answer_may_are_left_out():
 
 def test_numbers_have_their_thousands_separated_and_count_themselves():
     count = COUNTERS[0].count
-    footing = Footing(budget=12_345, shown=1_234, total=1_000_000, whole=False, cursor="c0ffee")
-    text, tokens = footed("word " * 2_000, footing, count)
+    footer = Footer(budget=12_345, shown=1_234, total=1_000_000, whole=False, cursor="c0ffee")
+    text, tokens = footed("word " * 2_000, footer, count)
     assert tokens == count(text) > 2_000
     assert text.split("\n")[1:] == [
         "➡ The rest: cursor=c0ffee",

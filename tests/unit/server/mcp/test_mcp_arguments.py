@@ -5,13 +5,14 @@ from reprlib import repr as shortened
 from typing import Any
 
 import pytest
-from desks import ask, empty_desk
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_contexts import ask, empty_context
 
 from satchel.errors import BudgetError, InputError, SatchelError
 from satchel.server.mcp.catalog import TOOLS
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
+from tables import each_row
 
 READING = sorted(name for name, tool in TOOLS.items() if tool.effect == "reads")
 NEEDED: dict[str, Any] = {
@@ -29,17 +30,17 @@ NEEDED: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory) -> Iterator[Desk]:
-    with empty_desk(tmp_path_factory.mktemp("project")) as desk:
+def context(tmp_path_factory) -> Iterator[ToolContext]:
+    with empty_context(tmp_path_factory.mktemp("project")) as context:
         for number in range(12):
-            desk.bag.add(f"Keys rotate every {number} hours.", tags=["auth", f"t{number}"])
-        yield desk
+            context.bag.add(f"Keys rotate every {number} hours.", tags=["auth", f"t{number}"])
+        yield context
 
 
 def read(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """What becomes of the arguments before the tool works with them."""
     seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda desk, given: seen.append(given)).call(None, needed_by(tool) | arguments)
+    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, needed_by(tool) | arguments)
     return {name: value for name, value in seen[0].items() if name not in needed_by(tool) or name in arguments}
 
 
@@ -56,15 +57,17 @@ def refusal(tool: str, arguments: dict[str, Any]) -> str:
     return message
 
 
-@pytest.mark.parametrize("tool", READING)
+@each_row("tool", READING)
 def test_token_budget_is_another_name_of_max_tokens(tool: str):
     assert read(tool, {"token_budget": 70}) == read(tool, {"max_tokens": 70}) == {"max_tokens": 70}
 
 
-def test_token_budget_binds_as_max_tokens_does(desk: Desk):
-    one, other = (ask(desk, "mem_search", query="rotate", **{name: 99}) for name in ("token_budget", "max_tokens"))
+def test_token_budget_binds_as_max_tokens_does(context: ToolContext):
+    one, other = (
+        ask(context, "mem_search", query="rotate", **{name: 99}) for name in ("token_budget", "max_tokens")
+    )
     assert one == other
-    assert 50 < desk.count(one.text) <= 99
+    assert 50 < context.count(one.text) <= 99
 
 
 def test_both_names_of_the_budget_are_taken_where_they_agree_and_refused_where_not():
@@ -79,9 +82,7 @@ def test_a_whole_number_is_taken_in_any_form(given: object, meant: int):
     assert read("mem_stats", {"max_tokens": given}) == {"max_tokens": meant}
 
 
-@pytest.mark.parametrize(
-    "given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000], ids=shortened
-)
+@each_row("given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000])
 def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
     message = refusal("mem_stats", {"max_tokens": given})
     assert "token" in message
@@ -89,7 +90,7 @@ def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
         read("mem_stats", {"token_budget": given})
 
 
-@pytest.mark.parametrize("given", [0, -1, 10_001, 2.5, "few", True, [3], 10**30], ids=shortened)
+@each_row("given", [0, -1, 10_001, 2.5, "few", True, [3], 10**30])
 def test_a_limit_out_of_range_is_refused_by_its_value(given: object):
     assert refusal("mem_search", {"limit": given}).startswith("limit ")
 
@@ -99,13 +100,13 @@ def test_limits_are_taken_in_any_form_and_before_and_after_may_be_none_at_all():
     assert read("mem_timeline", {"before": 0, "after": 2.0}) == {"before": 0, "after": 2}
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@each_row("tool", sorted(TOOLS))
 def test_null_is_as_good_as_left_out(tool: str):
     assert read(tool, dict.fromkeys(set(TOOLS[tool].parameters) - set(TOOLS[tool].required))) == {}
     assert read(tool, {"no_such_thing": None}) == {}
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+@each_row("tool", sorted(TOOLS))
 def test_an_unknown_argument_is_named_with_what_was_meant(tool: str):
     some = next(name for name in TOOLS[tool].parameters if len(name) > 3)
     assert refusal(tool, {f"{some}s": "x"}).endswith(f"did you mean {some}?")
@@ -118,7 +119,7 @@ def test_an_unknown_argument_of_any_length_is_refused_in_short():
     refusal("mem_search", {"quer" * 10_000: "x"})
 
 
-@pytest.mark.parametrize(("tool", "name"), [(name, each) for name, tool in TOOLS.items() for each in tool.required])
+@each_row(("tool", "name"), [(name, each) for name, tool in TOOLS.items() for each in tool.required])
 def test_what_is_needed_is_asked_for_by_name(tool: str, name: str):
     arguments = {each: value for each, value in needed_by(tool).items() if each != name}
     with pytest.raises(InputError, match=f"^{tool} needs {name}$"):
@@ -128,19 +129,18 @@ def test_what_is_needed_is_asked_for_by_name(tool: str, name: str):
 
 
 @pytest.mark.parametrize("given", [["auth", "t3"], '["auth", "t3"]', ' ["auth","t3"]'], ids=shortened)
-def test_a_list_may_arrive_as_its_json(desk: Desk, given: object):
+def test_a_list_may_arrive_as_its_json(context: ToolContext, given: object):
     assert read("mem_save", {"tags": given}) == {"tags": ["auth", "t3"]}
-    assert ask(desk, "mem_search", query="rotate", tags=given).data["total"] == 1
+    assert ask(context, "mem_search", query="rotate", tags=given).data["total"] == 1
 
 
 def test_one_name_needs_no_list():
     assert read("mem_get", {"ids": "01a1e41f"}) == {"ids": ["01a1e41f"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [7, {"a": 1}, [1], ["a", None], [["a"]], "[1]", "[broken", "[" * 5_000, ["x" * 20_000], ["x"] * 20_000],
-    ids=shortened,
 )
 def test_a_list_of_something_else_is_refused(given: object):
     assert refusal("mem_save", {"tags": given}).startswith("tags ")
@@ -190,7 +190,7 @@ def test_a_cursor_says_all_that_would_be_needed_else():
 
 def read_alone(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda desk, given: seen.append(given)).call(None, arguments)
+    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, arguments)
     return seen[0]
 
 
@@ -202,12 +202,12 @@ values = st.recursive(
 
 
 @given(st.sampled_from(READING), st.data())
-def test_whatever_a_tool_that_reads_is_given_it_answers_or_says_what_is_wrong(desk, tool, data):
+def test_whatever_a_tool_that_reads_is_given_it_answers_or_says_what_is_wrong(context, tool, data):
     names = st.sampled_from([*TOOLS[tool].parameters, "token_budget", "zzz"])
     arguments = data.draw(st.dictionaries(names, values, max_size=4))
     try:
-        answer = TOOLS[tool].call(desk, needed_by(tool) | arguments)
+        answer = TOOLS[tool].call(context, needed_by(tool) | arguments)
     except SatchelError:
         return
     assert answer.most is not None
-    assert desk.count(answer.text) <= answer.most
+    assert context.count(answer.text) <= answer.most

@@ -8,6 +8,7 @@ from satchel import count_tokens
 from satchel.errors import InputError
 from satchel.server.mcp.catalog import CORE, GUIDE, INSTRUCTIONS, TOOLS, chosen_tools
 from satchel.server.mcp.tool import Tool
+from tables import each_row
 
 ALL = [
     "mem_save",
@@ -51,7 +52,7 @@ def test_definitions_and_instructions_cost_at_most_2500_tokens_and_those_of_the_
     assert cost(chosen_tools("core")) <= 900
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_a_tool_is_annotated_with_what_it_does(name: str):
     hints = TOOLS[name].definition["annotations"]
     assert hints.get("readOnlyHint", False) == (name in READING)
@@ -60,7 +61,7 @@ def test_a_tool_is_annotated_with_what_it_does(name: str):
         assert hints.get("idempotentHint", False) == (name in {"mem_update", "mem_forget", "mem_relate"})
 
 
-@pytest.mark.parametrize("name", ALL)
+@each_row("name", ALL)
 def test_a_schema_names_what_is_needed_and_only_what_is_taken(name: str):
     schema = TOOLS[name].definition["inputSchema"]
     assert schema["type"] == "object"
@@ -69,7 +70,7 @@ def test_a_schema_names_what_is_needed_and_only_what_is_taken(name: str):
         assert each.get("type") in {"string", "integer", "number", "boolean", "array"} or each["enum"]
 
 
-@pytest.mark.parametrize("name", sorted(READING))
+@each_row("name", sorted(READING))
 def test_every_tool_that_reads_takes_a_budget_and_all_but_the_pack_a_cursor(name: str):
     assert "max_tokens" in TOOLS[name].parameters
     assert ("cursor" in TOOLS[name].parameters) == (name != "context_pack")

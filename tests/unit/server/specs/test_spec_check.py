@@ -9,7 +9,7 @@ from spec_projects import KILN, count, write
 
 import satchel
 from satchel.errors import InputError
-from satchel.fitting.engine import joined, portioned
+from satchel.fitting.listing import fit_portions, join_portions
 from satchel.server.specs.specs import Specs, spec_check, spec_context
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -88,7 +88,7 @@ def test_most_of_what_matters_is_shown_and_two_fifths_of_what_is_shown_matter(ki
 
 
 def test_the_report_has_artifacts_and_earlier_changes_with_what_matters_in_them(kiln, check):
-    shown = joined(check(kiln, "Extend the reservation of a piece in the basket to 30 minutes"))
+    shown = join_portions(check(kiln, "Extend the reservation of a piece in the basket to 30 minutes"))
     assert shown.startswith(
         "## Artifacts\n"
         "docs/requirements.md#Requirements > Orders > FR-020 Basket and reservation (line 31, ~41 tokens)\n"
@@ -107,19 +107,19 @@ def test_a_summary_has_headings_only_and_full_whole_sections(tmp_path, check):
     long = "The gateway retries. " * 40 + "Invoices are numbered by year. " + "The end is far. " * 40
     write(tmp_path, {"docs/design.md": f"# Design\n\n## Billing\n{long}\n"})
     query = "Number invoices by month"
-    assert joined(check(tmp_path, query, "summary")) == (
+    assert join_portions(check(tmp_path, query, "summary")) == (
         "## Artifacts\ndocs/design.md#Design > Billing (line 3, ~381 tokens)\n"
     )
-    standard = joined(check(tmp_path, query, "standard")).splitlines()[2]
+    standard = join_portions(check(tmp_path, query, "standard")).splitlines()[2]
     assert standard.startswith("    …Invoices are numbered by year. The end")
     assert len(standard) < 310
-    assert joined(check(tmp_path, query, "full")).splitlines()[2] == f"    {long.strip()}"
+    assert join_portions(check(tmp_path, query, "full")).splitlines()[2] == f"    {long.strip()}"
 
 
 def test_what_matters_in_a_section_of_one_passage_is_where_its_excerpt_begins(tmp_path, check):
     text = "Words go on here. " * 25 + "Invoices are numbered by year. " + "More. " * 60
     write(tmp_path, {"docs/design.md": text})
-    assert "    …Invoices are numbered" in joined(check(tmp_path, "Number invoices by month"))
+    assert "    …Invoices are numbered" in join_portions(check(tmp_path, "Number invoices by month"))
 
 
 def test_memories_stand_beside_artifacts_and_ranks_follow_the_scores(kiln, bag, check):
@@ -134,7 +134,7 @@ def test_memories_stand_beside_artifacts_and_ranks_follow_the_scores(kiln, bag, 
     ]
     assert coffee.id not in {portion.name for portion in portions}
     assert sorted(portion.rank for portion in portions) == list(range(len(portions)))
-    kept = portioned(portions, budget=130, count=count, assemble=lambda some, _: joined(some))
+    kept = fit_portions(portions, budget=130, count=count, assemble=lambda some, _: join_portions(some))
     assert {portion.section for portion in kept.shown} >= {"## Artifacts", "## Related memories"}
 
 
@@ -159,7 +159,7 @@ def test_only_memories_of_the_view_are_shown(kiln, bag):
     portions = spec_check(
         kiln, "Extend the reservation", bag=bag.scoped(project="kiln"), detail="summary", count=count
     )
-    assert "## Related memories" not in joined(portions)
+    assert "## Related memories" not in join_portions(portions)
 
 
 def test_changes_are_grouped_and_the_newer_of_two_equal_ones_comes_first(tmp_path, check):
@@ -167,7 +167,7 @@ def test_changes_are_grouped_and_the_newer_of_two_equal_ones_comes_first(tmp_pat
     for slug, when in (("month-end", 1_000), ("month end", 2_000)):
         write(tmp_path, {f"docs/changes/{slug}/proposal.md": text})
         os.utime(tmp_path / f"docs/changes/{slug}/proposal.md", (when, when))
-    lines = joined(check(tmp_path, "Number the invoices", "summary")).splitlines()
+    lines = join_portions(check(tmp_path, "Number the invoices", "summary")).splitlines()
     assert lines[1] == "docs/changes/month end (proposal.md)"
     assert [line.startswith("docs/changes/month end/proposal.md#Proposal > ") for line in lines[2:4]] == [
         True,
@@ -180,7 +180,7 @@ def test_changes_are_grouped_and_the_newer_of_two_equal_ones_comes_first(tmp_pat
 def test_a_change_is_found_by_its_name(tmp_path, check):
     write(tmp_path, {"docs/changes/invoice-numbers/tasks.md": "# Tasks\n- [x] migration\n- [x] form\n"})
     write(tmp_path, {"docs/changes/dark-mode/tasks.md": "# Tasks\n- [x] tokens\n- [x] switch\n"})
-    shown = joined(check(tmp_path, "Number the invoices", "summary"))
+    shown = join_portions(check(tmp_path, "Number the invoices", "summary"))
     assert "docs/changes/invoice-numbers (tasks.md)\n" in shown
     assert "dark-mode" not in shown
 
@@ -196,13 +196,13 @@ def test_conventions_stand_in_where_there_are_no_artifacts(tmp_path, check):
         },
     )
     (tmp_path / "CLAUDE.md").symlink_to("AGENTS.md")
-    shown = joined(check(tmp_path, "Number invoices by month"))
+    shown = join_portions(check(tmp_path, "Number invoices by month"))
     assert shown.startswith("## Conventions\n")
     assert "CLAUDE.md#Rules > Invoices (line 3, " in shown
     assert "    Invoices use cents.\n" in shown
     assert shown.endswith("files: CLAUDE.md (7 lines), readme.md (2 lines), .cursor/rules/money.mdc (4 lines)\n")
     write(tmp_path, {"docs/tasks.md": "# Tasks\n<!-- none yet -->\n"})
-    assert "## Conventions" in joined(check(tmp_path, "Number invoices by month"))
+    assert "## Conventions" in join_portions(check(tmp_path, "Number invoices by month"))
     write(tmp_path, {"docs/tasks.md": "# Tasks\n- [ ] something else entirely\n"})
     assert check(tmp_path, "Number invoices by month") == []
 
@@ -210,7 +210,7 @@ def test_conventions_stand_in_where_there_are_no_artifacts(tmp_path, check):
 def test_a_single_file_of_rules_and_troubles_with_conventions_are_told(tmp_path, check):
     write(tmp_path, {"p/.cursor/rules": "Invoices use cents.\n", "p/README.md/x": "", "out/secret.md": "Invoices"})
     (tmp_path / "p/CLAUDE.md").symlink_to("../out/secret.md")
-    shown = joined(check(tmp_path / "p", "Number invoices by month"))
+    shown = join_portions(check(tmp_path / "p", "Number invoices by month"))
     assert ".cursor/rules (line 1, ~5 tokens)\n    Invoices use cents.\n" in shown
     assert "files: .cursor/rules (1 line)\n" in shown
     assert shown.endswith("## Not read\nCLAUDE.md: outside the project, not read\nREADME.md: a folder, not read\n")
@@ -255,11 +255,11 @@ def test_what_was_deleted_or_written_since_is_known(tmp_path, check):
         tmp_path, {"docs/design.md": "# D\nInvoices have numbers.\n", "docs/tasks.md": "# T\nInvoices by month.\n"}
     )
     specs = Specs(tmp_path)
-    assert "docs/tasks.md" in joined(check(specs, "Number invoices", "summary"))
+    assert "docs/tasks.md" in join_portions(check(specs, "Number invoices", "summary"))
     (tmp_path / "docs/tasks.md").unlink()
-    assert "docs/tasks.md" not in joined(check(specs, "Number invoices", "summary"))
+    assert "docs/tasks.md" not in join_portions(check(specs, "Number invoices", "summary"))
     write(tmp_path, {"docs/charter.md": "# C\nInvoices matter.\n"})
-    assert "docs/charter.md" in joined(check(specs, "Number invoices", "summary"))
+    assert "docs/charter.md" in join_portions(check(specs, "Number invoices", "summary"))
 
 
 def test_secrets_are_masked_and_sections_of_nothing_else_are_left_out(tmp_path, check):
@@ -271,7 +271,7 @@ def test_secrets_are_masked_and_sections_of_nothing_else_are_left_out(tmp_path, 
             "docs/tasks.md": f"<private>invoices {key}</private>\n\n# Invoices\nNumbers of invoices.\n",
         },
     )
-    shown = joined(check(tmp_path, "Number invoices", "full"))
+    shown = join_portions(check(tmp_path, "Number invoices", "full"))
     assert key not in shown
     assert "has the key [masked:" in shown
     assert "Numbers of invoices." in shown
@@ -280,7 +280,7 @@ def test_secrets_are_masked_and_sections_of_nothing_else_are_left_out(tmp_path, 
 @pytest.mark.parametrize("slug", ["ghp_" + "a1B2c3D4e5F6" * 3, "x" * 250, os.fsdecode(b"caf\xe9"), "予約"])
 def test_names_of_any_sort_can_be_searched(tmp_path, check, slug):
     write(tmp_path, {f"docs/changes/{slug}/spec.md": "# Invoices\nInvoices have numbers.\n"})
-    shown = joined(check(tmp_path, "Number invoices"))
+    shown = join_portions(check(tmp_path, "Number invoices"))
     assert "    Invoices have numbers.\n" in shown
     assert shown.encode()
 
@@ -288,7 +288,7 @@ def test_names_of_any_sort_can_be_searched(tmp_path, check, slug):
 def test_files_that_are_shown_under_one_name_are_both_searched(tmp_path, check):
     for name, text in ((b"caf\xe9", "Invoices have numbers."), (b"caf\xff", "Invoices have months.")):
         write(tmp_path, {f"docs/adrs/{os.fsdecode(name)}.md": text})
-    shown = joined(check(tmp_path, "Number invoices"))
+    shown = join_portions(check(tmp_path, "Number invoices"))
     assert shown.count("docs/adrs/caf�.md (line 1, ") == 2
     assert "have numbers" in shown
     assert "have months" in shown
@@ -298,7 +298,7 @@ def test_text_without_spaces_is_found(tmp_path, check):
     write(
         tmp_path, {"docs/design.md": "# 設計\n\n## 予約\n商品は二十分間予約される。\n\n## 検索\n全文検索を使う。\n"}
     )
-    shown = joined(check(tmp_path, "予約の時間を延ばす"))
+    shown = join_portions(check(tmp_path, "予約の時間を延ばす"))
     assert "docs/design.md#設計 > 予約 (line 3, " in shown
     assert "検索を使う" not in shown
 
@@ -309,7 +309,7 @@ def test_no_line_of_a_file_stands_at_the_margin(tmp_path, check):
     )
     write(tmp_path, {"docs/design.md": hostile, "docs/changes/## Artifacts\nx/spec.md": hostile})
     for detail in ("summary", "standard", "full"):
-        lines = [line for line in joined(check(tmp_path, "Number invoices", detail)).splitlines() if line]
+        lines = [line for line in join_portions(check(tmp_path, "Number invoices", detail)).splitlines() if line]
         assert "\x1b" not in "".join(lines)
         assert all(line.startswith(("    ", "docs/", "## Artifacts", "## Earlier changes")) for line in lines), (
             lines
@@ -319,7 +319,7 @@ def test_no_line_of_a_file_stands_at_the_margin(tmp_path, check):
 
 def test_a_description_of_any_length_is_taken_and_searched_by_its_beginning(kiln, check, monkeypatch):
     pasted = "Misspelt words in search " + "and so on " * 100_000
-    assert "FR-011" in joined(check(kiln, pasted, "summary"))
+    assert "FR-011" in join_portions(check(kiln, pasted, "summary"))
     searched = []
     monkeypatch.setattr(Specs, "search", lambda _, documents, query, limit: searched.append(query) or [])
     check(kiln, pasted)

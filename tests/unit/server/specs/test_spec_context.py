@@ -4,13 +4,14 @@ import pytest
 from spec_projects import KILN, count, write
 
 from satchel.errors import InputError
-from satchel.fitting.engine import joined, portioned
+from satchel.fitting.listing import fit_portions, join_portions
 from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs, spec_context
+from tables import each_row
 
 
 def told(root, stage=None, detail="summary", **options):
-    return joined(spec_context(Specs(root, **options), stage=stage, detail=detail, count=count))
+    return join_portions(spec_context(Specs(root, **options), stage=stage, detail=detail, count=count))
 
 
 def test_a_summary_has_a_line_for_each_stage_and_one_for_decisions_and_changes(tmp_path):
@@ -69,7 +70,7 @@ def test_the_next_step_is_the_first_stage_that_is_missing_or_empty(tmp_path, fil
 def test_full_brings_every_section_as_it_is_written(tmp_path):
     write(tmp_path, {"docs/design.md": "---\nby: me\n---\n# D\nintro\n\n## A\n```\n# no heading\n```\n"})
     portions = spec_context(Specs(tmp_path), stage=None, detail="full", count=count)
-    assert joined(portions) == (
+    assert join_portions(portions) == (
         "## Design (docs/design.md)\n"
         "lines 1-3\n    ---\n    by: me\n    ---\n"
         "lines 4-5\n    # D\n    intro\n"
@@ -110,7 +111,7 @@ def test_a_stage_wins_over_a_change_of_its_name(tmp_path):
     assert "change" in told(tmp_path, "changes/design", "full").splitlines()[-1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stage",
     [
         "",
@@ -165,14 +166,14 @@ def test_what_was_not_read_is_told_in_place_and_not_counted(tmp_path, detail):
     portions = spec_context(
         Specs(tmp_path / "p"), stage=None, detail=detail, count=lambda text: counted.append(text) or len(text)
     )
-    shown = joined(portions)
+    shown = join_portions(portions)
     assert "too large: 3.2 MB, not read" in shown
     assert "not UTF-8, not read" in shown
     assert "outside the project, not read" in shown
     assert "docs/adrs: outside the project, not read\n" in shown
     assert "secret" not in shown
     assert max(map(len, counted), default=0) == 0
-    assert "docs/adrs" not in joined(
+    assert "docs/adrs" not in join_portions(
         spec_context(Specs(tmp_path / "p"), stage="design", detail=detail, count=count)
     )
 
@@ -192,7 +193,7 @@ def test_no_line_of_a_file_stands_at_the_margin(tmp_path):
 
 def test_a_tight_budget_keeps_the_next_step_and_the_stages_before_headings():
     portions = spec_context(Specs(KILN), stage=None, detail="standard", count=count)
-    kept = portioned(portions, budget=160, count=count, assemble=lambda some, _: joined(some))
+    kept = fit_portions(portions, budget=160, count=count, assemble=lambda some, _: join_portions(some))
     lines = kept.text.splitlines()
     assert lines[-1].startswith("Next: validate")
     assert sum(line.startswith(STAGES) for line in lines) == len(STAGES)

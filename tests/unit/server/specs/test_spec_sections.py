@@ -3,6 +3,7 @@
 import pytest
 
 from satchel.server.specs.documents import headings, is_empty, sections
+from tables import each_row
 
 
 def titled(text):
@@ -14,7 +15,7 @@ def test_headings_of_three_levels_are_found_with_their_lines():
     assert titled(text) == [(3, 1, "One"), (5, 2, "Two"), (6, 3, "Three")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "```\n# code\n```\n",

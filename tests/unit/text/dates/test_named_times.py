@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from satchel.text.dates import named_times
+from tables import each_row
 
 NOW = datetime(2024, 8, 14, 15, 30, tzinfo=UTC)  # a Wednesday
 
@@ -17,7 +18,7 @@ def _short(moment):
     return moment.isoformat()[:16].removesuffix("T00:00")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "start", "end"),
     [
         ("2023-05-08", "2023-05-08", "2023-05-09"),
@@ -84,7 +85,7 @@ def test_a_time_said_in_full_is_exact(query, start, end):
     assert spans(query) == [(start, end, "exact")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "start", "end"),
     [
         ("May 8th", "2024-05-08", "2024-05-09"),
@@ -119,7 +120,7 @@ def test_a_time_that_leaves_room_is_vague(query, start, end):
     assert spans(query) == [(start, end, "vague")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "",
@@ -152,7 +153,7 @@ def test_other_words_and_numbers_are_no_times(query):
     assert spans(query) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "query",
     [
         "2023-13-45",

@@ -131,6 +131,7 @@ def test_lines_that_are_not_indented_never_sum_to_less_than_the_whole(name, chun
     assert sum(claude.count_many(lines)) >= claude.count("".join(lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("character", ["a", " ", "\x00", "字"])
 def test_ten_megabytes_of_one_character_have_a_bound(character):
     text = character * (10_000_000 // len(character.encode()))

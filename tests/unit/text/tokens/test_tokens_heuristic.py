@@ -1,13 +1,13 @@
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.text.tokens import counter, estimate_tokens
+from tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "length", "tokens"),
     [
         ("chars/4", 0, 0),

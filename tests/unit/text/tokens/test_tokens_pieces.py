@@ -1,11 +1,11 @@
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.text.tokens import MOST_BYTES, PieceClass, classify, cut
+from satchel.text.tokens import MOST_BYTES, PieceClass, classify, split_pieces
+from tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("The keys rotate.", ["The", " keys", " rotate", "."]),
@@ -20,10 +20,10 @@ from satchel.text.tokens import MOST_BYTES, PieceClass, classify, cut
     ],
 )
 def test_text_is_cut_where_tokenizers_cut(text, pieces):
-    assert cut(text) == pieces
+    assert split_pieces(text) == pieces
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("piece", "found"),
     [
         (" word", PieceClass.WORD),
@@ -44,25 +44,25 @@ def test_text_is_cut_where_tokenizers_cut(text, pieces):
     ],
 )
 def test_a_piece_has_one_class(piece, found):
-    assert cut(piece) == [piece]
+    assert split_pieces(piece) == [piece]
     assert classify(piece) is found
 
 
 @given(st.text())
 def test_nothing_is_lost_in_cutting(text):
-    assert "".join(cut(text)) == text
+    assert "".join(split_pieces(text)) == text
 
 
 @given(st.text())
 @example(" " + "𠀀" * 40)
 @example("🏴" * 40)
 def test_no_piece_is_larger_than_the_walk_back_over_the_last_pieces_allows_for(text):
-    assert all(len(piece.encode()) <= MOST_BYTES for piece in cut(text))
+    assert all(len(piece.encode()) <= MOST_BYTES for piece in split_pieces(text))
 
 
 @given(st.text(min_size=1), st.text())
 def test_appending_only_lengthens_the_last_piece_or_adds_new_ones(text, more):
-    *settled, last = cut(text)
-    longer = cut(text + more)
+    *settled, last = split_pieces(text)
+    longer = split_pieces(text + more)
     assert longer[: len(settled)] == settled
     assert longer[len(settled)].startswith(last)

@@ -10,9 +10,10 @@ from satchel.text.tokens import (
     estimate_tokens,
     known_counters,
 )
+from tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "canonical"),
     [
         ("o200k_base", "o200k_base"),
@@ -168,7 +169,7 @@ def test_every_row_of_the_model_table_leads_to_a_known_counter_or_to_none():
     assert {target for target in COUNTER_OF_MODEL.values() if target} <= set(known_counters())
 
 
-@pytest.mark.parametrize("model", [model for model, target in COUNTER_OF_MODEL.items() if target])
+@each_row("model", [model for model, target in COUNTER_OF_MODEL.items() if target])
 def test_a_model_of_the_table_finds_the_counter_of_its_own_row(model):
     assert counter(model).name == COUNTER_OF_MODEL[model]
 

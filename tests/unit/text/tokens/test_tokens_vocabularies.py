@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from satchel.text import tokens as vocabulary
 from satchel.text.tokens import VOCABULARIES, counter
+from tables import each_row
 
 FOUR_MEGABYTES = 4_000_000
 
@@ -47,13 +48,14 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(("text", "o200k", "cl100k"), GOLDEN)
+@each_row(("text", "o200k", "cl100k"), GOLDEN)
 def test_counts_are_those_of_tiktoken(text, o200k, cl100k):
     assert counter("o200k_base").count(text) == o200k
     assert counter("cl100k_base").count(text) == cl100k
 
 
-@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.slow
+@each_row("name", VOCABULARIES)
 def test_every_vocabulary_counts_and_is_exact(name):
     counting = counter(name)
     sentence = "We rotate JWTs every hour, 我们每小时轮换一次令牌. 👍"
@@ -66,7 +68,8 @@ def test_every_vocabulary_counts_and_is_exact(name):
     assert counting.count_many(["a", sentence]) == [1, counting.count(sentence)]
 
 
-@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.slow
+@each_row("name", VOCABULARIES)
 def test_text_that_spells_a_special_token_counts_as_ordinary_text(name):
     from splintr import Tokenizer
 
@@ -82,18 +85,21 @@ def test_the_golden_count_of_a_special_token_is_that_of_its_letters():
     assert counter("cl100k_base").count("<|im_start|>user\nhi<|im_end|>") == 15
 
 
-@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.slow
+@each_row("name", VOCABULARIES)
 def test_lone_surrogates_count_as_replacement_characters(name):
     counting = counter(name)
     assert counting.count("a\ud800b\udfffc") == counting.count("a\ufffdb\ufffdc")
     assert counting.count("\ud83d\ude00!") == counting.count("😀!")
 
 
-@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.slow
+@each_row("name", VOCABULARIES)
 def test_nul_bytes_count(name):
     assert 3 <= counter(name).count("a\x00\x00b") <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -107,6 +113,7 @@ def test_four_megabytes_of_one_character_count(text, tokens):
     assert counter("o200k_base").count(text) == tokens
 
 
+@pytest.mark.slow
 def test_four_megabytes_of_base64_and_of_random_han_characters_count():
     numbers = random.Random(11)
     encoded = base64.b64encode(numbers.randbytes(FOUR_MEGABYTES * 3 // 4)).decode()
@@ -124,6 +131,7 @@ def test_what_the_tokenizer_remembers_is_cleared_now_and_then(monkeypatch):
     assert count._tokenizer.cache_len < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_every_vocabulary_goes_on_counting_past_a_clearing(name, monkeypatch):
     monkeypatch.setattr(vocabulary, "_CHARACTERS_BETWEEN_CLEARINGS", 10)

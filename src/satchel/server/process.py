@@ -1,4 +1,4 @@
-"""The process of a server: how it complains, and how it ends."""
+"""The process of a server: its log on stderr, its standard streams, and its end."""
 
 import logging
 import os
@@ -14,16 +14,16 @@ LONGEST_LINE = 600
 
 
 def short_line(message: str) -> str:
-    """A complaint of one line, of which no more is said than a reader needs."""
-    return _cut(masked_line(message))
+    """A message in one line of bounded length, with secrets masked."""
+    return _shortened(masked_line(message))
 
 
-def _cut(line: str) -> str:
+def _shortened(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE].rstrip() + " …"
 
 
 def _printable(line: str) -> str:
-    """What would move a terminal's cursor, colour it or turn the line around is spelled out."""
+    """The line with characters escaped that would move a terminal's cursor, colour it or reverse the text."""
     return line if line.isprintable() else "".join(map(_spelled, line))
 
 
@@ -35,11 +35,11 @@ class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         error = record.exc_info[1] if record.exc_info else None
         said = record.getMessage() if error is None else f"{record.getMessage()}: {type(error).__name__}: {error}"
-        return f"satchel: {_cut(_printable(masked_line(said)))}"
+        return f"satchel: {_shortened(_printable(masked_line(said)))}"
 
 
 def log_in_lines() -> None:
-    """What the SDK and the web server warn of goes to stderr; tracebacks only where they are asked for."""
+    """Send warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks."""
     handler = logging.StreamHandler()
     if not os.environ.get("SATCHEL_DEBUG"):
         handler.setFormatter(_OneLine())
@@ -47,7 +47,10 @@ def log_in_lines() -> None:
 
 
 def taken_streams() -> tuple[int, int]:
-    """Standard input and output for the protocol alone: whatever else reads or prints here does not touch it."""
+    """Take standard input and output for the protocol alone, and return their descriptors.
+
+    Whatever else reads standard input finds it empty, and what it prints goes to stderr.
+    """
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -57,7 +60,10 @@ def taken_streams() -> tuple[int, int]:
 
 
 def leave_within(seconds: float, code: int) -> None:
-    """Threads may wait for longer, for a lock, a line or a reader; what was acknowledged is stored by now."""
+    """End the process after so many seconds even if threads still wait for a lock, a line or a reader.
+
+    Nothing is lost: what was acknowledged is stored by now.
+    """
     last = threading.Timer(seconds, os._exit, (code,))
     last.daemon = True
     last.start()

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from satchel.server.mcp.process import LONGEST_LINE, _OneLine
+from satchel.server.process import LONGEST_LINE, _OneLine
 
 
 def logged(said: str, **options: object) -> str:

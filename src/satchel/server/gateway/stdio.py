@@ -1,4 +1,4 @@
-"""The gateway's own standard input and output, where its client is."""
+"""Serving the client of the gateway over standard input and output."""
 
 import asyncio
 import contextlib
@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 
 from satchel.server.gateway.router import Router
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.wire import Lines, Message, encoded
-from satchel.server.mcp.process import leave_within, log_in_lines, short_line, taken_streams
-from satchel.server.mcp.recorder import Behind
+from satchel.server.jsonrpc import LineBuffer, Message, encode
+from satchel.server.process import leave_within, log_in_lines, short_line, taken_streams
+from satchel.server.recorder import BackgroundWriter
 from satchel.session.session import Session, enter_all
 
 __all__ = ["serve_gateway"]
 
-# Of the five seconds in which it ends, the servers have three and their killing one.
+# The process ends within five seconds: the servers have three of them to end, and one to be killed.
 LAST_ANSWERS_SECONDS = 0.7
 LAST_SECONDS = 4.8
-# Reports that nobody reads are not kept for ever; answers are.
+# Notifications and log lines beyond this many unread ones are dropped; responses never are.
 MOST_REPORTS = 1_000
 FINISH_SECONDS = 0.3
 READ_BYTES = 256 * 1024
@@ -31,7 +31,7 @@ AT_ONCE = getattr(select, "PIPE_BUF", 512)
 
 
 def serve_gateway(servers: Sequence[Server], session: Session, *, start_seconds: float) -> int:
-    """Serve until standard input closes or a signal comes; the exit code."""
+    """Serve until standard input closes or a signal comes; returns the exit code."""
     reading, writing = taken_streams()
     log_in_lines()
     return asyncio.run(_serve(reading, writing, servers, session, start_seconds))
@@ -55,9 +55,9 @@ async def _serve(
     router = Router(
         servers,
         session,
-        Behind(enter_all),
-        say=outgoing.say,
-        complain=outgoing.complain,
+        BackgroundWriter(enter_all),
+        send=outgoing.send,
+        log=outgoing.log,
         start_seconds=start_seconds,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,13 +75,13 @@ async def _serve(
 
 
 class _Incoming:
-    """Cuts standard input into lines, on the loop where that can wait for it, else in a thread."""
+    """Splits standard input into lines, on the event loop if that can wait for it, else in a thread."""
 
     def __init__(self, reading: int, received: Callable[[bytes], None], end: Callable[[int], None]) -> None:
         self._reading = reading
         self._received = received
         self._end = end
-        self._lines = Lines()
+        self._lines = LineBuffer()
         self._loop = asyncio.get_running_loop()
         try:
             self._loop.add_reader(reading, self._readable)
@@ -97,14 +97,14 @@ class _Incoming:
             self._end(0)
 
     def _drain(self) -> None:
-        # A loop that has ended needs no more lines.
+        # The loop may have ended, and needs no more lines.
         with contextlib.suppress(RuntimeError):
             while data := self._read():
                 self._loop.call_soon_threadsafe(self._take, data)
             self._loop.call_soon_threadsafe(self._end, 0)
 
     def _take(self, data: bytes) -> None:
-        for line in self._lines.fed(data):
+        for line in self._lines.feed(data):
             self._received(line)
 
     def _read(self) -> bytes:
@@ -116,7 +116,7 @@ class _Incoming:
 
 
 class _Outgoing:
-    """Writes lines to the client and remarks to standard error; nobody here waits for those who read them."""
+    """Writes messages to the client and log lines to stderr, from threads: no caller waits for a slow reader."""
 
     def __init__(self, writing: int, broken: Callable[[], object]) -> None:
         self._writing = writing
@@ -125,45 +125,45 @@ class _Outgoing:
         self._waiting = threading.Lock()
         self._unwritten = 0
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._remarks: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._log_lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._write, daemon=True),
-            threading.Thread(target=self._remark, daemon=True),
+            threading.Thread(target=self._write_log, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         if "method" in message and "id" not in message and self._lines.qsize() >= MOST_REPORTS:
             return
-        line = encoded(message)
+        line = encode(message)
         if not self._put_at_once(line):
             with self._waiting:
                 self._unwritten += 1
             self._lines.put(line)
 
-    def complain(self, line: str) -> None:
-        if self._remarks.qsize() < MOST_REPORTS:
-            self._remarks.put(line)
+    def log(self, line: str) -> None:
+        if self._log_lines.qsize() < MOST_REPORTS:
+            self._log_lines.put(line)
 
     def finish(self) -> None:
-        """Wait for what is still to be written, as long as somebody reads it."""
+        """Wait for a moment for what is still to be written."""
         self._lines.put(None)
-        self._remarks.put(None)
+        self._log_lines.put(None)
         for thread in self._threads:
             thread.join(FINISH_SECONDS)
 
     def _put_at_once(self, line: bytes) -> bool:
-        """Whether a short line could be written without waiting: a thread would take longer to wake."""
+        """Write a short line right away if nothing waits before it: waking the thread would take longer."""
         if len(line) > AT_ONCE or not self._busy.acquire(blocking=False):
             return False
         try:
-            # Also one that the thread has taken and not written yet comes before.
+            # A line that the thread has taken and not written yet comes first, too.
             if self._unwritten or not select.select((), (self._writing,), (), 0)[1]:
                 return False
             os.write(self._writing, line)
         except (OSError, ValueError):
-            # The thread meets it too, and tells.
+            # The thread meets the same error, and reports it.
             return False
         finally:
             self._busy.release()
@@ -182,8 +182,8 @@ class _Outgoing:
             with contextlib.suppress(RuntimeError):
                 self._broken()
 
-    def _remark(self) -> None:
-        while (line := self._remarks.get()) is not None:
+    def _write_log(self) -> None:
+        while (line := self._log_lines.get()) is not None:
             with contextlib.suppress(OSError, ValueError):
                 if sys.stderr is not None:
                     sys.stderr.write(f"satchel: {short_line(line)}\n")

@@ -6,12 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from satchel.server.http.application import Crew
+from satchel.server.http.application import ThreadLimiter
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
 
 
-def outcomes(crew: Crew, calls: list[str]) -> tuple[list[str], list[str]]:
+def outcomes(limiter: ThreadLimiter, calls: list[str]) -> tuple[list[str], list[str]]:
     """Calls of `slow` wait until all others are done: who was answered before that, and who was refused."""
     leave = threading.Event()
     done: list[str] = []
@@ -24,7 +24,7 @@ def outcomes(crew: Crew, calls: list[str]) -> tuple[list[str], list[str]]:
 
     async def call(org: str) -> None:
         try:
-            await crew.do(org, lambda: work(org))
+            await limiter.run(org, lambda: work(org))
         except RefusedError as error:
             refused.append(f"{org}, again in {error.headers['Retry-After']}")
 
@@ -45,15 +45,17 @@ def outcomes(crew: Crew, calls: list[str]) -> tuple[list[str], list[str]]:
 
 def test_calls_of_one_org_that_all_wait_leave_threads_for_others():
     metrics = Metrics()
-    crew = Crew(metrics, threads=4, waiting=20, shared=True)
-    before, refused = outcomes(crew, ["slow"] * 12 + ["quick"] * 3)
+    limiter = ThreadLimiter(metrics, threads=4, waiting=20, shared=True)
+    before, refused = outcomes(limiter, ["slow"] * 12 + ["quick"] * 3)
     assert (before, refused) == (["quick"] * 3, [])
     assert metrics.in_flight == 0
-    assert crew._lanes == {}
+    assert limiter._queues == {}
 
 
 def test_one_org_does_not_fill_the_line():
-    before, refused = outcomes(Crew(Metrics(), threads=4, waiting=6, shared=True), ["slow"] * 8 + ["quick"] * 2)
+    before, refused = outcomes(
+        ThreadLimiter(Metrics(), threads=4, waiting=6, shared=True), ["slow"] * 8 + ["quick"] * 2
+    )
     # Two run and three wait.
     assert (before, refused) == (["quick"] * 2, ["slow, again in 1"] * 3)
 
@@ -61,11 +63,11 @@ def test_one_org_does_not_fill_the_line():
 @pytest.mark.parametrize(("shared", "at_once"), [(True, 2), (False, 4)])
 def test_the_only_org_has_all_threads(shared: bool, at_once: int):
     running, most = 0, 0
-    crew = Crew(Metrics(), threads=4, waiting=20, shared=shared)
+    limiter = ThreadLimiter(Metrics(), threads=4, waiting=20, shared=shared)
 
     async def call() -> None:
         nonlocal running, most
-        async with crew.turn("acme"):
+        async with limiter.turn("acme"):
             running += 1
             most = max(most, running)
             await anyio.sleep(0.001)

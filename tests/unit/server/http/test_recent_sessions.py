@@ -1,10 +1,10 @@
 """Which MCP session is ended when there are too many."""
 
-from satchel.server.http.mcp_endpoint import Conversations
+from satchel.server.http.mcp_endpoint import RecentSessions
 
 
 def test_the_one_that_has_rested_longest_is_ended_first():
-    talks = Conversations()
+    talks = RecentSessions()
     for name in "abc":
         talks.begun(name)
     with talks.used("a"):
@@ -14,7 +14,7 @@ def test_the_one_that_has_rested_longest_is_ended_first():
 
 
 def test_one_in_use_is_kept():
-    talks = Conversations()
+    talks = RecentSessions()
     talks.begun("a")
     talks.begun("b")
     with talks.used("a"), talks.used("a"), talks.used("b"):
@@ -24,7 +24,7 @@ def test_one_in_use_is_kept():
 
 
 def test_a_name_that_was_never_begun_is_not_kept():
-    talks = Conversations()
+    talks = RecentSessions()
     with talks.used("made up"):
         pass
     assert talks.beyond(0) is None

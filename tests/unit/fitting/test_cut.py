@@ -3,8 +3,9 @@
 import pytest
 
 from satchel.errors import BudgetError, InputError
-from satchel.text.cutting import ELLIPSIS, cut, first_character, truncate
+from satchel.fitting.cutting import ELLIPSIS, first_character, shortened, truncate
 from satchel.text.tokens import count_tokens
+from tables import each_row
 
 LONG = " ".join(f"Sentence number {number} says a little about memory." for number in range(5_000))
 
@@ -85,11 +86,11 @@ def test_a_text_that_is_no_string_is_refused():
 )
 def test_a_sentence_that_uses_enough_of_the_room_ends_the_text(text, kept):
     room = len(kept + ELLIPSIS) * 5 // 4
-    assert cut(text, room=room, price=len) == kept
+    assert shortened(text, room=room, price=len) == kept
 
 
 def test_a_word_ends_the_text_where_the_sentence_is_too_short():
-    assert cut("Yes. The meeting is on Friday at noon.", room=24, price=len) == "Yes. The meeting is on"
+    assert shortened("Yes. The meeting is on Friday at noon.", room=24, price=len) == "Yes. The meeting is on"
 
 
 def test_a_number_is_left_out_rather_than_cut_into():
@@ -100,31 +101,31 @@ def test_a_number_is_left_out_rather_than_cut_into():
 
 def test_how_much_is_enough_can_be_said():
     text = "It is late. The meeting is on Friday at noon."
-    assert cut(text, room=20, price=len) == "It is late. The"
-    assert cut(text, room=20, price=len, enough=0.5) == "It is late."
+    assert shortened(text, room=20, price=len) == "It is late. The"
+    assert shortened(text, room=20, price=len, enough=0.5) == "It is late."
 
 
 def test_where_anything_is_enough_a_word_still_ends_the_text_if_no_sentence_fits():
-    assert cut("The meeting is on Friday at noon.", room=15, price=len, enough=0) == "The meeting"
-    assert cut("Counterrevolutionary", room=10, price=len, enough=0) == "Counterr"
+    assert shortened("The meeting is on Friday at noon.", room=15, price=len, enough=0) == "The meeting"
+    assert shortened("Counterrevolutionary", room=10, price=len, enough=0) == "Counterr"
 
 
 def test_a_character_ends_the_text_where_the_words_before_are_too_short():
-    assert cut("A counterrevolutionary thought", room=12, price=len) == "A counterr"
+    assert shortened("A counterrevolutionary thought", room=12, price=len) == "A counterr"
 
 
 @pytest.mark.parametrize("text", ["One. Two.", "One. Two. \n"])
 def test_a_text_for_which_there_is_room_with_an_ellipsis_is_kept_whole(text):
-    assert cut(text, room=50, price=len) == "One. Two."
+    assert shortened(text, room=50, price=len) == "One. Two."
 
 
 def test_white_space_before_the_cut_is_left_out():
-    assert cut("one\t\n  two three", room=8, price=len, enough=0) == "one"
+    assert shortened("one\t\n  two three", room=8, price=len, enough=0) == "one"
 
 
 def test_white_space_alone_is_not_worth_an_ellipsis():
-    assert cut(" " * 50, room=10, price=len) == ""
-    assert cut(" " * 50 + "word", room=10, price=len) == ""
+    assert shortened(" " * 50, room=10, price=len) == ""
+    assert shortened(" " * 50 + "word", room=10, price=len) == ""
 
 
 def test_a_text_whose_white_space_alone_is_too_much_loses_only_that():
@@ -132,30 +133,30 @@ def test_a_text_whose_white_space_alone_is_too_much_loses_only_that():
     assert truncate(text, token_budget=10).text == "Hello. You too. …"
 
 
-@pytest.mark.parametrize("cluster", ["e\u0301\u0302", "👩🏽\u200d🚀", "\ud83d\ude00", "क\u093f"])
-@pytest.mark.parametrize("room", range(3, 20))
+@each_row("cluster", ["e\u0301\u0302", "👩🏽\u200d🚀", "\ud83d\ude00", "क\u093f"])
+@each_row("room", range(3, 20))
 def test_no_character_is_cut_into(cluster, room):
-    kept = cut(cluster * 20, room=room, price=len)
+    kept = shortened(cluster * 20, room=room, price=len)
     assert kept == cluster * ((room - len(ELLIPSIS)) // len(cluster))
 
 
 def test_a_sentence_or_word_that_ends_within_a_character_does_not_end_the_text():
-    assert cut("Yes。\ufe0f no more of it", room=7, price=len) == "Yes。\ufe0f"
-    assert cut("words\u200d and more", room=9, price=len) == "word"
+    assert shortened("Yes。\ufe0f no more of it", room=7, price=len) == "Yes。\ufe0f"
+    assert shortened("words\u200d and more", room=9, price=len) == "word"
 
 
 def test_lines_around_the_text_are_part_of_the_price():
     def price(piece: str) -> int:
         return len(f"- (note) {piece}\n")
 
-    kept = cut("The meeting is on Friday at noon.", room=30, price=price)
+    kept = shortened("The meeting is on Friday at noon.", room=30, price=price)
     assert kept == "The meeting is on"
     assert price(kept + ELLIPSIS) <= 30
 
 
 @pytest.mark.parametrize("room", [0, -3])
 def test_a_room_of_nothing_keeps_nothing_and_asks_for_no_price(room):
-    assert cut("text", room=room, price=pytest.fail) == ""
+    assert shortened("text", room=room, price=pytest.fail) == ""
 
 
 def test_a_price_that_falls_while_the_text_grows_is_still_held():
@@ -164,7 +165,7 @@ def test_a_price_that_falls_while_the_text_grows_is_still_held():
 
     text = "a" * 300
     for room in range(10, 200):
-        kept = cut(text, room=room, price=price)
+        kept = shortened(text, room=room, price=price)
         assert price(kept + ELLIPSIS) <= room
         assert len(kept) >= room - 9
 
@@ -176,7 +177,7 @@ def test_a_long_text_is_priced_only_near_what_fits():
         priced.append(len(piece))
         return count_tokens(piece)
 
-    assert count_tokens(cut(LONG, room=100, price=price) + ELLIPSIS) > 66
+    assert count_tokens(shortened(LONG, room=100, price=price) + ELLIPSIS) > 66
     assert len(priced) <= 6
     assert max(priced) < 1_700 < len(LONG) / 100
 
@@ -188,7 +189,7 @@ def test_a_price_that_is_far_from_even_takes_few_tries():
         priced.append(len(piece))
         return len(piece) ** 5
 
-    assert len(cut("a" * 50_000, room=300**5, price=price)) == 298
+    assert len(shortened("a" * 50_000, room=300**5, price=price)) == 298
     assert len(priced) <= 60
 
 
@@ -199,7 +200,7 @@ def test_a_long_character_that_does_not_fit_is_priced_only_near_the_room():
         priced.append(len(piece))
         return len(piece)
 
-    assert cut("e" + "\u0301" * 1_000, room=9, price=price) == ""
+    assert shortened("e" + "\u0301" * 1_000, room=9, price=price) == ""
     assert max(priced) < 99
 
 
@@ -229,5 +230,5 @@ def test_the_first_character_is_whole(text, first):
 @pytest.mark.parametrize("text", ["👩🏽\u200d🚀👩🏽\u200d🚀", "word after word", "\u200d\n\nword", "e\u0301. And"])
 def test_the_first_character_is_the_least_that_is_kept(text):
     first = first_character(text)
-    assert cut(text, room=len(first + ELLIPSIS), price=len) == first
-    assert cut(text, room=len(first + ELLIPSIS) - 1, price=len) == ""
+    assert shortened(text, room=len(first + ELLIPSIS), price=len) == first
+    assert shortened(text, room=len(first + ELLIPSIS) - 1, price=len) == ""

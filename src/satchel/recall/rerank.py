@@ -1,26 +1,23 @@
-"""Current before outdated: which of the memories found overtakes which, told by their words alone.
+"""A second look at the best candidates, which compares them with each other.
 
-No link is stored. A newer memory overtakes an older one where both speak of the same thing, the newer one says
-that something changed, and what changed is what the older one tells. A logistic model of a few features weighs
-this. What it must not confuse are things that only look alike, such as two clinics, or two versions kept side by
-side, so a mark for the reader needs more than a better rank does.
+Two things need it. Current stands before outdated: a newer memory overtakes an older one about the same thing. And
+a question about the course of things wants a few pieces from each part of a history, not the ten most like it.
 """
 
 import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from satchel.recall.features import Lexical, Sheet
+from satchel.recall.features import Evidence, Feature, Lexical, Sheet
 from satchel.recall.question import Question, term_code
 from satchel.store.contract import SearchStore, Trace
-from satchel.text.dates import Span
 from satchel.text.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
@@ -28,7 +25,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["LEADING", "MARKED", "Currency", "Told", "about_then", "as_told", "currency"]
+__all__ = ["SECOND_LOOK", "Comparison", "Currency", "Told", "as_told", "course", "currency"]
+
 
 # How many of the best finds are compared with each other. For the first of them, what is newer and most like them
 # is looked for among all candidates: it often shares no word with the question.
@@ -503,49 +501,122 @@ def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) ->
     return found
 
 
-# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
-# verb of the past, since "what must I do before a release?" is about now.
-_FIRST = re.compile(
-    r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
-    r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
-    r"|もともと|元々|当初|最初は",
-    re.IGNORECASE,
-)
-_THEN = re.compile(
-    r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
-    r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
-    r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
-    re.IGNORECASE,
-)
-_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
-_PAST = re.compile(
-    r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
-    r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
-    re.IGNORECASE,
-)
-_NOW = re.compile(
-    r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
-    r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
-    r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
-    re.IGNORECASE,
-)
-_AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+# Questions about the course of things want a few short pieces from each part of a history rather than the ten
+# memories most like the question. What a conversation is about is said at its beginning, and after the best of one
+# part comes that of another.
+
+# The log-odds of the first memory of a part, and how much less each one after it has, down to the negative.
+OPENING = 1.5
+LATER = 0.05
+# How much less each further memory of a part is worth: the fifth best half as much as the best.
+FURTHER = 0.25
+# A pause this long, or so many memories, and another part of the conversation begins.
+PAUSE = 6 * 3600e6
+LONGEST_PART = 100
 
 
-def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
-    """The moment that a question is about, where that is not now.
+def course(sheet: Sheet, scores: "Floats") -> "Floats":
+    """What speaks for each memory in such a question, beside its own score, as log-odds.
 
-    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
-    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
-    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
+    A memory that opens a part of a conversation gains, those after it less and less; and the better memories
+    there are in its part and in the same role, the less it brings. What was not said in a conversation is left
+    as it is.
     """
-    if _FIRST.search(text):
-        return _AT_FIRST
-    told = _THEN.search(text) is not None
-    past = told or _PAST.search(text) is not None
-    ends = [span.end for span in times if span.precise == "exact" or past]
-    if ends:
-        return max(ends) if max(ends) < now - timedelta(days=1) else None
-    if told or (past and _BEFORE.search(text)):
-        return None if _NOW.search(text) else _AT_FIRST
-    return None
+    found = np.zeros(sheet.size)
+    replies = sheet.replies
+    for part in _parts(sheet):
+        places = np.array(part)
+        found[places] += np.maximum(OPENING - LATER * np.arange(len(part)), -OPENING)
+        for reply in (0, 1):
+            same = places[replies[places] == reply]
+            best_first = same[np.argsort(-(scores[same] * np.exp(found[same])), kind="stable")]
+            found[best_first] -= np.log1p(FURTHER * np.arange(len(same)))
+    return found
+
+
+def _parts(sheet: Sheet) -> list[list[int]]:
+    """The places of each part of each conversation, in time order; a pause begins another part."""
+    parts: list[list[int]] = []
+    for place, trace in enumerate(sheet.traces):
+        if trace.tier != "conversation" or trace.thread is None:
+            continue
+        last = parts[-1][-1] if parts else None
+        goes_on = (
+            last is not None
+            and sheet.thread[last] == sheet.thread[place]
+            and trace.at - sheet.traces[last].at < PAUSE
+            and len(parts[-1]) < LONGEST_PART
+        )
+        if goes_on:
+            parts[-1].append(place)
+        else:
+            parts.append([place])
+    return parts
+
+
+# The second look as a whole.
+
+
+# By how much what overtakes a find can gain at most: what was hardly found itself is probably about something else.
+MOST_LIFT = 3.0
+# Finds within these log-odds of the best are put in order of time where the newest or oldest is asked for.
+ABOUT_AS_GOOD = 3.0
+
+
+class Comparison:
+    """The best candidates of a question, to be compared with each other by their log-odds and scores so far.
+
+    With `surroundings` the answer is a context, for which a question about the course of things is told in parts.
+    """
+
+    def __init__(self, seen: Evidence, odds: "Floats", scores: "Floats", *, surroundings: bool = False) -> None:
+        self._seen = seen
+        self._odds = odds
+        self._scores = scores
+        self._surroundings = surroundings
+
+    @cached_property
+    def currency(self) -> Currency:
+        """What overtakes what; nothing where the question needs the outdated too.
+
+        That is so for a question about the course of things or about reasons.
+        """
+        sheet, question = self._seen.sheet, self._seen.question
+        if question.about_course or question.intent.reasons or not sheet.alone.any():
+            return Currency(np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size), {})
+        leading = [int(place) for place in np.argsort(-self._odds, kind="stable")[:LEADING]]
+        return currency(
+            self._seen.store, sheet, question, self._seen.words, leading, self._odds, then=question.about_then
+        )
+
+    def lift(self) -> "Floats":
+        found: Floats = np.minimum(self.currency.lift, MOST_LIFT)
+        return found
+
+    def newer_ones(self) -> "Floats":
+        """The logarithm of how many of the finds that are about as good are newer.
+
+        Or older, if the oldest is wanted; 0 where the question asks for neither.
+        """
+        order = self._seen.question.intent.order
+        if order is None:
+            return np.zeros(self._seen.sheet.size)
+        at = self._seen.at * (-1 if order == "oldest" else 1)
+        group = np.sort(at[self._odds > self._odds.max() - ABOUT_AS_GOOD])
+        found: Floats = np.log1p(len(group) - np.searchsorted(group, at, side="right"))
+        return found
+
+    def course(self) -> "Floats":
+        if not self._surroundings or not self._seen.question.about_course:
+            return np.zeros(self._seen.sheet.size)
+        return course(self._seen.sheet, self._scores)
+
+
+# Weighed by hand only: what they compare has scores already.
+SECOND_LOOK: tuple[Feature[Comparison], ...] = (
+    Feature("overtaken", "currency", lambda best: best.currency.overtaken, by_hand=-1.5),
+    Feature("overtakes", "currency", lambda best: best.currency.overtakes, by_hand=0.3),
+    Feature("lift", "currency", Comparison.lift, by_hand=1.0),
+    Feature("newer_ones", "time", Comparison.newer_ones, by_hand=-2.0),
+    Feature("course", "session", Comparison.course, by_hand=1.0),
+)

@@ -1,0 +1,241 @@
+"""JSON-RPC 2.0 over lines of JSON: the layer that the gateway and the stdio server share.
+
+It builds messages, reads and writes them as lines, and says what is wrong with a line or a request that
+cannot be taken. It knows no method: what a message asks for is the business of whoever received it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from satchel.errors import SatchelError
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "LONGEST_LINE",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "Fault",
+    "LineBuffer",
+    "Message",
+    "RequestId",
+    "UnreadableLineError",
+    "as_request_id",
+    "check_utf8",
+    "decode",
+    "decode_text",
+    "encode",
+    "error_response",
+    "find_response_id",
+    "find_text_response_id",
+    "json_type",
+    "notification",
+    "repair_escapes",
+    "request",
+    "request_fault",
+    "response",
+]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+LONGEST_LINE = 64 * 1024 * 1024
+
+Message = dict[str, Any]
+RequestId = str | int
+
+
+# Building messages
+
+
+def request(identifier: RequestId, method: str, params: Message | None) -> Message:
+    message: Message = {"jsonrpc": "2.0", "id": identifier, "method": method}
+    return message if params is None else message | {"params": params}
+
+
+def notification(method: str, params: Message | None = None) -> Message:
+    message: Message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else message | {"params": params}
+
+
+def response(identifier: RequestId, result: Any) -> Message:
+    return {"jsonrpc": "2.0", "id": identifier, "result": result}
+
+
+def error_response(identifier: RequestId | None, code: int, message: str, data: Any = None) -> Message:
+    """An error as the response to a request; the id is None where that of the request could not be read."""
+    error: Message = {"code": code, "message": message}
+    return {"jsonrpc": "2.0", "id": identifier, "error": error if data is None else error | {"data": data}}
+
+
+# Checking messages
+
+
+class Fault(NamedTuple):
+    """Why a request is refused: an error code, the rule it breaks, and the value that breaks it."""
+
+    code: int
+    rule: str
+    value: Any
+
+    @property
+    def with_type(self) -> str:
+        """The rule, and the type of the value that was found instead."""
+        return f"{self.rule}, not {json_type(self.value)}"
+
+
+def request_fault(message: Message) -> Fault | None:
+    """What is wrong with the id, the method or the params of a request or notification; None if nothing is."""
+    if "id" in message and as_request_id(message["id"]) is None:
+        return Fault(INVALID_REQUEST, "an id is a string or a whole number", message["id"])
+    if not isinstance(message["method"], str):
+        return Fault(INVALID_REQUEST, "method must be a string", message["method"])
+    if not isinstance(message.get("params"), dict | None):
+        return Fault(INVALID_PARAMS, "params must be an object", message["params"])
+    return None
+
+
+def as_request_id(value: object) -> RequestId | None:
+    """The value if it can be the id of a request, else None."""
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def json_type(value: object) -> str:
+    """The type of a value for a message: Python's name, but `null` as JSON writes it."""
+    return "null" if value is None else type(value).__name__
+
+
+# Reading and writing lines
+
+
+class UnreadableLineError(SatchelError):
+    """Catch this where a peer may write anything. The message reads on from "a line is" or "a line that is"."""
+
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+# Escapes are consumed from left to right, so that the second backslash of `\\ud800` starts none.
+_ESCAPE = re.compile(
+    r"\\(?:(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])|[^u])|u[0-9a-fA-F]{4})"
+)
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def decode(line: bytes) -> Any:
+    """The value that a line holds, read as leniently as others write it.
+
+    A byte order mark is skipped, lone halves of surrogate pairs become U+FFFD, and NaN and numbers beyond the
+    range of a float are taken; `encode` writes these as null.
+    """
+    try:
+        return _decode(line)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
+    except (msgspec.MsgspecError, RecursionError):
+        # msgspec is stricter than what peers write.
+        pass
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableLineError(f"not JSON: {str(error)[:200]}") from None
+    return decode_text(repair_escapes(text))
+
+
+def decode_text(text: str) -> Any:
+    """The value of a JSON text; an `UnreadableLineError` says what is wrong and where."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        raise UnreadableLineError(f"not JSON: {what[:200]}") from None
+
+
+def check_utf8(line: bytes) -> None:
+    """Refuse bytes that are not UTF-8: read with a replacement character, they would be stored so."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
+
+
+def repair_escapes(text: str) -> str:
+    """JSON whose escapes of lone surrogates, which UTF-8 cannot carry, are replaced by that of U+FFFD."""
+    if _SURROGATE_ESCAPE.search(text) is None:
+        return text
+    return _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\ufffd", text)
+
+
+def encode(message: Message) -> bytes:
+    """The message as a line, with its newline."""
+    return _encode(message) + b"\n"
+
+
+def _not_utf8(error: UnicodeDecodeError) -> UnreadableLineError:
+    return UnreadableLineError(f"not UTF-8: {error.reason} 0x{error.object[error.start]:02x}")
+
+
+class LineBuffer:
+    """Joins the pieces that come from a pipe into lines of bounded length."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are complete now, without newlines and blank ones.
+
+        Of a line that is too long, `longest + 1` bytes are kept, by which it can be known.
+        """
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[start:end])
+            line = self._take()
+            start = end + 1
+            if line.strip():
+                yield line
+        self._keep(data[start:])
+
+    def rest(self) -> bytes:
+        """What came after the last newline, once there is no more to come."""
+        return self._take().strip()
+
+    def _keep(self, piece: bytes) -> None:
+        if room := self._longest + 1 - self._size:
+            self._pieces.append(piece[:room])
+            self._size += len(self._pieces[-1])
+
+    def _take(self) -> bytes:
+        line = b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        return line
+
+
+# Finding the id of a response without reading it
+
+# The id stands before the result or behind it; in between, "id" may mean anything.
+_ID_AT_START = re.compile(rb'\s*\{[^{\[]{0,100}?"id"\s*:\s*(\d{1,18})\s*[,}]')
+_ID_AT_END = re.compile(rb'[}"\]]\s*,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_END = 200
+_OWN_ID = re.compile(r'\{"jsonrpc":\s*"2\.0",\s*"id":\s*("(?:[^"\\]|\\.)*"|-?\d+)')
+
+
+def find_response_id(line: bytes) -> int | None:
+    """The id of the request that an unreadable line responds to, where it can be found."""
+    found = _ID_AT_START.match(line) or _ID_AT_END.search(line, max(0, len(line) - _END))
+    return int(found[1]) if found else None
+
+
+def find_text_response_id(text: str) -> RequestId | None:
+    """The id of a response that was written here, where it stands right at the start."""
+    found = _OWN_ID.match(text)
+    return json.loads(found[1]) if found else None
