@@ -51,7 +51,7 @@ ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests into the slow tier by what they use; any other slow test says so with `@pytest.mark.slow`."""
     for item in items:
-        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or SLOW_FOLDERS & set(item.path.parts):
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or item.path.parent.name in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
 
 
@@ -93,7 +93,7 @@ def all_matches(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     """The time that memories are written and read at, as a list of one, which the test moves on."""
     now = [datetime(2026, 1, 1, 12, tzinfo=UTC)]
-    for name in ("api.filters", "api.satchel", "api.saving", "recall.finder", "store.sql.writing"):
+    for name in ("api.filters", "api.satchel", "api.saving", "recall.finder", "store.memories"):
         monkeypatch.setattr(import_module(f"satchel.{name}"), "utc_now", lambda: now[0])
     return now
 

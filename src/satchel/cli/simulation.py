@@ -1,4 +1,4 @@
-"""What a recorded session would have cost under several rules of eviction, with a prompt cache."""
+"""Simulation: what a recorded session would have cost under several eviction policies, with a prompt cache."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,21 +36,21 @@ __all__ = [
 
 
 IMAGE_TOKENS = 1_500
-"""What an image or another attachment counts, whatever its size."""
+"""The tokens of an image or another attachment, whatever its size."""
 
 
 class Part(NamedTuple):
-    """An entry of a prompt, as a number of tokens."""
+    """The tokens of one entry of a prompt."""
 
     unit: int
-    """Parts of the same unit leave together."""
+    """Parts of the same unit are evicted together."""
     tokens: int
     standing: bool = False
-    """Whether it is of the system prompt, which never leaves."""
+    """Whether it belongs to the system prompt, which is never evicted."""
 
 
 class Step(NamedTuple):
-    """A turn: what its prompt holds that the one before did not, the answer to that one included."""
+    """A turn: what is new in its prompt, including the answer to the prompt before, and its own answer."""
 
     parts: tuple[Part, ...]
     output: int
@@ -58,6 +58,8 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
+    """The turns of a session in numbers of tokens."""
+
     steps: tuple[Step, ...]
     unseen: int = 0
     """The tokens of the system prompt and tool schemas, taken from the usage of the first request."""
@@ -68,10 +70,10 @@ class Trace(NamedTuple):
 
 
 def trace_of(transcript: Transcript, counter: Counter) -> Trace:
-    """A transcript, each of whose entries is counted once.
+    """Count each entry of a transcript once.
 
-    Claude Code records no system prompt. What its provider counted in the first prompt beyond the entries we see is
-    that, and the schemas of the tools.
+    Claude Code does not record the system prompt. Its tokens, with those of the tool schemas, are what the provider
+    counted in the first prompt beyond the recorded entries.
     """
     tokens = _counted(transcript.entries, counter)
     units = _units(transcript.entries)
@@ -102,7 +104,7 @@ def _counted(entries: Sequence[TranscriptEntry], counter: Counter) -> list[int]:
 
 
 def _units(entries: Sequence[TranscriptEntry]) -> list[int]:
-    """A number for each entry; a tool call and its result have the same one."""
+    """The unit of each entry; a tool call and its result have the same one."""
     called: dict[str, int] = {}
     return [
         place if entry.call_id is None else called.setdefault(entry.call_id, place)
@@ -110,20 +112,20 @@ def _units(entries: Sequence[TranscriptEntry]) -> list[int]:
     ]
 
 
-# Prices in units of a plain input token.
+# Prices, in units of one uncached input token.
 
 
 BASE = 1.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token costs; a cache that lasts 0 minutes is none, and then a token of a prompt costs 1."""
+    """Prices of tokens. With `cache_minutes=0` there is no cache, and each token of a prompt costs 1."""
 
     read: float = 0.1
     write: float = 1.25
     output: float = 5.0
     cache_minutes: float | None = None
-    """How long a prompt stays in the cache after it was last read; without a number it stays."""
+    """How long a prompt stays in the cache after it was last read; None means for ever."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -144,22 +146,24 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return read * self.read + written * write + output * self.output
 
 
-# Rules that say which units leave a prompt before it is sent.
+# Eviction policies: which units are removed from a prompt before it is sent.
 
 
 STUB_TOKENS = 20
-"""About what a handle, a line and a size take."""
+"""About the tokens of a handle, a line and a size."""
 
 _STANDING = -1
 
 
 class Policy(Protocol):
+    """Decides which units are evicted."""
+
     @property
     def name(self) -> str: ...
 
     @property
     def stub(self) -> int:
-        """The tokens left in the place of a unit that goes."""
+        """The tokens of the stub that replaces an evicted unit."""
         ...
 
     @property
@@ -168,7 +172,7 @@ class Policy(Protocol):
         ...
 
     def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
-        """The keys of the units that go, of those still there; `standing` are the tokens of all that cannot."""
+        """The keys of the units to evict; `standing` are the tokens of what cannot be evicted."""
         ...
 
 
@@ -182,7 +186,7 @@ class KeepAll(NamedTuple):
 
 
 class KeepLast(NamedTuple):
-    """Whatever the last turns brought, and nothing else."""
+    """Keep what the last turns brought, and nothing else."""
 
     turns: int
     stub: int = 0
@@ -203,7 +207,7 @@ class KeepLast(NamedTuple):
 
 
 class Watermarks(NamedTuple):
-    """Over the limit, down to a part of it."""
+    """When a prompt is over the limit, evict down to a part of it."""
 
     limit: int
     low: float = LOW
@@ -218,7 +222,7 @@ class Watermarks(NamedTuple):
 
 
 class OldestUntilItFits(NamedTuple):
-    """As little as will do, whenever a prompt is over the limit."""
+    """When a prompt is over the limit, evict as little as possible."""
 
     limit: int
     stub: int = 0
@@ -233,36 +237,36 @@ def _over(
 ) -> Sequence[int]:
     if total <= limit:
         return ()
-    # What is new this turn has not been read by the model yet.
+    # The model has not read yet what is new in this turn.
     there = [unit._replace(kept=True) if unit.used == turn else unit for unit in units.values()]
     return over_watermark([Unit(_STANDING, standing, 0, -1, True), *there], limit=limit, low=low)
 
 
-# A trace played through a policy, request by request, with the bill of a prompt cache.
+# Replay of a trace under a policy, request by request, with the costs of a prompt cache.
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a trace; everything but the cost is in tokens."""
+    """The totals of a replay; everything but the cost is in tokens."""
 
     policy: str
     sent: int
     peak: int
     read: int
-    """Of what was sent, what the cache had."""
+    """Tokens sent that were in the cache."""
     written: int
     output: int
     evictions: int
-    """On how many turns something went."""
+    """The number of turns on which something was evicted."""
     evicted: int
-    """How many units went."""
+    """The number of units evicted."""
     over_limit: int
-    """On how many turns the prompt was over the policy's limit even so."""
+    """The number of turns on which the prompt was over the policy's limit after eviction."""
     cost: float
-    """In tokens at the price of plain input."""
+    """In units of one uncached input token."""
 
 
 def replay(trace: Trace, policy: Policy, prices: Prices) -> Outcome:
-    """The sums over all requests. The cache has the part of a prompt that is as it was in the request before."""
+    """Sum up all requests; the cache has the unchanged beginning of the prompt of the request before."""
     if prices.caching and prices.cache_minutes is not None and not trace.timed:
         raise InputError("the turns have no times, so nothing can expire; leave out the minutes of the cache")
     prompt = _Prompt(policy)
@@ -304,7 +308,7 @@ def _cached(before: Step | None, step: Step, prices: Prices) -> bool:
 
 
 class _Prompt:
-    """The parts at their places, of which those that went are nothing or a stub."""
+    """A prompt as a list of parts; evicted parts are empty or a stub."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -330,7 +334,7 @@ class _Prompt:
             self._tokens.append(part.tokens)
 
     def evict(self, turn: int) -> tuple[int, int]:
-        """How many units went, and the tokens before the first of them, which is all where none did."""
+        """Evict, and return the number of units and the tokens before the first of them."""
         leaving = self._policy.leaving(self._units, standing=self._standing, total=self.total, turn=turn)
         if not leaving:
             return 0, self.total
@@ -347,12 +351,12 @@ class _Prompt:
         return len(leaving), sum(self._tokens[:first])
 
 
-# A made-up session that is the same on every machine, for seeing what policies do without a recording.
+# A synthetic session, the same on every machine, to compare policies without a recording.
 
 
 SYSTEM, REQUEST, ANSWER, CALL, LARGEST_RESULT = 8_000, 300, 150, 80, 8_000
 TURNS_OF_A_REQUEST = 10
-# Its multiples, without their whole parts, are spread evenly over 0 to 1 wherever one stops.
+# The fractional parts of its multiples are spread evenly over 0 to 1, however many there are.
 GOLDEN = 0.6180339887498949
 
 SYNTHETIC = (
@@ -363,7 +367,7 @@ SYNTHETIC = (
 
 
 def synthetic_trace(turns: int) -> Trace:
-    """The sizes are those of the default budget: its tier for the system prompt, what one result may have."""
+    """A session with the sizes of the default budget: its system tier, its largest result."""
     steps = []
     for turn in range(turns):
         parts = []
@@ -378,16 +382,16 @@ def synthetic_trace(turns: int) -> Trace:
     return Trace(tuple(steps))
 
 
-# What a simulation takes for granted, in sentences to print under its table.
+# The assumptions of a simulation, as sentences to print under its table.
 
 
 def assumptions(trace: Trace, transcript: Transcript | None, prices: Prices, *, counter: str) -> list[str]:
-    """In the order in which they matter; without a transcript the trace is the synthetic one."""
+    """The assumptions, most important first; without a transcript the trace is the synthetic one."""
     return [*_requests(prices), *_evictions(), *_tokens(trace, transcript, counter)]
 
 
 def remarks(transcript: Transcript) -> Iterator[str]:
-    """What of a recording was not used."""
+    """Which lines of the recording were not used."""
     if transcript.skipped:
         yield f"{_lines(transcript.skipped)} of other kinds skipped"
     if transcript.sidechains:

@@ -1,4 +1,4 @@
-"""Recorded transcripts as entries by turn: Claude Code's JSON lines, OpenAI's and Anthropic's messages."""
+"""Reading transcripts of Claude Code (JSON lines) and messages of OpenAI and Anthropic, as entries by turn."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,10 @@ from satchel.model.memory import as_time
 from satchel.model.surrogates import repaired_value
 
 __all__ = [
-    "Assembly",
     "Piece",
     "Role",
     "Transcript",
+    "TranscriptBuilder",
     "TranscriptEntry",
     "call_piece",
     "is_line",
@@ -35,11 +35,13 @@ TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal":
 CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 RESULT = "tool_result"
 PICTURES = ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio", "audio")
-# Cannot be read back, and how long it is says little about its tokens.
+# Encrypted, and its length says little about its tokens.
 SEALED = "redacted_thinking"
 
 
 class Piece(NamedTuple):
+    """One block of a message: text, a tool call or a tool result."""
+
     kind: Literal["text", "call", "result"]
     text: str
     images: int = 0
@@ -48,7 +50,7 @@ class Piece(NamedTuple):
 
 
 def pieces(content: object) -> list[Piece]:
-    """A piece for each block of a content; a string is one block."""
+    """The blocks of a message's content; a string is one block."""
     blocks = content if isinstance(content, list) else [content]
     return [piece for block in blocks if (piece := _piece(block)) is not None]
 
@@ -67,7 +69,7 @@ def result_piece(content: object, call_id: object, tool: object = None) -> Piece
 
 
 def string(value: object) -> str:
-    """The value if it is a text, and nothing otherwise: recordings hold whatever was sent."""
+    """The value if it is a string, else an empty one: transcripts hold whatever was sent."""
     return value if isinstance(value, str) else ""
 
 
@@ -89,7 +91,7 @@ def _piece(block: object) -> Piece | None:
 
 
 def _picture(block: dict[str, Any]) -> Piece:
-    """An image, or a document, which counts as one unless it holds plain text."""
+    """An image, or a document, which counts as an image unless it has plain text."""
     texts = list(_plain(block.get("source")))
     return Piece("text", "\n".join(texts), 0 if texts else 1)
 
@@ -105,14 +107,14 @@ def _text(text: str) -> Piece | None:
     return Piece("text", text) if text else None
 
 
-# Messages put together into turns. A turn is one request to a model: what is new in it, then the answer.
+# Turns. A turn is one request to a model: what is new in its prompt, then the answer.
 
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of a message. An assistant's is part of the answer of its turn, any other of the turn's prompt."""
+    """A block of a message in its turn: part of the answer if the role is assistant, else of the prompt."""
 
     role: Role
     turn: int
@@ -123,32 +125,34 @@ class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded conversation, and what of the recording was not used."""
+
     entries: tuple[TranscriptEntry, ...]
-    """In the order in which a prompt holds them."""
+    """In the order of the prompt."""
     times: tuple[datetime | None, ...]
-    """When each turn was answered, where that is recorded."""
+    """When each turn was answered, if that is recorded."""
     first_prompt: int | None = None
-    """The tokens of the first prompt as its provider counted them, which none of the entries may explain."""
+    """The tokens of the first prompt as the provider counted them, with a system prompt that is not recorded."""
     skipped: int = 0
-    """Lines of other kinds."""
+    """Lines that are not messages."""
     sidechains: int = 0
     """Lines of subagents, which have a context of their own."""
     compactions: int = 0
-    """Summaries left out, since what they sum up is there."""
+    """Summaries left out, because what they summarise is there."""
 
     @property
     def turns(self) -> int:
         return len(self.times)
 
 
-class Assembly:
-    """Takes what was said in the order of its recording."""
+class TranscriptBuilder:
+    """Builds a transcript from messages in the order of their recording."""
 
     def __init__(self) -> None:
         self._entries: list[TranscriptEntry] = []
         self._times: list[datetime | None] = []
         self._tools: dict[str, str] = {}
-        # One answer may come in several parts, with the results of its first calls between them.
+        # One answer may be recorded in several parts, with the results of its first calls between them.
         self._turns: dict[str, int] = {}
         self._parts: dict[str, list[int]] = {}
 
@@ -156,12 +160,12 @@ class Assembly:
         return len(self._entries)
 
     def say(self, role: Role, pieces: Iterable[Piece]) -> None:
-        """Part of the next prompt; results of tools are the tool's, whoever brings them."""
+        """Add to the next prompt; a tool's result has the role of a tool, whoever sends it."""
         for piece in pieces:
             self._add("tool" if piece.kind == "result" else role, len(self._times), piece)
 
     def answer(self, pieces: Iterable[Piece], *, message_id: str = "", at: datetime | None = None) -> None:
-        """A whole answer, or a further part of the one with this id."""
+        """Add an answer, or a further part of the one with this id."""
         turn = self._turns.get(message_id)
         if turn is None:
             turn = len(self._times)
@@ -172,7 +176,7 @@ class Assembly:
         before = tuple(parts)
         for piece in pieces:
             if piece.kind == "result":
-                # What a provider's own tool found stands inside of the answer.
+                # The result of a provider's own tool is inside the answer.
                 piece = piece._replace(kind="call")
             earlier = next((place for place in before if _grown(self._entries[place], piece)), None)
             if earlier is None:
@@ -182,7 +186,7 @@ class Assembly:
                 self._entries[earlier] = _entry("assistant", turn, piece)
 
     def transcript(self) -> Transcript:
-        # Only a further part of an answer comes later than what has followed it.
+        # Only further parts of an answer are out of order.
         ordered = sorted(self._entries, key=lambda entry: entry.turn)
         return Transcript(entries=tuple(map(self._named, ordered)), times=tuple(self._times))
 
@@ -223,8 +227,8 @@ def is_message(value: object) -> bool:
 
 
 def of_messages(messages: Iterable[dict[str, Any]], *, system: object = None, tools: object = None) -> Transcript:
-    """A conversation, with what stands before it in a request."""
-    said = Assembly()
+    """A conversation, with the system prompt and the tools of its request."""
+    said = TranscriptBuilder()
     said.say("system", pieces(system))
     if tools:
         said.say("system", pieces(as_json(tools)))
@@ -284,17 +288,17 @@ PROMPT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_inpu
 
 
 def is_line(value: dict[str, Any]) -> bool:
-    """Whether this is a message as Claude Code records it; a provider's own has its role outside."""
+    """Whether this is a message as Claude Code records it; those of providers have no `message` field."""
     return value.get("type") in MESSAGES and isinstance(value.get("message"), dict)
 
 
 def of_lines(lines: Iterable[object]) -> Transcript:
-    """What went to a model, in the order of the file.
+    """What was sent to a model, in the order of the file.
 
-    Lines name their parents, but a line of descent would lose all but one of several calls at once. So what a
-    rewind left behind counts as well.
+    Lines name their parents, but following these would lose all but one of several parallel calls. So messages that
+    were discarded by a rewind are counted as well.
     """
-    said = Assembly()
+    said = TranscriptBuilder()
     values = [line for line in lines if isinstance(line, dict)]
     main = [line for line in values if not line.get("isSidechain")]
     # A subagent's own file is all sidechain.
@@ -348,7 +352,7 @@ def _attached(line: dict[str, Any]) -> list[Piece]:
 
 
 def _innermost(content: object) -> object:
-    """The text of a file lies in objects inside each other: {"type": "text", "file": {"content": …}}."""
+    """The text of a file is nested in objects: {"type": "text", "file": {"content": …}}."""
     while isinstance(content, dict):
         inner = content.get("content", content.get("file", content.get("text")))
         if inner is None:
@@ -371,7 +375,7 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-# The bytes of a recording as a transcript, whichever of the known forms it has.
+# Parsing a file of any known format.
 
 
 KNOWN = "Claude Code's JSON lines, or messages of OpenAI or Anthropic"
@@ -380,7 +384,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def parse_transcript(content: bytes, *, name: str = "the transcript") -> Transcript:
-    """JSON lines, an array of messages or an object with `messages`; the form is found out."""
+    """Read JSON lines, an array of messages or an object with `messages`; the format is detected."""
     content = content.removeprefix(b"\xef\xbb\xbf")
     _check_text(content, name)
     try:
@@ -407,11 +411,11 @@ def _check_text(content: bytes, name: str) -> None:
 
 
 def _values(content: bytes, name: str) -> list[Any]:
-    """The value of each line, or the one value that all of the lines are."""
+    """The value of each line, or one value that spans all lines."""
     numbered = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
     by_line = _is_json(numbered[0][1])
     if not by_line and not _is_json(content):
-        # Where to point to: at a first line that is broken, or into a value that goes over several.
+        # For the error: is the first line of several broken, or one value that spans them?
         by_line = len(numbered) > 1 and numbered[1][1].lstrip().startswith(b"{") and _is_json(numbered[1][1])
     return [_value(line, name, number) for number, line in (numbered if by_line else [(1, content)])]
 
@@ -420,7 +424,7 @@ def _value(line: bytes, name: str, number: int) -> Any:
     try:
         return _decode(line)
     except ValueError:
-        # The standard library's reads halves of surrogate pairs as well, and knows the line where it fails.
+        # The standard library also reads lone surrogates, and says in which line it fails.
         return repaired_value(_leniently(line, name, number))
 
 
@@ -466,7 +470,7 @@ def _understood(values: list[Any], name: str) -> Transcript:
 
 
 def _longest(conversations: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The last of a log of requests, each of which repeats the one before it."""
+    """The last request of a log in which each repeats the one before."""
     for before, after in pairwise(conversations):
         if after["messages"][: len(before["messages"])] != before["messages"]:
             count = f"{len(conversations):,}"

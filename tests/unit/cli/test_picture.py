@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.cli.plots.pack_plot import pack_picture
-from satchel.cli.plots.svg import cut
+from satchel.cli.plots.svg import fit_width
 from satchel.model.memory import TIERS
 from satchel.model.packing import Level, Receipt, ReceiptEntry
 
@@ -201,13 +201,13 @@ def test_control_characters_and_halves_of_pairs_are_replaced():
 
 
 def test_wide_characters_take_the_room_of_two():
-    narrow, wide = cut("word " * 100, 300), cut("東京都" * 100, 300)
+    narrow, wide = fit_width("word " * 100, 300), fit_width("東京都" * 100, 300)
     assert narrow.endswith("…")
     assert wide.endswith("…")
     assert 20 <= len(wide) <= 25
     assert 40 <= len(narrow) <= 50
-    assert cut("東京都", 300) == "東京都"
-    assert cut("", 300) == ""
+    assert fit_width("東京都", 300) == "東京都"
+    assert fit_width("", 300) == ""
 
 
 headlines = st.one_of(

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from satchel.session.digests.base import Rank, Row, cut, fitted
+from satchel.session.digests.base import Rank, Row, fitted, with_ellipsis
 from satchel.session.digests.digest import digest, headline
 from tables import each_row
 
@@ -40,11 +40,11 @@ def test_a_row_takes_no_more_than_its_share():
 
 
 def test_a_cut_ends_with_a_mark_and_not_within_a_character():
-    assert cut("keeper", 6) == "keeper"
-    assert cut("keepers", 6) == "keepe…"
-    assert cut("ab👩🏽\u200d🚀cd", 5) == "ab…"
-    assert cut("keeper", 0) == ""
-    assert cut("keeper", -1) == ""
+    assert with_ellipsis("keeper", 6) == "keeper"
+    assert with_ellipsis("keepers", 6) == "keepe…"
+    assert with_ellipsis("ab👩🏽\u200d🚀cd", 5) == "ab…"
+    assert with_ellipsis("keeper", 0) == ""
+    assert with_ellipsis("keeper", -1) == ""
 
 
 @each_row("most", [0, 1, 2, 7, 12, 13, 40, 100, 499, 500, 5_000])

@@ -1,17 +1,17 @@
-"""A picture of a session's tokens over its turns: what filled the context, and when something left it."""
+"""An SVG plot of a session's tokens over its turns: what filled the context, and when something was evicted."""
 
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from satchel.cli.plots.svg import cut, document, hatching, hovered, number, rect, text
+from satchel.cli.plots.svg import document, fit_width, hatching, hovered, number, rect, text
 
 __all__ = ["Point", "ledger_plot"]
 
 WIDTH, MARGIN = 920, 24
 INNER = WIDTH - 2 * MARGIN
-# Room for the numbers of the axis on the left, and for half of the last turn's on the right.
+# Room for the axis labels on the left, and for half of the last turn's label on the right.
 LEFT, RIGHT = MARGIN + 56, WIDTH - MARGIN - 12
 ACROSS = RIGHT - LEFT
 MARKS_TOP, TOP, BOTTOM = 78, 104, 404
@@ -19,14 +19,14 @@ UP = BOTTOM - TOP
 LEGEND_TOP, LEGEND_ROW, LEGEND_COLUMNS = 460, 60, 5
 
 COLUMNS = 412
-"""At most so many columns, each of which is 2 pixels wide at least."""
+"""The most columns, each of which is at least 2 pixels wide."""
 WIDEST = 40.0
 HEADROOM = 1.08
 ACROSS_TICK, UP_TICKS = 64, 6
 MARK, DIGIT = 6, 7.2
 MILLIONS = 10_000_000
 TRACED = 40
-"""With so many marks at most, a line leads from each down to its turn."""
+"""Up to this many marks, a line leads from each down to its turn."""
 
 # Okabe and Ito's colours, which those who see few colours can tell apart; what is only set aside is hatched.
 COLOURS = {
@@ -42,13 +42,13 @@ QUIET, RULE = "#59636e", "#d8dee4"
 
 
 class Point(NamedTuple):
-    """The books after a turn."""
+    """The ledger's sums after a turn."""
 
     turn: int
     used: Mapping[str, int]
     """Tokens by category."""
     evicted: int = 0
-    """How many left on this turn."""
+    """How many entries were evicted on this turn."""
 
     @property
     def total(self) -> int:
@@ -65,7 +65,7 @@ class Column(NamedTuple):
 
 
 class Label(NamedTuple):
-    """How many left, in all, at marks too close for a number each."""
+    """The number of evicted entries at marks that are too close for a label each."""
 
     start: float
     end: float
@@ -93,7 +93,7 @@ class Label(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """From columns and tokens to places."""
+    """Converts columns and tokens to coordinates."""
 
     width: float
     scale: float
@@ -161,7 +161,7 @@ def _heading(points: Sequence[Point], title: str, limit: int) -> list[str]:
         most = f"at most {fullest.total:,}{of} tokens, on turn {fullest.turn:,}"
         summary = f"{_turns(len(points))}, {most}{left}"
     return [
-        text(MARGIN, 38, cut(title, INNER, size=20), size=18, weight=600),
+        text(MARGIN, 38, fit_width(title, INNER, size=20), size=18, weight=600),
         text(MARGIN, 60, summary, size=14),
     ]
 
@@ -213,7 +213,7 @@ def _turn_ticks(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
 
 
 def _evictions(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
-    """A mark above each turn on which something left, and how many above that."""
+    """A mark above each turn on which something was evicted, and above that how many entries."""
     marked = [(frame.x(place + 0.5), column) for place, column in enumerate(columns) if column.evicted]
     wide = frame.width > MARK
     for x, column in marked:
@@ -268,7 +268,7 @@ def _legend(points: Sequence[Point], names: Sequence[str]) -> Iterator[str]:
         y = LEGEND_TOP + place // LEGEND_COLUMNS * LEGEND_ROW
         peak = max((point.used.get(name, 0) for point in points), default=0)
         yield rect(x, y, 12, 12, _colour(names, name))
-        yield text(x + 18, y + 10, cut(_said(name), width - 22), weight=600)
+        yield text(x + 18, y + 10, fit_width(_said(name), width - 22), weight=600)
         yield text(x + 18, y + 27, f"{max(0, last.get(name, 0)):,} now", fill=QUIET)
         yield text(x + 18, y + 43, f"{max(0, peak):,} at most", fill=QUIET)
 

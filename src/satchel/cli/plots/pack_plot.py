@@ -1,9 +1,9 @@
-"""A picture of where the tokens of a budget went, and what was left out for want of them."""
+"""An SVG plot of a pack: where the tokens of the budget went, and what was left out."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from satchel.cli.plots.svg import break_mark, cut, document, hatching, hovered, outline, rect, text
+from satchel.cli.plots.svg import break_mark, document, fit_width, hatching, hovered, outline, rect, text
 from satchel.model.memory import TIERS
 from satchel.model.packing import Receipt, ReceiptEntry
 
@@ -27,7 +27,7 @@ ROW, SMALL_BAR = 20, 10
 LABELLED = 44
 """The narrowest segment whose tokens are written on it."""
 
-# The columns of both tables, so that their bars stand under each other.
+# The columns of both tables, so that their bars are aligned.
 HEADLINE, HEADLINE_WIDTH = MARGIN + 16, 336
 DETAIL, DETAIL_WIDTH = 388, 196
 TOKENS = 648
@@ -74,14 +74,14 @@ def _heading(receipt: Receipt, name: str) -> list[str]:
         summary = f"{spent}{share}: {_memories(len(receipt.kept))} kept, {len(receipt.left_out):,} left out"
     facts = f"policy {receipt.policy} · format {receipt.format} · counted by {receipt.counter}"
     return [
-        text(MARGIN, 38, cut(name, INNER, size=20), size=18, weight=600),
+        text(MARGIN, 38, fit_width(name, INNER, size=20), size=18, weight=600),
         text(MARGIN, 60, summary, size=14),
-        text(MARGIN, 79, cut(facts, INNER), fill=QUIET),
+        text(MARGIN, 79, fit_width(facts, INNER), fill=QUIET),
     ]
 
 
 def _budget(receipt: Receipt) -> list[str]:
-    """The bar, with a segment for each that was kept, for what stands around them and for what is unused."""
+    """The bar, with a segment for each memory that was kept, for the overhead and for what is unused."""
     whole = max(receipt.budget or 0, receipt.token_count)
     if not whole:
         return [rect(MARGIN, BAR_TOP, INNER, BAR_HEIGHT, UNUSED, "an empty budget")]
@@ -201,8 +201,8 @@ def _row(row: Row, top: float, scale: int) -> str:
     width = max(1.0, min(1.0, entry.cost / scale) * BAR_WIDTH)
     parts = [
         (rect if entry.kept else outline)(MARGIN, above, SMALL_BAR, SMALL_BAR, colour),
-        text(HEADLINE, line, cut(entry.headline, HEADLINE_WIDTH)),
-        text(DETAIL, line, cut(row.detail, DETAIL_WIDTH), fill=QUIET),
+        text(HEADLINE, line, fit_width(entry.headline, HEADLINE_WIDTH)),
+        text(DETAIL, line, fit_width(row.detail, DETAIL_WIDTH), fill=QUIET),
         text(TOKENS, line, f"{entry.cost:,}", anchor="end"),
         (rect if entry.kept else outline)(BAR, above, width, SMALL_BAR, colour),
         text(LAST, line, row.last, fill=QUIET, anchor="end"),
@@ -213,7 +213,7 @@ def _row(row: Row, top: float, scale: int) -> str:
 
 
 def _scale(entries: Sequence[ReceiptEntry]) -> int:
-    """The tokens that the longest small bar stands for; what is far beyond all that was kept gets no longer."""
+    """The tokens of the longest small bar; what is far larger than all that was kept is drawn no longer."""
     costs = [entry.cost for entry in entries]
     usual = max((entry.cost for entry in entries if entry.kept), default=min(costs, default=1))
     return max(1, *(cost for cost in (usual, *costs) if cost <= MUCH_LARGER * max(usual, 1)))

@@ -1,4 +1,4 @@
-"""Shapes and words of an SVG document; whatever text comes in, the document is valid XML."""
+"""Elements of an SVG document; the document is valid XML whatever text it is given."""
 
 import re
 import unicodedata
@@ -8,7 +8,18 @@ from html import escape
 from satchel.fitting.listing import clean
 from satchel.model.surrogates import repair_surrogates
 
-__all__ = ["break_mark", "cut", "document", "hatching", "hovered", "number", "one_line", "outline", "rect", "text"]
+__all__ = [
+    "break_mark",
+    "document",
+    "fit_width",
+    "hatching",
+    "hovered",
+    "number",
+    "one_line",
+    "outline",
+    "rect",
+    "text",
+]
 
 INK = "#1f2328"
 FONT = f"font-family='system-ui, Helvetica, Arial, sans-serif' font-size='12' fill='{INK}'"
@@ -19,13 +30,13 @@ NARROW, USUAL, CAPITAL, BROAD, WIDE = 0.37, 0.61, 0.72, 0.98, 1.1
 _NARROW = frozenset(" .,:;!|'`()[]/\\-ijlftrI")
 _BROAD = frozenset("mwMW@%—…")
 _WIDTHLESS = frozenset({"Mn", "Me", "Cf"})
-# The two characters that neither a surrogate nor a control character is, and that XML forbids nevertheless.
+# XML forbids these two characters besides surrogates and control characters.
 _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 _JOINERS = "\u200d\ufe0f "
 
 
 def document(width: float, height: float, name: str, parts: Iterable[str]) -> str:
-    """A whole file on a white ground, for which `name` stands where it cannot be seen."""
+    """A whole file with a white background; `name` describes it to screen readers."""
     size = f"width='{number(width)}' height='{number(height)}' viewBox='0 0 {number(width)} {number(height)}'"
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size}>",
@@ -51,7 +62,7 @@ def outline(x: float, y: float, width: float, height: float, colour: str) -> str
 
 
 def break_mark(x: float, y: float, height: float, colour: str) -> str:
-    """Two slanted strokes across a bar that would go on for longer than it can be drawn."""
+    """Two slanted strokes across a bar that is too long to be drawn whole."""
     top, down = number(y - 2), number(height + 4)
     gap = f"<path d='M{number(x)} {top}l-4 {down}h5l4 -{down}z' fill='#ffffff'/>"
     strokes = f"<path d='M{number(x)} {top}l-4 {down}m5 0l4 -{down}' fill='none' stroke='{colour}'/>"
@@ -82,12 +93,12 @@ def text(
 
 
 def hovered(tooltip: str, parts: Iterable[str]) -> str:
-    """Shapes that show a text to whoever points at one of them."""
+    """Shapes with a tooltip."""
     return f"<g>{_title(tooltip)}{''.join(parts)}</g>"
 
 
-def cut(content: str, width: float, *, size: float = 12) -> str:
-    """As much of a line as a column surely holds, with an ellipsis where that is not all."""
+def fit_width(content: str, width: float, *, size: float = 12) -> str:
+    """A line cut to a width in pixels, with an ellipsis if something is left out."""
     line = one_line(content)
     room = width / size - BROAD
     taken = 0.0
@@ -102,12 +113,12 @@ def cut(content: str, width: float, *, size: float = 12) -> str:
 
 
 def one_line(content: str) -> str:
-    """Without line ends, and without what XML cannot hold."""
+    """A text without line ends and without characters that XML forbids."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", " ".join(clean(repair_surrogates(content)).split()))
 
 
 def number(value: float) -> str:
-    """Without zeros at its end, so that equal places are equal bytes."""
+    """A number without trailing zeros, so that equal coordinates are equal bytes."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BEGINNING",
     "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
@@ -30,7 +31,6 @@ __all__ = [
     "Shape",
     "Source",
     "counted",
-    "cut",
     "excerpt",
     "finished",
     "fitted",
@@ -39,6 +39,7 @@ __all__ = [
     "sample",
     "seam_at",
     "split_lines",
+    "with_ellipsis",
 ]
 
 
@@ -221,6 +222,10 @@ def _in_kilobytes(size: int) -> str:
 # A shape: how it is recognised, what it is counted in, where its pages end, what its digest says.
 
 
+BEGINNING = 4_000
+"""How many characters of a text may tell what it begins with."""
+
+
 class Seen(NamedTuple):
     """What a shape is recognised by."""
 
@@ -229,6 +234,10 @@ class Seen(NamedTuple):
     """Lines from all over the text, blank ones left out; there is at least one."""
     hint: str | None
     """The name of the shape that the tool's name suggests."""
+
+    def shows(self, sign: re.Pattern[str]) -> bool:
+        """Whether the text or some line begins with the sign."""
+        return sign.match(self.text, 0, BEGINNING) is not None or any(map(sign.match, self.lines))
 
     def share(self, pattern: re.Pattern[str]) -> float:
         """The part of the lines that match."""
@@ -264,7 +273,7 @@ class Shape:
     tool_words: ClassVar[Mapping[str, int]] = {}
     """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
     sign: ClassVar[re.Pattern[str] | None] = None
-    """A pattern that some line matches wherever `plainly` can succeed, so that most shapes need not be asked."""
+    """What a text of this shape has at its beginning or at the start of some line; else the shape is not asked."""
     seams: ClassVar[Sequence[Seam]] = ()
     """Better places for a page to end than the end of a line, the best first."""
 
@@ -385,7 +394,7 @@ def fitted(rows: Sequence[Row], most: int) -> str:
 def excerpt(line: str, most: int) -> str:
     """A line of the text, cut to `most` characters. Secrets are masked first: half a secret is not recognised."""
     line = one_line(line[:LONGEST_LOOK])
-    return line if len(line) <= most else cut(redact(line).text, most)
+    return line if len(line) <= most else with_ellipsis(redact(line).text, most)
 
 
 def one_line(text: str) -> str:
@@ -395,7 +404,7 @@ def one_line(text: str) -> str:
     return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
-def cut(text: str, most: int) -> str:
+def with_ellipsis(text: str, most: int) -> str:
     """A text cut to `most` characters with an ellipsis at the end, never inside a combined character."""
     if len(text) <= most:
         return text
@@ -411,7 +420,7 @@ def cut(text: str, most: int) -> str:
 def finished(text: str, most: int) -> str:
     """A digest as it is shown: no control characters, no secrets, no line that imitates one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
-    return cut(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
+    return with_ellipsis(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
 
 
 def _shortened_blob(found: re.Match[str]) -> str:
@@ -445,7 +454,7 @@ def _line(row: Row, room: int) -> str:
     least = _LEAST_PROSE if row.rank is Rank.PROSE else _LEAST
     if room < least and row.rank is not Rank.TITLE:
         return ""
-    return cut(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
+    return with_ellipsis(row.head + "".join(parts[:1]) + _more(left, row.exact), room)
 
 
 def _gap(row: Row, shown: int) -> str:

@@ -32,7 +32,7 @@ _STATEMENT = re.compile(
     r"|while\b|const |let |var |val |@\w+|\}|\)|</?\w|[\w.\[\]\"']+ ?[-+:*|]?= ?\S)|.*[;{}]$|.*\)[:,]?$"
 )
 _SETTING = re.compile(r"[\w.\"-]+\s*=")
-_MARKUP = re.compile(r"(?:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)", re.IGNORECASE)
+_MARKUP = re.compile(r"(?i:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)")
 _MARKDOWN = re.compile(r"(?:\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.*\|$|\[[^\]]+\]\()")
 
 _FIRST_LINE_PATH = re.compile(
@@ -48,7 +48,7 @@ class FileContent(Shape):
         **dict.fromkeys(("read", "cat", "view", "open", "contents"), 3),
         "file": 6,
     }
-    sign = _NUMBERED
+    sign = re.compile("|".join(f"(?:{each.pattern})" for each in (_NUMBERED, _HEADING, _SECTION, _CODE, _MARKUP)))
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:

@@ -43,21 +43,17 @@ def shape_of(text: str, *, tool: str | None = None) -> str:
     """The name of the shape of a tool's output: what its text shows, else what the tool's name suggests."""
     lines = sample(text, whole=6_000, head=3_000, windows=3, window=700).lines
     seen = Seen(text, [line for line in lines if line and not line.isspace()], _hint(tool))
-    if not seen.lines:
-        return AnyText.name
-    return (_plain_shape(seen) or _likely_shape(seen) or _suggested_shape(seen) or AnyText).name
+    return (_recognised(seen) or AnyText).name if seen.lines else AnyText.name
 
 
-def _plain_shape(seen: Seen) -> type[Shape] | None:
-    asked = (shape for shape in SHAPES.values() if shape.sign is None or any(map(shape.sign.match, seen.lines)))
-    return next((found for shape in asked if (found := shape.plainly(seen))), None)
-
-
-def _likely_shape(seen: Seen) -> type[Shape] | None:
-    return next((found for shape in SHAPES.values() if (found := shape.likely(seen))), None)
-
-
-def _suggested_shape(seen: Seen) -> type[Shape] | None:
+def _recognised(seen: Seen) -> type[Shape] | None:
+    asked = [shape for shape in _SHAPES if shape.sign is not None and seen.shows(shape.sign)]
+    for shape in asked:
+        if (found := shape.plainly(seen)) is not None:
+            return found
+    for shape in asked:
+        if (found := shape.likely(seen)) is not None:
+            return found
     return SHAPES[seen.hint].suggested(seen) if seen.hint else None
 
 

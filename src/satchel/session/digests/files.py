@@ -31,7 +31,7 @@ class FileList(Shape):
 
     name = "files"
     tool_words = dict.fromkeys(("list", "glob", "ls", "find", "tree", "files", "dir", "directory", "folder"), 5)
-    sign = _LISTED
+    sign = re.compile(rf"{_LISTED.pattern}|{_PATH_LINE.pattern}\s*$")
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:

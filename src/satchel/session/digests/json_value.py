@@ -10,6 +10,7 @@ import msgspec
 from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
 from satchel.session.digests.base import (
+    BEGINNING,
     ENOUGH,
     LONGEST_LOOK,
     Measure,
@@ -103,6 +104,7 @@ class JsonValue(Shape):
     """A JSON value, whole or cut off, or several of them, one on each line."""
 
     name = "json"
+    sign = _START
     seams = tuple(_after_values(depth) for depth in range(3))
 
     @classmethod
@@ -138,7 +140,7 @@ class JsonValue(Shape):
 
 
 def _is_json(text: str, lines: Sequence[str]) -> bool:
-    if not _START.match(text, 0, 4_000):
+    if not _START.match(text, 0, BEGINNING):
         return False
     if text[:200].lstrip().startswith("{") or len(text) > 64_000:
         return True

@@ -47,7 +47,7 @@ class Log(Shape):
 
     name = "log"
     tool_words = dict.fromkeys(("log", "logs", "journal", "journalctl", "dmesg"), 2)
-    sign = re.compile(f"{_COMMIT_LINE.pattern}|{_ONE_LINE_COMMIT.pattern}")
+    sign = re.compile(f"{_COMMIT_LINE.pattern}|{_ONE_LINE_COMMIT.pattern}|{_LOG_LINE.pattern}")
 
     @classmethod
     def plainly(cls, seen: Seen) -> type[Shape] | None:

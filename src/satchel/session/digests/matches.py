@@ -32,6 +32,7 @@ class Matches(Shape):
     """Lines that a search found, each with its file and number."""
 
     name = "matches"
+    sign = re.compile(f"{_MATCH.pattern}|{_CONTEXT.pattern}|{_NUMBERED_MATCH.pattern}")
     tool_words = dict.fromkeys(("grep", "rg", "ripgrep", "search", "ag", "ack"), 4)
 
     @classmethod
