@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import msgspec
 
@@ -45,7 +45,7 @@ from satchel.model.memory import (
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
-from satchel.recall.finder import MIN_RELEVANCE, enough_for, find, find_for_context, is_relevant
+from satchel.recall.finder import MIN_RELEVANCE, Found, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
@@ -389,22 +389,8 @@ class Satchel:
         least = _relevance(min_relevance)
         check_known("format", format, FORMATS)
         check_known("detail", detail, DETAILS)
-        most = enough_for(budget) if limit is None else check_limit(limit)
-        moment = _moment(as_of)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
-        asked = _asked(query)
-        if asked is None:
-            least = 0.0
-        found = find_for_context(
-            self._store_at(where, moment, asked=asked is not None),
-            self._indexer,
-            asked,
-            where,
-            now=moment,
-            limit=most,
-            filtered=_filtered(chosen),
-            min_relevance=least,
-            explain=explain,
+        found, least, relevant = self._for_context(
+            query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
         )
         block = fitted_block(
             [
@@ -413,10 +399,10 @@ class Satchel:
                     detail=detail,
                     sought=found.sought,
                     superseded=not ended,
-                    relevant=asked is None or is_relevant(hit, least),
+                    relevant=worth,
                     needed=hit.needed(least),
                 )
-                for hit in found.hits
+                for hit, worth in zip(found.hits, relevant, strict=True)
             ],
             budget=budget,
             counter=self.counter,
@@ -454,25 +440,12 @@ class Satchel:
         least = _relevance(min_relevance)
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
-        most = enough_for(budget) if limit is None else check_limit(limit)
-        moment = _moment(as_of)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
-        asked = _asked(query)
-        if asked is None:
-            least = 0.0
-        found = find_for_context(
-            self._store_at(where, moment, asked=asked is not None),
-            self._indexer,
-            asked,
-            where,
-            now=moment,
-            limit=most,
-            filtered=_filtered(chosen),
-            min_relevance=least,
+        found, least, relevant = self._for_context(
+            query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of
         )
         pack = ContextPack(
             found.hits,
-            relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],
+            relevant=relevant,
             project=self.scope.project,
             token_budget=budget,
             counter=self.counter,
@@ -484,6 +457,39 @@ class Satchel:
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
+
+    def _for_context(
+        self,
+        query: str | None,
+        chosen: Chosen,
+        *,
+        least: float,
+        budget: int | None,
+        limit: int | None,
+        ended: bool,
+        as_of: When | None,
+        explain: bool = False,
+    ) -> "_Candidates":
+        """What may go into a context or a pack, found by a query or without one."""
+        most = enough_for(budget) if limit is None else check_limit(limit)
+        moment = _moment(as_of)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
+        # A blank question is none.
+        asked = None if query is None or not as_query(query).strip() else query
+        if asked is None:
+            least = 0.0
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+            explain=explain,
+        )
+        return _Candidates(found, least, [asked is None or is_relevant(hit, least) for hit in found.hits])
 
     # Look at what is there.
 
@@ -774,6 +780,16 @@ class Satchel:
         return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
 
 
+class _Candidates(NamedTuple):
+    """What may go into a context, and what is worth its tokens there."""
+
+    found: Found
+    least: float
+    """How relevant a hit must be; 0 without a question."""
+    relevant: list[bool]
+    """Whether each hit is; all of them without a question."""
+
+
 def _filtered(chosen: Chosen) -> bool:
     """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
     return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
@@ -781,11 +797,6 @@ def _filtered(chosen: Chosen) -> bool:
 
 def _moment(as_of: When | None) -> datetime | None:
     return None if as_of is None else as_time(as_of, name="as_of")
-
-
-def _asked(query: str | None) -> str | None:
-    """The question of a context; a blank one is none."""
-    return None if query is None or not as_query(query).strip() else query
 
 
 def _relevance(wanted: float | None) -> float:
