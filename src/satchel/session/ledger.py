@@ -25,7 +25,6 @@ from satchel.store.contract import Store
 from satchel.store.ledger import Books, Category, Content, Level, Posted, TurnRow
 
 __all__ = [
-    "KEEP_BYTES",
     "KEEP_DAYS",
     "LOW",
     "Ledger",

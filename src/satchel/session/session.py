@@ -53,9 +53,6 @@ from satchel.store.ledger import Books, Category, Content, Posted, Role, TurnRow
 from satchel.text.tokens import Counter
 
 __all__ = [
-    "HINTS",
-    "HOLDS",
-    "RECORDED",
     "Hints",
     "Holds",
     "Prepared",
