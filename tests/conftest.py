@@ -51,7 +51,7 @@ ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests into the slow tier by what they use; any other slow test says so with `@pytest.mark.slow`."""
     for item in items:
-        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or SLOW_FOLDERS & set(item.path.parts):
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or item.path.parent.name in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
 
 

@@ -99,6 +99,7 @@ _HOMES = {
     "api.transfer": ("Imported", "Problem"),
     "fitting.context": ("ContextBlock",),
     "fitting.context_pack": ("ContextPack",),
+    "fitting.cutting": ("Cut", "truncate"),
     "fitting.documents": ("fit",),
     "fitting.hits": ("Hits", "Timeline"),
     "model.memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
@@ -107,7 +108,6 @@ _HOMES = {
     "session.results": ("Shown",),
     "session.session": ("Session",),
     "store.contract": ("Check", "Stats"),
-    "fitting.cutting": ("Cut", "truncate"),
     "text.tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,6 +3,7 @@
 A fork takes milliseconds where a new interpreter takes a second, so that many kills fit into a test.
 """
 
+import gc
 import os
 import random
 import signal
@@ -42,6 +43,8 @@ def main(work: str, store: str, folder: Path, kills: int, at_once: int, seed: in
     with satchel.open(":memory:") as bag:
         bag.add("loads all that is loaded late, once for every child")
         bag.session("warm").result("warm", "up")
+    # Else each child would copy the memory that it shares as soon as it collects garbage.
+    gc.freeze()
     running: list[tuple[int, Path]] = []
     for number in range(kills):
         acknowledgements = folder / f"w{seed}-{number}.txt"

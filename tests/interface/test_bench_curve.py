@@ -33,9 +33,9 @@ def project(folder: Path, name: str, things: list[str]) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[Path]:
-    shed = ["ladder", "hammer", "rake", "anvil", "kayak", "lantern", "tripod", "canvas", "barrel", "wrench"]
-    house = ["piano", "kettle", "carpet", "mirror", "violin", "candle", "basket", "curtain", "cradle", "toaster"]
-    more = ["ledger", "stapler", "beamer", "globe", "abacus", "printer", "stamp", "folder", "lamp", "safe"]
+    shed = ["ladder", "hammer", "rake", "anvil", "kayak"]
+    house = ["piano", "kettle", "carpet", "mirror", "violin"]
+    more = ["ledger", "stapler", "beamer", "globe", "abacus"]
     return [project(tmp_path, name, [*things, *(f"{thing} box" for thing in things)]) for name, things in
             (("shed", shed), ("house", house), ("office", more))]  # fmt: skip
 

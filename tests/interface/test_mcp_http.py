@@ -283,7 +283,7 @@ def test_it_does_not_start_where_strangers_would_be_let_in(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_DB", "notes.db")
     monkeypatch.delenv("SATCHEL_TOKEN", raising=False)
-    monkeypatch.setattr(web, "_listening", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(web, "listen", lambda *_: pytest.fail("it listens"))
     files = {"short": b"0123456789abcde\n", "empty": b"\n", "blanks": b"0123456789 abcdefgh", "latin": b"\xe9" * 20}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -300,7 +300,7 @@ def test_it_does_not_start_where_strangers_would_be_let_in(
 def test_a_short_token_in_the_environment_is_refused(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_TOKEN", "0123456789abcde")
-    monkeypatch.setattr(web, "_listening", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(web, "listen", lambda *_: pytest.fail("it listens"))
     assert cli.run(["mcp", "--http", "0.0.0.0:0", "--db", "notes.db"]) == 2
     assert "the token in SATCHEL_TOKEN must be 16" in capsys.readouterr().err
 

@@ -303,11 +303,11 @@ from datetime import datetime
 from pathlib import Path
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import carry_out
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 sys.stdin.readline()
 for number in range(first, first + 25):
-    entry = Entry(f"s{number}", "x", ("mcp",))
+    entry = ServerEntry(f"s{number}", "x", ("mcp",))
     carry_out(path, lambda text: CLIENTS["cursor"].with_entry(text, entry), now=datetime.now())
 """
 

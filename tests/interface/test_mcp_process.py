@@ -20,8 +20,8 @@ from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, tool_call
 from satchel import cli
 from satchel.server.mcp import stdio
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, PendingRequests
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def test_a_store_that_is_closed_while_all_is_made_ready_is_no_trouble(path: Path
     bag.close()
     with pytest.raises(satchel.StoreError):
         bag.warm_up()
-    stdio._warm_up(Desk(bag, Specs(path.parent)))
+    stdio._warm_up(ToolContext(bag, Specs(path.parent)))
 
 
 def test_what_was_asked_before_standard_input_closed_is_answered(tmp_path: Path, path: Path):

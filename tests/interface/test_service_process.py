@@ -179,7 +179,7 @@ def test_it_does_not_start_on_what_is_wrong(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch, options: str, words: str
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(serving, "_listening", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(serving, "listen", lambda *_: pytest.fail("it listens"))
     token_in(tmp_path / "good", "acme")
     line = (tmp_path / "good").read_bytes()
     for name, content, mode in (("open", line, 0o666), ("broken", line + b'{"id": 1}\n', 0o600)):

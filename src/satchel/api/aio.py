@@ -29,13 +29,20 @@ async def aopen(
     embedder: str | Embedder | None = None,
     create: bool = True,
 ) -> "AsyncSatchel":
-    """Open a store as `satchel.open` does, without blocking the event loop."""
+    """Open a store as `satchel.open` does, without blocking the event loop.
+
+    The arguments are the same; what is returned awaits each call.
+    """
     bag = await asyncio.to_thread(open_bag, location, counter=counter, embedder=embedder, create=create)
     return AsyncSatchel(bag)
 
 
 class AsyncSatchel:
-    """Awaits what `Satchel` does; `export` gives a list. An async context manager."""
+    """The async twin of `Satchel`: the same methods, each awaited while a thread does it.
+
+    `export` returns a list, since an iterator would read the store in the event loop. `scoped` is not awaited, and
+    `transaction` is missing: it belongs to one thread, so use `run`. It is an async context manager.
+    """
 
     def __init__(self, bag: Satchel) -> None:
         self.bag = bag
@@ -52,11 +59,11 @@ class AsyncSatchel:
         await asyncio.to_thread(self.bag.close)
 
     def scoped(self, **scope: str | None) -> "AsyncSatchel":
-        """A view: reads and writes stay inside it."""
+        """Return a view, as `Satchel.scoped` does. It reads nothing, so it is not awaited."""
         return AsyncSatchel(self.bag.scoped(**scope))
 
     async def run(self, work: Callable[[Satchel], Result]) -> Result:
-        """Several calls in one thread, such as those of one transaction."""
+        """Do several calls in one thread, such as those of one transaction, and return the result of `work`."""
         return await asyncio.to_thread(work, self.bag)
 
     if TYPE_CHECKING:
@@ -65,7 +72,7 @@ class AsyncSatchel:
 
 
 class AsyncSession:
-    """Awaits what `Session` does."""
+    """The async twin of `Session`: the same methods, each awaited while a thread does it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -74,7 +81,7 @@ class AsyncSession:
         self.hints = session.hints
 
     async def run(self, work: Callable[[Session], Result]) -> Result:
-        """Several calls in one thread."""
+        """Do several calls in one thread, and return the result of `work`."""
         return await asyncio.to_thread(work, self.session)
 
     if TYPE_CHECKING:

@@ -286,14 +286,17 @@ Item = Record | Relation | Candidate
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A line that could not be imported, and why."""
+    """A line that could not be imported, by its number from 1, and why. Secrets in the message are masked."""
 
     line: int
     message: str
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did."""
+    """What an import did: how many memories were added, updated, or kept as they were, and how many relations.
+
+    `problems` are the lines that could not be read; everything else was stored.
+    """
 
     added: int = 0
     updated: int = 0

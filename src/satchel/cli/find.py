@@ -26,7 +26,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import (
     UNMATCHED,
-    Outcome,
+    PackOutcome,
     explain_hits,
     explain_receipt,
     note,
@@ -158,7 +158,7 @@ def context_command(
         print_text(block.text)
         if explain:
             explain_receipt(bag, block.receipt)
-        outcome = Outcome.of_block(block, asked=bool(query and query.strip()))
+        outcome = PackOutcome.of_block(block, asked=bool(query and query.strip()))
         note(
             nothing_kept(outcome, token_budget) or spent(outcome, token_budget, block.receipt if explain else None)
         )
@@ -259,7 +259,7 @@ def context_pack_command(
         if explain:
             explain_receipt(bag, pack.receipt)
         unsaid = on_words_alone(bag, embedder) if query is not None else None
-    outcome = Outcome.of_pack(pack, asked=bool(query and query.strip()))
+    outcome = PackOutcome.of_pack(pack, asked=bool(query and query.strip()))
     # Who hands a pack over says how many memories it has.
     told = outcome if output is None and not copy else outcome._replace(asked=False)
     remark = spent(told, token_budget, pack.receipt if explain else None)

@@ -12,171 +12,14 @@ from click.core import ParameterSource
 from satchel.cli.clients.client import CLIENTS, GENERIC, Client, surroundings
 from satchel.cli.clients.config_file import Change, carry_out, difference, planned
 from satchel.cli.clients.detour import GATEWAY, Detour, Led, Returned, holding_path, lead_back, lead_through
-from satchel.cli.clients.entry import Edited, Entry, check_name, satchel_entry
+from satchel.cli.clients.entry import Edited, ServerEntry, check_name, satchel_entry
 from satchel.cli.options import Command, default_location, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
 from satchel.store.locations import is_address, secrets_in, shown_location
 
-__all__ = [
-    "config_command",
-    "install_command",
-    "note_backup",
-    "note_reading",
-    "print_difference",
-    "put_in_front",
-    "take_away",
-    "uninstall_command",
-]
-
-
-def print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
-    """What would change, without the secrets: those that look like some, and those that are known."""
-    from satchel.text.redact import redact
-
-    hidden = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
-
-    def masked(text: str) -> str:
-        for secret in hidden:
-            text = text.replace(secret, "[masked]")
-        return redact(text).text
-
-    if change.changes:
-        texts = (content.decode("utf-8-sig") for content in (change.before or b"", change.after))
-        print_text(difference(*texts, path=str(change.path), mask=masked))
-
-
-def note_backup(change: Change) -> None:
-    if change.backup is not None:
-        note(f"the file as it was: {change.backup}")
-
-
-def note_reading(client: Client, change: Change, *, local: bool) -> None:
-    """What a client makes of its changed file."""
-    if not client.comments and not _is_plain(change.after):
-        note(f"the file has comments or trailing commas, which {client.title} may not read")
-    if local and client.project_remark:
-        note(client.project_remark)
-    note(f"restart {client.title} to use it")
-
-
-def _is_plain(content: bytes) -> bool:
-    try:
-        json.loads(content)
-    except ValueError:
-        return False
-    except RecursionError:
-        return True
-    return True
-
-
-# The gateway in front of a client's servers: mcp install --gateway, and the way back.
-
-
-def put_in_front(
-    name: str, path: Path, *, store: str | None, only: Sequence[str], local: bool, dry_run: bool
-) -> None:
-    """Lead a client's servers through the gateway, and say which and why not others."""
-    detour = _detour(name, path)
-    options = ["--db", store] if store is not None else []
-    led, change = lead_through(detour, options, only=only, now=None if dry_run else datetime.now())
-    if dry_run and change.changes:
-        print_difference(change, [*led.secrets, *(secrets_in(store) if store is not None else ())])
-    else:
-        print_text(f"{_done(led, detour)}: {path}\n")
-    if led.moved:
-        note(f"{'would move' if dry_run else 'moved'} to {detour.ours}: {_names(led.moved)}")
-    for each, reason in led.staying.items():
-        note(f"{_shown(each)} stays where it is: {_shown(reason)}")
-    unused = [f"{_shown(each)} ({_names(found.unused)})" for each, found in led.moved.items() if found.unused]
-    if unused:
-        note(f"kept for the way back, but not used by the gateway: {', '.join(unused)}")
-    open_ones = [
-        each for each, found in led.moved.items() if "url" in found.server and "headers" not in found.server
-    ]
-    if open_ones:
-        note(f"the gateway cannot log in; if one of these needs it, move the others by --only: {_names(open_ones)}")
-    if dry_run or not change.changes:
-        return
-    if led.replaced:
-        note(f"took the place of what was moved before, of which a copy is beside it: {_names(led.replaced)}")
-    note_backup(change)
-    note(f"rules that name a server or its tools, such as permissions, have to name {GATEWAY} now")
-    if local:
-        note(f"{detour.ours} is outside of the project; do not share this change with others")
-    note_reading(detour.client, change, local=local)
-
-
-def take_away(name: str, path: Path, *, dry_run: bool) -> None:
-    """Lead a client's servers back to where they were."""
-    detour = _detour(name, path)
-    returned, change, aside = lead_back(detour, now=None if dry_run else datetime.now())
-    title = detour.client.title
-    if not change.changes:
-        print_text(f"{GATEWAY} is not there, nothing changed: {path}\n")
-    elif dry_run:
-        print_difference(change, returned.secrets)
-    else:
-        back = f"put back {_count(returned.back)}" if returned.back else "put nothing back"
-        print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
-        note_backup(change)
-    if aside is not None:
-        note(f"what was behind the gateway: {aside}")
-    _note_what_differs(returned, detour, aside)
-    if change.changes and not dry_run:
-        note(f"restart {title} to be rid of it")
-
-
-def _note_what_differs(returned: Returned, detour: Detour, aside: Path | None) -> None:
-    place = aside or detour.ours
-    if returned.taken:
-        note(
-            f"others bear these names by now, and stay; those from behind the gateway are in {place}: "
-            f"{_names(returned.taken)}"
-        )
-    if returned.edited:
-        note(
-            f"changed in our file meanwhile, and back as before that; the changes are in {place}: "
-            f"{_names(returned.edited)}"
-        )
-
-
-def _detour(name: str, path: Path) -> Detour:
-    from platformdirs import user_config_path
-
-    client = CLIENTS[name]
-    folder = user_config_path("satchel", appauthor=False)
-    return Detour(client, path, holding_path(folder, name, client, path, surroundings()))
-
-
-def _done(led: Led, detour: Detour) -> str:
-    title = detour.client.title
-    if led.what == "added":
-        return f"put {GATEWAY} in front of {_count(led.behind)} of {title}"
-    if led.what == "updated":
-        more = f"put {_count(led.moved)} more of {title} behind {GATEWAY}"
-        return more if led.moved else f"updated {GATEWAY} in {title}"
-    if led.behind:
-        return f"{GATEWAY} is already there, nothing changed"
-    return f"there is no server to put {GATEWAY} in front of, nothing changed"
-
-
-def _count(names: Iterable[str]) -> str:
-    number = len(list(names))
-    return "1 server" if number == 1 else f"{number} servers"
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(map(_shown, names))
-
-
-def _shown(name: str) -> str:
-    """Without what would lead a terminal astray; a name may be any text."""
-    return " ".join(clean(name).split())
-
-
-# Commands that set up MCP clients: mcp install, mcp uninstall, mcp config.
+__all__ = ["config_command", "install_command", "uninstall_command"]
 
 
 def entry_options(command: Command) -> Command:
@@ -233,7 +76,7 @@ def install_command(
     path = _file(chosen, local=local, file=file)
     if gateway:
         _refuse_beside_gateway("project", "tools", "name")
-        put_in_front(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
+        _put_in_front(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
         _note_password(db)
         return
     if only:
@@ -257,8 +100,8 @@ def install_command(
         note(f"{path.parent} was not there before; is {chosen.title} installed?")
     elif change.before is None:
         note("the file is new")
-    note_backup(change)
-    note_reading(chosen, change, local=local)
+    _note_backup(change)
+    _note_reading(chosen, change, local=local)
 
 
 @click.command("uninstall")
@@ -272,7 +115,7 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
     path = _file(chosen, local=local, file=file)
     if gateway:
         _refuse_beside_gateway("name")
-        take_away(client, path, dry_run=dry_run)
+        _take_away(client, path, dry_run=dry_run)
         return
     check_name(name)
     change = _made(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
@@ -280,7 +123,7 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
         print_text(f"{name} is not there, nothing changed: {path}\n")
     elif not dry_run:
         print_text(f"removed {name} from {chosen.title}: {path}\n")
-        note_backup(change)
+        _note_backup(change)
         note(f"restart {chosen.title} to be rid of it")
 
 
@@ -295,7 +138,7 @@ def config_command(client: str | None, project: str | None, tools: str | None, d
     _note_password(db)
 
 
-def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> Entry:
+def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> ServerEntry:
     if project is not None and not project.strip():
         raise InputError("--project is blank; name it, or leave it out for any")
     if tools is not None:
@@ -353,5 +196,153 @@ def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: 
     if not dry_run:
         return carry_out(path, edit, now=datetime.now())
     change = planned(path, edit)
-    print_difference(change, secrets)
+    _print_difference(change, secrets)
     return change
+
+
+# The gateway in front of a client's servers: mcp install --gateway, and the way back
+
+
+def _put_in_front(
+    name: str, path: Path, *, store: str | None, only: Sequence[str], local: bool, dry_run: bool
+) -> None:
+    """Lead a client's servers through the gateway, and say which and why not others."""
+    detour = _detour(name, path)
+    options = ["--db", store] if store is not None else []
+    led, change = lead_through(detour, options, only=only, now=None if dry_run else datetime.now())
+    if dry_run and change.changes:
+        _print_difference(change, [*led.secrets, *(secrets_in(store) if store is not None else ())])
+    else:
+        print_text(f"{_done(led, detour)}: {path}\n")
+    if led.moved:
+        note(f"{'would move' if dry_run else 'moved'} to {detour.ours}: {_names(led.moved)}")
+    for each, reason in led.staying.items():
+        note(f"{_shown(each)} stays where it is: {_shown(reason)}")
+    unused = [f"{_shown(each)} ({_names(found.unused)})" for each, found in led.moved.items() if found.unused]
+    if unused:
+        note(f"kept for the way back, but not used by the gateway: {', '.join(unused)}")
+    open_ones = [
+        each for each, found in led.moved.items() if "url" in found.server and "headers" not in found.server
+    ]
+    if open_ones:
+        note(f"the gateway cannot log in; if one of these needs it, move the others by --only: {_names(open_ones)}")
+    if dry_run or not change.changes:
+        return
+    if led.replaced:
+        note(f"took the place of what was moved before, of which a copy is beside it: {_names(led.replaced)}")
+    _note_backup(change)
+    note(f"rules that name a server or its tools, such as permissions, have to name {GATEWAY} now")
+    if local:
+        note(f"{detour.ours} is outside of the project; do not share this change with others")
+    _note_reading(detour.client, change, local=local)
+
+
+def _take_away(name: str, path: Path, *, dry_run: bool) -> None:
+    """Lead a client's servers back to where they were."""
+    detour = _detour(name, path)
+    returned, change, aside = lead_back(detour, now=None if dry_run else datetime.now())
+    title = detour.client.title
+    if not change.changes:
+        print_text(f"{GATEWAY} is not there, nothing changed: {path}\n")
+    elif dry_run:
+        _print_difference(change, returned.secrets)
+    else:
+        back = f"put back {_count(returned.back)}" if returned.back else "put nothing back"
+        print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
+        _note_backup(change)
+    if aside is not None:
+        note(f"what was behind the gateway: {aside}")
+    _note_what_differs(returned, detour, aside)
+    if change.changes and not dry_run:
+        note(f"restart {title} to be rid of it")
+
+
+def _note_what_differs(returned: Returned, detour: Detour, aside: Path | None) -> None:
+    place = aside or detour.ours
+    if returned.taken:
+        note(
+            f"others bear these names by now, and stay; those from behind the gateway are in {place}: "
+            f"{_names(returned.taken)}"
+        )
+    if returned.edited:
+        note(
+            f"changed in our file meanwhile, and back as before that; the changes are in {place}: "
+            f"{_names(returned.edited)}"
+        )
+
+
+def _detour(name: str, path: Path) -> Detour:
+    from platformdirs import user_config_path
+
+    client = CLIENTS[name]
+    folder = user_config_path("satchel", appauthor=False)
+    return Detour(client, path, holding_path(folder, name, client, path, surroundings()))
+
+
+def _done(led: Led, detour: Detour) -> str:
+    title = detour.client.title
+    if led.what == "added":
+        return f"put {GATEWAY} in front of {_count(led.behind)} of {title}"
+    if led.what == "updated":
+        more = f"put {_count(led.moved)} more of {title} behind {GATEWAY}"
+        return more if led.moved else f"updated {GATEWAY} in {title}"
+    if led.behind:
+        return f"{GATEWAY} is already there, nothing changed"
+    return f"there is no server to put {GATEWAY} in front of, nothing changed"
+
+
+def _count(names: Iterable[str]) -> str:
+    number = len(list(names))
+    return "1 server" if number == 1 else f"{number} servers"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_shown, names))
+
+
+def _shown(name: str) -> str:
+    """Without what would lead a terminal astray; a name may be any text."""
+    return " ".join(clean(name).split())
+
+
+# What is printed of a change
+
+
+def _print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
+    """What would change, without the secrets: those that look like some, and those that are known."""
+    from satchel.text.redact import redact
+
+    hidden = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+
+    def masked(text: str) -> str:
+        for secret in hidden:
+            text = text.replace(secret, "[masked]")
+        return redact(text).text
+
+    if change.changes:
+        texts = (content.decode("utf-8-sig") for content in (change.before or b"", change.after))
+        print_text(difference(*texts, path=str(change.path), mask=masked))
+
+
+def _note_backup(change: Change) -> None:
+    if change.backup is not None:
+        note(f"the file as it was: {change.backup}")
+
+
+def _note_reading(client: Client, change: Change, *, local: bool) -> None:
+    """What a client makes of its changed file."""
+    if not client.comments and not _is_plain(change.after):
+        note(f"the file has comments or trailing commas, which {client.title} may not read")
+    if local and client.project_remark:
+        note(client.project_remark)
+    note(f"restart {client.title} to use it")
+
+
+def _is_plain(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True

@@ -20,7 +20,7 @@ from satchel.model.surrogates import repair_surrogates
 
 __all__ = [
     "UNMATCHED",
-    "Outcome",
+    "PackOutcome",
     "aligned",
     "bar",
     "counting_bar",
@@ -40,29 +40,6 @@ __all__ = [
     "spent",
     "write_bytes",
 ]
-
-
-_MARKS = {"system": "▒", "history": "▓", "tool_results": "█", "user": "▞", "response_reserve": "·"}
-
-
-def bar(used: Mapping[str, int], total: int, *, width: int = 50) -> str:
-    """One bar whose length is the total; what goes beyond it is marked at its end."""
-    drawn = ""
-    so_far = 0
-    for name, tokens in used.items():
-        so_far += tokens
-        # A category that has anything is seen, and rounding never makes the bar longer.
-        wanted = round(width * so_far / max(1, total)) - len(drawn)
-        drawn += _MARKS[name] * max(wanted, 1 if tokens else 0)
-    over = "!" if so_far > total else ""
-    return f"[{drawn[:width].ljust(width)}]{over}"
-
-
-def legend(titles: Mapping[str, str]) -> str:
-    return "  ".join(f"{_MARKS[name]} {title}" for name, title in titles.items())
-
-
-# Printing: exact bytes into a pipe, a little colour on a terminal, remarks on stderr.
 
 
 def print_text(text: str) -> None:
@@ -167,7 +144,7 @@ def counting_bar(label: str, total: int | None = None) -> Iterator[Callable[[int
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-# Why each hit was found: the parts of its score, as a small table.
+# Why each hit was found
 
 
 ACROSS = 3
@@ -208,7 +185,7 @@ def _tables(parts: Sequence[dict[str, float]]) -> list[str]:
     ]
 
 
-# What became of every candidate of a context, as a table on stderr.
+# What became of every candidate of a context
 
 
 HEADINGS = ("id", "kept as, or why not", "tokens", "needs", "score", "memory")
@@ -253,13 +230,13 @@ def _row(entry: ReceiptEntry, names: dict[str, str]) -> Row:
     return (names[entry.id], became, f"{entry.cost:,}", needs, f"{entry.value:.3f}", entry.headline)
 
 
-# What the output leaves unsaid, in a line for the person.
+# Remarks on what was found
 
 
 UNMATCHED = "nothing matched the query; these are the newest and most important that pass the filters"
 
 
-class Outcome(NamedTuple):
+class PackOutcome(NamedTuple):
     """What became of the candidates of a text."""
 
     kept: int
@@ -275,7 +252,7 @@ class Outcome(NamedTuple):
     """Whether there was a question."""
 
     @classmethod
-    def of_block(cls, block: ContextBlock, *, asked: bool) -> "Outcome":
+    def of_block(cls, block: ContextBlock, *, asked: bool) -> "PackOutcome":
         return cls(
             block.facts_included,
             block.facts_omitted,
@@ -287,7 +264,7 @@ class Outcome(NamedTuple):
         )
 
     @classmethod
-    def of_pack(cls, pack: ContextPack, *, asked: bool) -> "Outcome":
+    def of_pack(cls, pack: ContextPack, *, asked: bool) -> "PackOutcome":
         return cls(
             len(pack.memories),
             pack.omitted,
@@ -322,7 +299,7 @@ def _nothing_relevant(weak: int) -> str:
     return f"nothing relevant: {matches} left out; --min-relevance 0 shows them"
 
 
-def nothing_kept(outcome: Outcome, budget: int) -> str | None:
+def nothing_kept(outcome: PackOutcome, budget: int) -> str | None:
     """Why a text is empty; None where it is not."""
     if outcome.kept:
         return None
@@ -335,7 +312,7 @@ def nothing_kept(outcome: Outcome, budget: int) -> str | None:
     return f"nothing fitted into {budget:,} tokens: {candidates}, {needed}"
 
 
-def spent(outcome: Outcome, budget: int, receipt: Receipt | None = None) -> str:
+def spent(outcome: PackOutcome, budget: int, receipt: Receipt | None = None) -> str:
     """How much of the budget is used, and how many did not fit; with a receipt all that were left out, and why."""
     used = f"{outcome.tokens:,} of {budget:,} tokens"
     if outcome.asked:
@@ -354,3 +331,25 @@ def on_words_alone(bag: Satchel, embedder: str | None) -> str | None:
     if embedder is None and (own := bag.embedder) and own.startswith("openai:"):
         return f"searched by words alone; by meaning too with --embedder {own}"
     return None
+
+
+# A bar of what fills a context window
+
+_MARKS = {"system": "▒", "history": "▓", "tool_results": "█", "user": "▞", "response_reserve": "·"}
+
+
+def bar(used: Mapping[str, int], total: int, *, width: int = 50) -> str:
+    """One bar whose length is the total; what goes beyond it is marked at its end."""
+    drawn = ""
+    so_far = 0
+    for name, tokens in used.items():
+        so_far += tokens
+        # A category that has anything is seen, and rounding never makes the bar longer.
+        wanted = round(width * so_far / max(1, total)) - len(drawn)
+        drawn += _MARKS[name] * max(wanted, 1 if tokens else 0)
+    over = "!" if so_far > total else ""
+    return f"[{drawn[:width].ljust(width)}]{over}"
+
+
+def legend(titles: Mapping[str, str]) -> str:
+    return "  ".join(f"{_MARKS[name]} {title}" for name, title in titles.items())

@@ -69,7 +69,7 @@ def mcp_command(
         refuse_options_of_group(ctx)
         return
     from satchel.server.mcp.catalog import chosen_tools
-    from satchel.server.mcp.desk import Desk
+    from satchel.server.mcp.tool_context import ToolContext
     from satchel.server.recorder import Recorder
     from satchel.server.specs.specs import Specs
     from satchel.session.session import new_session_name
@@ -81,7 +81,8 @@ def mcp_command(
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
     if address is not None:
-        from satchel.server.mcp.web import check_reach, find_token, parse_address, serve_http
+        from satchel.server.listening import parse_address
+        from satchel.server.mcp.web import check_reach, find_token, serve_http
 
         listen, token = parse_address(address), find_token(token_file)
         check_reach(listen, token)
@@ -89,7 +90,7 @@ def mcp_command(
         open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag,
         contextlib.closing(Recorder(bag, scope["session"] or new_session_name("mcp"))) as recorder,
     ):
-        desk = Desk(
+        context = ToolContext(
             bag,
             reader,
             most_tokens=most_tokens,
@@ -102,17 +103,16 @@ def mcp_command(
 
             if sys.stdin is not None and sys.stdin.isatty():
                 note("this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this")
-            serve_stdio(desk, chosen)
+            serve_stdio(context, chosen)
         else:
-            serve_http(desk, chosen, listen, token=token, allowed_hosts=allow_host)
+            serve_http(context, chosen, listen, token=token, allowed_hosts=allow_host)
 
 
 for _command in (install_command, uninstall_command, config_command):
     mcp_command.add_command(_command)
 
 
-# The command that puts a budget in front of other MCP servers.
-
+# The command that puts a budget in front of other MCP servers
 
 LEAST_PER_CALL = 200
 
@@ -202,8 +202,7 @@ def gateway_command(
     ctx.exit(code)
 
 
-# The command that serves many: serve.
-
+# The command that serves many: serve
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
@@ -263,7 +262,7 @@ def serve_command(
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
     from satchel.server.http.serving import check_reach, serve
-    from satchel.server.mcp.web import parse_address
+    from satchel.server.listening import parse_address
 
     listen = parse_address(address)
     check_reach(listen, tokens)
@@ -300,8 +299,7 @@ def _size(option: str, given: str) -> int:
     return size
 
 
-# Commands for the tokens of a service: token create, list, revoke.
-
+# Commands for the tokens of a service: token create, list, revoke
 
 _SPAN = re.compile(r"([0-9]{1,6})\s*([mhdwy])")
 _TIME_UNITS = {

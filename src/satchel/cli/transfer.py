@@ -135,7 +135,7 @@ def _opened(source: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"cannot read {source}: {error.strerror}") from error
 
 
-# The command that brings all that orgs have from one store to another.
+# migrate
 
 
 SHOWN_TROUBLES = 20

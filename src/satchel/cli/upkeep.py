@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from satchel.api.satchel import Satchel
 from satchel.cli.options import (
@@ -118,13 +117,12 @@ def _opened_to_reembed(
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
     """Print a shell's completion script. For bash: `eval "$(satchel completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
     completion = get_completion_class(shell)
     assert completion is not None
     script = completion(ctx.find_root().command, {}, "satchel", "_SATCHEL_COMPLETE").source()
     print_text(script + "\n")
-
-
-# The command that counts: tokens.
 
 
 @click.command("tokens")

@@ -10,7 +10,11 @@ __all__ = ["Filter"]
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which memories are meant. Empty tuples and None leave a field open; all tags must be there."""
+    """Which memories are meant: all fields together.
+
+    Empty tuples and None leave a field open. A memory matches one of the kinds, tiers, statuses and ids, but must
+    have all of the tags. The default leaves only what is active; `valid_at` also leaves out what did not hold then.
+    """
 
     scope: Scope = Scope()
     kinds: tuple[str, ...] = ()
@@ -19,13 +23,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ("active",)
     valid_at: datetime | None = None
     since: datetime | None = None
-    """Nothing that speaks of an earlier time; what speaks of this very moment is meant."""
+    """Nothing that speaks of an earlier time than this moment."""
     until: datetime | None = None
-    """Nothing that speaks of a later time; what speaks of this very moment is meant."""
+    """Nothing that speaks of a later time than this moment."""
     ids: tuple[str, ...] = ()
     pinned: bool = False
     """Only what is pinned."""
     important: bool = False
     """Only what is more important than most: above 0.7."""
     unchanged_since: datetime | None = None
-    """Only what no field of was changed after this moment."""
+    """Only memories none of whose fields was changed after this moment."""

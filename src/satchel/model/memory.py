@@ -244,7 +244,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A memory to be stored; what is left at None gets its default, or keeps what an update finds."""
+    """A memory to be stored.
+
+    What is left at None gets its default; where the same `ref` or `topic_key` updates a memory, it keeps what is
+    there. `at` is the time that the memory speaks of, not when it is saved.
+    """
 
     text: str
     title: str | None = None

@@ -2,18 +2,17 @@
 
 from collections.abc import Hashable, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from satchel.model.memory import Tier
 
-__all__ = ["LEVELS", "Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
+__all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
 
 Level = Literal["full", "passages", "excerpt", "summary", "title"]
-LEVELS: tuple[str, ...] = get_args(Level)
 
 Span = tuple[int, int]
 

@@ -45,7 +45,12 @@ __all__ = [
 
 
 class Counter(ABC):
-    """Turns text into a number of tokens; cheap to make, safe to share between threads."""
+    """Turns text into a number of tokens.
+
+    `satchel.counter` finds one by its name or by that of a model. `exact` says whether it counts by the model's own
+    vocabulary; where it does not, `binds` says whether `count` is at least an upper bound. Counters are cheap to
+    make, load what they need when first used, and are safe to share between threads.
+    """
 
     __slots__ = ("name",)
 
@@ -551,7 +556,11 @@ _LONGEST_FIRST = sorted(_MODELS, key=len, reverse=True)
 
 
 def counter(name: str | Counter) -> Counter:
-    """The counter of this name, or of the model of this name; a counter is given back as it is."""
+    """Return the counter of this name, or of the model of this name, such as "gpt-4o" or "openai/gpt-4o-mini".
+
+    A counter is given back as it is. A name that is not known is an error which names similar ones, and so is a
+    model whose vocabulary does not come with the package.
+    """
     if isinstance(name, Counter):
         return name
     if not isinstance(name, str):
@@ -599,10 +608,16 @@ _find_counter = counter  # the parameter below has its public name
 
 
 def count_tokens(text: str, counter: str | Counter = DEFAULT_COUNTER) -> int:
-    """The number of tokens that a budget is held against."""
+    """Count the tokens of a text: the number that a budget is held against.
+
+    It is exact for a vocabulary and an upper bound for models without a public one, such as Claude.
+    """
     return _find_counter(counter).count(text)
 
 
 def estimate_tokens(text: str) -> int:
-    """A quick guess in constant time: a quarter of the characters, rounded up."""
+    """Guess the tokens of a text in constant time: a quarter of the characters, rounded up.
+
+    It undercounts Chinese, Japanese, Korean and base64 by about half; use `count_tokens` where a budget must hold.
+    """
     return HEURISTICS["chars/4"].count(text)

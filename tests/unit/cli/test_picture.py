@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from satchel.cli.plots.pack_plot import pack_picture
 from satchel.cli.plots.svg import fit_width
 from satchel.model.memory import TIERS
-from satchel.model.packing import LEVELS, Receipt, ReceiptEntry
+from satchel.model.packing import Level, Receipt, ReceiptEntry
 
 SVG = "{http://www.w3.org/2000/svg}"
 BAR = {"y": "96", "height": "40"}
@@ -221,7 +222,7 @@ entries = st.builds(
     tier=st.sampled_from(TIERS),
     value=st.floats(0, 1),
     cost=st.integers(0, 100_000),
-    level=st.sampled_from([None, *LEVELS]),
+    level=st.sampled_from([None, *get_args(Level)]),
     reason=st.sampled_from(["over budget", "duplicate", "superseded", "not relevant", None]),
     other=st.none() | headlines,
     admitted_at=st.none() | st.integers(0, 10**9),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from satchel.cli.clients import json_file
-from satchel.cli.clients.entry import Edited, Entry, Form
+from satchel.cli.clients.entry import Edited, Form, ServerEntry
 from satchel.errors import InputError
 
 __all__ = [
@@ -124,7 +124,7 @@ class Client(NamedTuple):
             raise InputError(f"{self.title} has no file for a project; leave out --local")
         return folder / self.project_file
 
-    def with_entry(self, text: str, entry: Entry) -> Edited:
+    def with_entry(self, text: str, entry: ServerEntry) -> Edited:
         """A configuration's text with the entry in it."""
         if self.toml:
             from satchel.cli.clients import toml_file
@@ -149,7 +149,7 @@ class Client(NamedTuple):
             return toml_file
         return json_file
 
-    def snippet(self, entry: Entry) -> str:
+    def snippet(self, entry: ServerEntry) -> str:
         """The entry, ready to be pasted."""
         if self.toml:
             from satchel.cli.clients import toml_file

@@ -134,7 +134,7 @@ def _settle(folder: Path) -> None:
             os.close(descriptor)
 
 
-# What the gateway is told to run in the place of a client, and which servers only the client can.
+# What the gateway is told to run in the place of a client, and which servers only the client can run
 
 
 _WEB_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http")
@@ -317,8 +317,7 @@ def _check_variables(client: Client, value: Any) -> None:
             )
 
 
-# A client's servers led through the gateway, and back: what becomes of its file and of ours.
-
+# A client's servers through the gateway, and back
 
 GATEWAY = "satchel-gateway"
 _SECRET_LENGTH = 6

@@ -12,9 +12,9 @@ from satchel.errors import InputError
 
 __all__ = [
     "Edited",
-    "Entry",
     "Form",
     "Listed",
+    "ServerEntry",
     "Stretch",
     "What",
     "check_name",
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 What = Literal["added", "updated", "unchanged", "removed", "absent"]
 
 
-class Entry(NamedTuple):
+class ServerEntry(NamedTuple):
     """A server's name and the command line that starts it."""
 
     name: str
@@ -51,10 +51,10 @@ def check_name(name: str) -> str:
     return name
 
 
-def satchel_entry(name: str, options: Sequence[str] = (), *, subcommand: str = "mcp") -> Entry:
+def satchel_entry(name: str, options: Sequence[str] = (), *, subcommand: str = "mcp") -> ServerEntry:
     """The entry for `satchel mcp OPTIONS`, by the program that is running now."""
     command, *before = _program()
-    entry = Entry(check_name(name), command, (*before, subcommand, *options))
+    entry = ServerEntry(check_name(name), command, (*before, subcommand, *options))
     for text in (entry.command, *entry.args):
         try:
             text.encode()
@@ -113,7 +113,9 @@ class Form(Protocol):
     def alone(self, source: str, *, key: str) -> str:
         """A file with nothing in it but one server of this text."""
 
-    def taken_out(self, text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+    def taken_out(
+        self, text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]
+    ) -> str:
         """Without some servers, and with an entry in the place of the first of them."""
 
     def put_back(self, text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:

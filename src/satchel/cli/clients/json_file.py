@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from satchel.cli.clients.entry import Edited, Entry, Listed, Stretch
+from satchel.cli.clients.entry import Edited, Listed, ServerEntry, Stretch
 from satchel.errors import InputError
 
 __all__ = [
@@ -416,12 +416,12 @@ def spliced(text: str, edits: Iterable[Edit]) -> str:
 _REMOTE = ("url", "httpUrl", "serverUrl")
 
 
-def entry_json(entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+def entry_json(entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
     """A whole file with nothing in it but the entry."""
     return rendered({key: {entry.name: fields(entry, more)}}, "", PLAIN, lines=True) + "\n"
 
 
-def with_entry(text: str, entry: Entry, *, key: str, more: Mapping[str, Any]) -> Edited:
+def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> Edited:
     """The text with the entry under `key`; of one that is there, only the command and its arguments are set."""
     if not text.strip(WHITE):
         return Edited(entry_json(entry, key=key, more=more), "added")
@@ -459,12 +459,12 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     return Edited(spliced(text, removed(text, inner, found, style_of(text, root))), "removed")
 
 
-def fields(entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
+def fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
     """What stands under the entry's name."""
     return {**more, "command": entry.command, "args": list(entry.args)}
 
 
-def _updated(text: str, inside: Object, entry: Entry, style: Style, layout: Layout) -> list[Edit]:
+def _updated(text: str, inside: Object, entry: ServerEntry, style: Style, layout: Layout) -> list[Edit]:
     kind = member_of(text, inside, "type")
     if any(member_of(text, inside, key) for key in _REMOTE) or (
         kind and words_at(text, kind.value, kind.end) != "stdio"
@@ -527,7 +527,7 @@ def alone(source: str, *, key: str) -> str:
     return f"{{{quoted(key)}: {{{source}}}}}"
 
 
-def taken_out(text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
     """Without some servers, and with an entry in the place of the first of them."""
     root = read_document(text) if names else None
     servers = member_of(text, root, key) if root else None

@@ -11,7 +11,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from satchel.cli.clients.config_file import shared
-from satchel.cli.clients.entry import Edited, Entry, Listed, Stretch
+from satchel.cli.clients.entry import Edited, Listed, ServerEntry, Stretch
 from satchel.errors import InputError
 
 __all__ = [
@@ -137,7 +137,7 @@ def _path(statement: str) -> Path:
 _NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
-def entry_toml(entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
+def entry_toml(entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
     """The entry's table, as it stands in a file."""
     lines = [
         f"[{key}.{entry.name}]",
@@ -146,7 +146,7 @@ def entry_toml(entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) ->
     return "\n".join(lines) + "\n"
 
 
-def with_entry(text: str, entry: Entry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
+def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
     """The text with the entry under `key`; of one that is there, only the command line and `more` are set."""
     before = read_toml(text)
     found = _entry(before, key, entry.name)
@@ -176,7 +176,7 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     return Edited(checked(after, expected, key, name), "removed")
 
 
-def _fields(entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
     return {"command": entry.command, "args": list(entry.args), **more}
 
 
@@ -323,7 +323,7 @@ def alone(source: str, *, key: str) -> str:
     return source
 
 
-def taken_out(text: str, names: Sequence[str], entry: Entry, *, key: str, more: Mapping[str, Any]) -> str:
+def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
     """Without some servers, and with an entry in the place of the first of them."""
     document = read_toml(text)
     servers = _servers(document, key)

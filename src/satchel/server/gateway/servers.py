@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from satchel.errors import InputError
+from satchel.server.jsonrpc import json_type
 
 __all__ = [
     "CommandServer",
@@ -151,26 +152,26 @@ def _is_gateway(words: Sequence[str]) -> bool:
 
 def _servers(document: Any, environment: Mapping[str, str]) -> Iterator[Server]:
     if not isinstance(document, dict):
-        raise InputError(f'a configuration is an object with "mcpServers", not {_sort(document)}')
+        raise InputError(f'a configuration is an object with "mcpServers", not {json_type(document)}')
     key = next((key for key in _KEYS if key in document), None)
     if key is None:
         raise InputError('there is no "mcpServers" (or "servers", as VS Code calls it)')
     entries = document[key]
     if not isinstance(entries, dict):
-        raise InputError(f"{key} must be an object, not {_sort(entries)}")
+        raise InputError(f"{key} must be an object, not {json_type(entries)}")
     for name, entry in entries.items():
         if not name.strip():
             raise InputError(f"a server in {key} has a blank name")
         if not isinstance(entry, dict):
-            yield UnusableServer(name=name, why=f"{key}.{name} must be an object, not {_sort(entry)}")
+            yield UnusableServer(name=name, why=f"{key}.{name} must be an object, not {json_type(entry)}")
         elif entry.get("disabled") is not True:
             try:
-                yield _server(name, _Entry(f"{key}.{name}", entry, environment))
+                yield _server(name, _ServerFields(f"{key}.{name}", entry, environment))
             except InputError as error:
                 yield UnusableServer(name=name, why=str(error))
 
 
-def _server(name: str, entry: "_Entry") -> Server:
+def _server(name: str, entry: "_ServerFields") -> Server:
     kind = entry.text("type")
     url = entry.text("url") or entry.text("httpUrl")
     command = entry.text("command")
@@ -214,7 +215,7 @@ def _check_url(url: str, place: str) -> None:
         raise InputError(f"{place}.url {shortened(url)} is no address; write it as https://example.org/mcp")
 
 
-class _Entry:
+class _ServerFields:
     """The fields of one server, checked as they are read."""
 
     def __init__(self, place: str, fields: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -231,7 +232,7 @@ class _Entry:
         if value is None:
             return ()
         if not isinstance(value, list):
-            raise InputError(f"{self.place}.{field} must be a list of strings, not {_sort(value)}")
+            raise InputError(f"{self.place}.{field} must be a list of strings, not {json_type(value)}")
         return tuple(self._expanded(each, f"{self.place}.{field}[{at}]") for at, each in enumerate(value))
 
     def texts(self, field: str) -> dict[str, str]:
@@ -239,7 +240,7 @@ class _Entry:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            raise InputError(f"{self.place}.{field} must be an object of strings, not {_sort(value)}")
+            raise InputError(f"{self.place}.{field} must be an object of strings, not {json_type(value)}")
         return {name: self._expanded(each, f"{self.place}.{field}.{name}") for name, each in value.items()}
 
     def tools(self) -> ToolFilter:
@@ -250,7 +251,7 @@ class _Entry:
 
     def _expanded(self, value: Any, place: str) -> str:
         if not isinstance(value, str):
-            raise InputError(f"{place} must be a string, not {_sort(value)}")
+            raise InputError(f"{place} must be a string, not {json_type(value)}")
         if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
             raise InputError(f"{place} has a zero byte or half a character in it")
         if other := _OTHER_VARIABLE.search(value):
@@ -268,7 +269,3 @@ class _Entry:
             return held
 
         return _VARIABLE.sub(found, value)
-
-
-def _sort(value: object) -> str:
-    return "null" if value is None else type(value).__name__

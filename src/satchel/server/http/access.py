@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,6 @@ from satchel.model.memory import DEFAULT_ORG, utc_now
 from satchel.store.file_lock import PATIENCE, locked
 
 __all__ = [
-    "ACCESSES",
     "Access",
     "Caller",
     "Keyring",
@@ -36,7 +35,6 @@ __all__ = [
 
 
 Access = Literal["read", "write", "metrics"]
-ACCESSES: tuple[str, ...] = get_args(Access)
 
 PREFIX = "satchel_"
 ID_BYTES = 5

@@ -352,8 +352,9 @@ _REPEATED = {
     query: {field.name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
     for query in _READERS
 }
-# Creating a decoder registers its type before there are threads; queries are converted without one.
-_QUERIES = {query: msgspec.json.Decoder(query) for query in _READERS}
+for _query in _READERS:
+    # Registers the type with msgspec before there are threads; queries are converted without a decoder.
+    msgspec.json.Decoder(_query)
 
 
 class ClientDisconnected(Exception):  # noqa: N818  # not an error: nobody waits for an answer

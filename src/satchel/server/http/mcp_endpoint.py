@@ -1,4 +1,4 @@
-"""The MCP server at `/mcp`, once for each token."""
+"""The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own."""
 
 import logging
 import time
@@ -26,51 +26,13 @@ from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.catalog import TOOLS
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
-
-
-class RecentSessions:
-    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
-
-    def __init__(self) -> None:
-        self._rested: dict[str, None] = {}
-        self._in_use: Counter[str] = Counter()
-
-    def begun(self, session: str) -> None:
-        self._rested[session] = None
-
-    @contextmanager
-    def used(self, session: str) -> Iterator[None]:
-        """Mark a session as in use while one of its requests or streams is served."""
-        self._in_use[session] += 1
-        try:
-            yield
-        finally:
-            self._in_use[session] -= 1
-            if not self._in_use[session]:
-                del self._in_use[session]
-            if session in self._rested:
-                del self._rested[session]
-                self._rested[session] = None
-
-    def beyond(self, most: int) -> str | None:
-        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
-        if len(self._rested) < most:
-            return None
-        oldest = next((each for each in self._rested if each not in self._in_use), None)
-        if oldest is not None:
-            del self._rested[oldest]
-        return oldest
-
-
-# The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own.
-
 
 MOST_SESSIONS = 1_000
 IDLE_SECONDS = 600.0
@@ -115,10 +77,10 @@ class McpEndpoints:
             self._endpoints.pop(caller).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
-        desk = Desk(self._views.of(caller), self._specs, remembers_session=False)
+        context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)
         tools = {name: _counted(tool, self._metrics) for name, tool in tools_for(caller).items()}
         return StreamableHTTPSessionManager(
-            build_server(desk, tools),
+            build_server(context, tools),
             # A stream of events is cut when the service stops; a call in flight is answered.
             json_response=True,
             security_settings=self._security,
@@ -199,11 +161,11 @@ def _counted(tool: Tool, metrics: Metrics) -> Tool:
     return tool._replace(work=partial(_work, tool, metrics))
 
 
-def _work(tool: Tool, metrics: Metrics, desk: Desk, given: dict[str, Any]) -> Answer:
+def _work(tool: Tool, metrics: Metrics, context: ToolContext, given: dict[str, Any]) -> Answer:
     operation = f"mcp.{tool.name}"
     try:
         with _timed(metrics, operation):
-            answer = tool.work(desk, given)
+            answer = tool.work(context, given)
     except SatchelError as error:
         problem, _, complaint = as_problem(error)
         if complaint is None:
@@ -227,3 +189,40 @@ def _timed(metrics: Metrics, operation: str) -> Iterator[None]:
         outcome = "ok"
     finally:
         metrics.called(operation, outcome, time.perf_counter() - started)
+
+
+# Sessions by their last use
+
+
+class RecentSessions:
+    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
+
+    def __init__(self) -> None:
+        self._rested: dict[str, None] = {}
+        self._in_use: Counter[str] = Counter()
+
+    def begun(self, session: str) -> None:
+        self._rested[session] = None
+
+    @contextmanager
+    def used(self, session: str) -> Iterator[None]:
+        """Mark a session as in use while one of its requests or streams is served."""
+        self._in_use[session] += 1
+        try:
+            yield
+        finally:
+            self._in_use[session] -= 1
+            if not self._in_use[session]:
+                del self._in_use[session]
+            if session in self._rested:
+                del self._rested[session]
+                self._rested[session] = None
+
+    def beyond(self, most: int) -> str | None:
+        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
+        if len(self._rested) < most:
+            return None
+        oldest = next((each for each in self._rested if each not in self._in_use), None)
+        if oldest is not None:
+            del self._rested[oldest]
+        return oldest

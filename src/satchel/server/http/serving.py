@@ -15,7 +15,7 @@ from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
-from satchel.server.mcp.web import Address, _listening, security_of
+from satchel.server.listening import Address, listen, security_of
 from satchel.server.process import leave_within, log_in_lines
 
 __all__ = ["Connection", "check_reach", "serve"]
@@ -27,7 +27,7 @@ LEAST_READ = 64 * 1024
 
 
 class Connection(H11Protocol):
-    """Hangs up on a client whose request does not begin in time or never ends its headers, or who does not read."""
+    """An HTTP connection that is closed if the head of a request comes too late, or the answer is not read."""
 
     _late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         self._stop_watching()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Who asks for another protocol is answered in this one, and whoever runs the service has nothing to do."""
+        """No warning: a request to upgrade is answered in HTTP, and nobody has to do anything about it."""
 
     def _expect_head(self) -> None:
         if self._late is not None:
@@ -78,7 +78,7 @@ class Connection(H11Protocol):
             self._unread = self.loop.call_later(READ_SECONDS, self._check_reader, size)
 
     def _check_reader(self, before: int) -> None:
-        """To close would wait until all is read; who reads slowly, but reads, is let go on."""
+        """Abort unless the client has read something; closing would wait until it has read everything."""
         self._unread = None
         if self.transport.get_write_buffer_size() > max(0, before - LEAST_READ):
             self.transport.abort()
@@ -91,7 +91,7 @@ class Connection(H11Protocol):
             self._unread = None
 
 
-# The process of the service: it listens, answers, and ends when all that was begun is done.
+# The process
 
 
 LAST_SECONDS = 2.0
@@ -100,7 +100,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def check_reach(address: Address, tokens: Path | None) -> None:
-    """Beyond this machine only with tokens."""
+    """Refuse to listen beyond this machine without a file of tokens."""
     if tokens is None and not address.is_loopback:
         raise InputError(
             f"listening on {address[0]} lets others in; name a file of tokens with --tokens "
@@ -120,7 +120,7 @@ def serve(
     """Serve until told to stop; calls in flight have `grace` seconds to finish."""
     application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits)
     log_in_lines()
-    with _listening(*address) as listener:
+    with listen(*address) as listener:
         config = uvicorn.Config(
             application,
             http=Connection,
@@ -139,7 +139,7 @@ def serve(
 
 
 class Server(uvicorn.Server):
-    """Ends with 0 when it is told to: the signal is not raised once more."""
+    """A server that ends with exit code 0 on a signal, which is not raised once more."""
 
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)

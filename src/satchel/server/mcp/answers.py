@@ -17,8 +17,8 @@ __all__ = [
     "Allowance",
     "Answer",
     "Footer",
+    "PageCache",
     "Rest",
-    "Shelf",
     "answer_of",
     "cursor_for",
     "fitted",
@@ -211,8 +211,8 @@ def cursor_for(tool: str, portions: Sequence[Portion], budget: int) -> str:
     return digest.hexdigest()
 
 
-class Shelf:
-    """Rests by their cursors, the last ones; safe to share between threads."""
+class PageCache:
+    """The rests of long answers by cursor, the ones used last; safe to share between threads."""
 
     def __init__(self) -> None:
         self._rests: OrderedDict[str, Rest] = OrderedDict()

@@ -4,10 +4,10 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import InputError
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.reading_tools import CONTEXT, GET, PACK, SEARCH, STATS, TIMELINE
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.mcp.writing_tools import FORGET, RELATE, SAVE, SESSION, UPDATE
 
 __all__ = ["CORE", "GUIDE", "INSTRUCTIONS", "TEMPLATES", "TOOLS", "chosen_tools", "pack_resources", "read_resource"]
@@ -51,7 +51,7 @@ says how sure the hit is. Without \
 """
 
 
-# The tools by name, and the few that are enough for most.
+# The tools by name, and the few that are enough for most clients
 
 
 TOOLS: dict[str, Tool] = {
@@ -72,7 +72,7 @@ def chosen_tools(wanted: str) -> dict[str, Tool]:
     return {name: TOOLS[name] for name in TOOLS if name in names}
 
 
-# What clients can attach without a tool: `satchel://pack/{project}` and `satchel://memory/{id}`.
+# Resources, which clients can attach without a tool
 
 
 TEMPLATES: list[dict[str, Any]] = [
@@ -92,9 +92,9 @@ TEMPLATES: list[dict[str, Any]] = [
 MOST_PROJECTS = 100
 
 
-def pack_resources(desk: Desk) -> list[dict[str, Any]]:
+def pack_resources(context: ToolContext) -> list[dict[str, Any]]:
     """A pack for each project, those with the most memories first."""
-    projects = desk.bag.stats().by_project
+    projects = context.bag.stats().by_project
     named = sorted((name for name in projects if name), key=lambda name: (-projects[name], name))
     return [
         {"uri": f"satchel://pack/{quote(name, safe='')}", "name": f"pack: {name}", "mimeType": "text/markdown"}
@@ -102,7 +102,7 @@ def pack_resources(desk: Desk) -> list[dict[str, Any]]:
     ]
 
 
-def read_resource(desk: Desk, uri: str) -> str:
+def read_resource(context: ToolContext, uri: str) -> str:
     """The text behind an address: what the tool of the same purpose answers."""
     try:
         parts = urlsplit(uri)
@@ -110,9 +110,9 @@ def read_resource(desk: Desk, uri: str) -> str:
         raise InputError(f"{uri[:100]!r} is not an address") from None
     name = unquote(parts.path.removeprefix("/"))
     if parts.scheme == "satchel" and name and parts.netloc == "pack":
-        return TOOLS["context_pack"].call(desk, {"project": name}).text
+        return TOOLS["context_pack"].call(context, {"project": name}).text
     if parts.scheme == "satchel" and name and parts.netloc == "memory":
-        return TOOLS["mem_get"].call(desk, {"ids": [name]}).text
+        return TOOLS["mem_get"].call(context, {"ids": [name]}).text
     raise InputError(
         f"there is no resource {uri[:100]!r}; there are satchel://pack/PROJECT and satchel://memory/ID"
     )

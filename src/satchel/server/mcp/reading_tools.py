@@ -20,7 +20,6 @@ from satchel.server.mcp.answers import (
     footed,
     nothing_fitted,
 )
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import (
     AFTER,
     BEFORE,
@@ -36,6 +35,7 @@ from satchel.server.mcp.tool import (
     names,
     number,
 )
+from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
     "CONTEXT",
@@ -62,10 +62,10 @@ def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: An
     return [Portion(entry(memory, short_id=name, detail=detail), name=name, **more) for memory, name in pairs]
 
 
-def _search(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_search", given)) is not None:
+def _search(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_search", given)) is not None:
         return page
-    hits = desk.view(given).search(
+    hits = context.view(given).search(
         given["query"],
         limit=given.get("limit", 10),
         detail=given.get("detail_level", "standard"),
@@ -80,11 +80,11 @@ def _search(desk: Desk, given: dict[str, Any]) -> Answer:
     portions = [Portion(text, section=section, name=name) for name, text in named]
     nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
     noun = RELEVANT if hits.matched else "memories"
-    return desk.listed("mem_search", portions, given, nothing=nothing, noun=noun)
+    return context.listed("mem_search", portions, given, nothing=nothing, noun=noun)
 
 
-def _get(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_get", given)) is not None:
+def _get(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_get", given)) is not None:
         return page
     wanted = list(dict.fromkeys(given["ids"]))
     if not wanted:
@@ -92,14 +92,14 @@ def _get(desk: Desk, given: dict[str, Any]) -> Answer:
     portions, missing = [], []
     for identifier in wanted:
         try:
-            portions.append(_whole(desk.bag, identifier))
+            portions.append(_whole(context.bag, identifier))
         except InputError as error:
             missing.append(error)
     if not portions:
         raise missing[0]
     portions += [Portion(f"{clean(str(error))}\n") for error in missing]
     noun = "ids" if missing else "memories"
-    return desk.listed("mem_get", portions, given, nothing=NOTHING_MATCHED, noun=noun)
+    return context.listed("mem_get", portions, given, nothing=NOTHING_MATCHED, noun=noun)
 
 
 def _whole(bag: Satchel, identifier: str) -> Portion:
@@ -119,27 +119,27 @@ def _other(memory: Memory, relation: Relation) -> str:
     return relation.target if relation.source == memory.id else relation.source
 
 
-def _timeline(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_timeline", given)) is not None:
+def _timeline(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_timeline", given)) is not None:
         return page
     detail = given.get("detail_level", "standard")
-    found = desk.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
-    focus = entries(desk.bag, [found.focus], "full", splits=True)[0]
-    before = entries(desk.bag, found.before, detail)
-    after = entries(desk.bag, found.after, detail)
+    found = context.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
+    focus = entries(context.bag, [found.focus], "full", splits=True)[0]
+    before = entries(context.bag, found.before, detail)
+    after = entries(context.bag, found.after, detail)
     # By turns from the focus outwards: where it is tight, the far ends go.
     portions = [
         *(portion._replace(rank=2 * (len(before) - place) - 1) for place, portion in enumerate(before)),
         focus._replace(text=f"▶ {focus.text}"),
         *(portion._replace(rank=2 * place + 2) for place, portion in enumerate(after)),
     ]
-    return desk.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
+    return context.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
 
 
-def _stats(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_stats", given)) is not None:
+def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_stats", given)) is not None:
         return page
-    bag = desk.view(given)
+    bag = context.view(given)
     stats = bag.stats()
     lines = [
         f"{stats.memories:,} memories, {stats.current:,} current, "
@@ -155,7 +155,7 @@ def _stats(desk: Desk, given: dict[str, Any]) -> Answer:
         Portion(f"{project or '(none)'}: {count:,}\n", section="projects:")
         for project, count in stats.by_project.items()
     ]
-    return desk.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
+    return context.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
 
 
 SEARCH = Tool(
@@ -219,21 +219,21 @@ PARTS = ("excerpt", "summary", "title")
 _OBSERVED = tuple(kind for kind in KINDS if kind not in ("summary", "prompt"))
 
 
-def _context(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("mem_context", given)) is not None:
+def _context(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_context", given)) is not None:
         return page
     if not (query := given.get("query", "")).strip():
-        portions = _recent(desk.view(given), given)
-        return desk.listed("mem_context", portions, given, nothing="Nothing is remembered here yet.")
-    return _framed(desk, given, query)
+        portions = _recent(context.view(given), given)
+        return context.listed("mem_context", portions, given, nothing="Nothing is remembered here yet.")
+    return _framed(context, given, query)
 
 
-def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
+def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
     """The block that answers a query, with its footers."""
-    bag, allowance = desk.view(given), desk.allowance(given)
+    bag, allowance = context.view(given), context.allowance(given)
     # Of the question, not of the answer: it is part of what is counted.
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
-    footers = _Footers(desk.count, allowance, noun=RELEVANT, cursor=cursor)
+    footers = _Footers(context.count, allowance, noun=RELEVANT, cursor=cursor)
     block = bag.context(
         query,
         token_budget=allowance.tokens,
@@ -248,8 +248,10 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
     )
     if not block.facts_included:
         if block.smallest_budget is not None:
-            return nothing_fitted(block.smallest_budget, block.facts_wanted, allowance, desk.count, noun=RELEVANT)
-        return desk.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
+            return nothing_fitted(
+                block.smallest_budget, block.facts_wanted, allowance, context.count, noun=RELEVANT
+            )
+        return context.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
     shown, wanted = block.facts_included, block.facts_wanted
     if block.complete:
         cursor = None
@@ -257,7 +259,7 @@ def _framed(desk: Desk, given: dict[str, Any], query: str) -> Answer:
         # What is there in part comes again in full: its id, to ask for it, is not in every format.
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
         left = entries(bag, [bag.get(each.id) for each in short], given.get("detail_level", "full"))
-        desk.put_aside(cursor, "mem_context", left, total=wanted)
+        context.put_aside(cursor, "mem_context", left, total=wanted)
     text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
 
@@ -325,11 +327,11 @@ def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
     ]
 
 
-def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
+def _pack(context: ToolContext, given: dict[str, Any]) -> Answer:
     given = {"max_tokens": PACK_TOKENS} | given
-    bag, allowance = desk.view(given), desk.allowance(given)
+    bag, allowance = context.view(given), context.allowance(given)
     noun = RELEVANT if (given.get("query") or "").strip() else "memories"
-    footers = _Footers(desk.count, allowance, noun=noun)
+    footers = _Footers(context.count, allowance, noun=noun)
     pack = bag.context_pack(
         given.get("query"),
         token_budget=allowance.tokens,
@@ -346,8 +348,8 @@ def _pack(desk: Desk, given: dict[str, Any]) -> Answer:
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, desk.count, noun=noun)
-        return desk.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
+            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, context.count, noun=noun)
+        return context.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
     text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
 

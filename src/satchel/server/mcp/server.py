@@ -1,4 +1,4 @@
-"""The server: requests of the protocol in, calls of the tools out, each in a thread of its own."""
+"""The MCP server: handlers of the protocol that call the tools, each call in a thread."""
 
 import os
 import sys
@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.mcp.catalog import GUIDE, INSTRUCTIONS, TEMPLATES, pack_resources, read_resource
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import short_line
 
 __all__ = ["build_server"]
@@ -25,14 +25,14 @@ PROMPT = types.Prompt(name="memory-guide", description="How to work with memory 
 Context = Any
 
 
-def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
-    """A server with these tools on this desk."""
+def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]:
+    """A server of the SDK with these tools, which work in this context."""
 
     async def list_tools(ctx: Context, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool.definition) for tool in tools.values()])
 
     async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        work = partial(_called, desk, tools, params.name, params.arguments or {})
+        work = partial(_called, context, tools, params.name, params.arguments or {})
         # When the client has gone nobody waits for the answer.
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
@@ -46,7 +46,7 @@ def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
     async def list_resources(ctx: Context, params: object) -> types.ListResourcesResult:
-        found = await anyio.to_thread.run_sync(pack_resources, desk, abandon_on_cancel=True)
+        found = await anyio.to_thread.run_sync(pack_resources, context, abandon_on_cancel=True)
         return types.ListResourcesResult(resources=[types.Resource.model_validate(each) for each in found])
 
     async def list_templates(ctx: Context, params: object) -> types.ListResourceTemplatesResult:
@@ -55,7 +55,7 @@ def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
 
     async def read(ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
-            text = await anyio.to_thread.run_sync(read_resource, desk, str(params.uri), abandon_on_cancel=True)
+            text = await anyio.to_thread.run_sync(read_resource, context, str(params.uri), abandon_on_cancel=True)
         except SatchelError as error:
             raise MCPError(types.INVALID_PARAMS, short_line(str(error))) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
@@ -75,21 +75,25 @@ def build_server(desk: Desk, tools: Mapping[str, Tool]) -> Server[Any]:
     )
 
 
-def _called(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """What a tool answers, or in one line what was wrong; either is entered into the session's books."""
-    result = _result(desk, tools, name, arguments)
-    if desk.recorder is not None:
+def _called(
+    context: ToolContext, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
+    """What a tool answers, or in one line what was wrong; either is recorded in the session's ledger."""
+    result = _result(context, tools, name, arguments)
+    if context.recorder is not None:
         for part in result.content:
             if isinstance(part, types.TextContent):
-                desk.recorder.enter(name, part.text, error=bool(result.is_error))
+                context.recorder.enter(name, part.text, error=bool(result.is_error))
     return result
 
 
-def _result(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+def _result(
+    context: ToolContext, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+) -> types.CallToolResult:
     if name not in tools:
         return _failure(f"there is no tool {name[:80]!r}; there are: {', '.join(tools)}")
     try:
-        answer = tools[name].call(desk, arguments)
+        answer = tools[name].call(context, arguments)
     except SatchelError as error:
         return _failure(str(error))
     except Exception as error:
@@ -99,7 +103,7 @@ def _result(desk: Desk, tools: Mapping[str, Tool], name: str, arguments: Mapping
         return _failure(f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where")
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=answer.text)],
-        structured_content=desk.structured(answer),
+        structured_content=context.structured(answer),
     )
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, Tool, line
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import spec_check, spec_context
 
 __all__ = ["CHECK", "SPECS"]
@@ -13,26 +13,26 @@ NO_SPECS = "No spec artifacts here."
 NOTHING_RELATED = "Nothing here is related to this change."
 
 
-def _specs(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("sdd_get_context", given)) is not None:
+def _specs(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("sdd_get_context", given)) is not None:
         return page
     portions = spec_context(
-        desk.specs, stage=given.get("stage"), detail=given.get("detail_level", "summary"), count=desk.count
+        context.specs, stage=given.get("stage"), detail=given.get("detail_level", "summary"), count=context.count
     )
-    return desk.listed("sdd_get_context", portions, given, nothing=NO_SPECS, noun="sections")
+    return context.listed("sdd_get_context", portions, given, nothing=NO_SPECS, noun="sections")
 
 
-def _check(desk: Desk, given: dict[str, Any]) -> Answer:
-    if (page := desk.continued("sdd_context_check", given)) is not None:
+def _check(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("sdd_context_check", given)) is not None:
         return page
     portions = spec_check(
-        desk.specs,
+        context.specs,
         given["change_description"],
-        bag=desk.view(given),
+        bag=context.view(given),
         detail=given.get("detail_level", "standard"),
-        count=desk.count,
+        count=context.count,
     )
-    return desk.listed("sdd_context_check", portions, given, nothing=NOTHING_RELATED, noun="sections")
+    return context.listed("sdd_context_check", portions, given, nothing=NOTHING_RELATED, noun="sections")
 
 
 SPECS = Tool(

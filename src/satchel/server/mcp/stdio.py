@@ -32,9 +32,9 @@ from satchel.server.jsonrpc import (
     repair_escapes,
     request_fault,
 )
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines, taken_streams
 
 __all__ = ["IncomingLines", "OutgoingLines", "PendingRequests", "serve_stdio"]
@@ -45,14 +45,14 @@ LONGEST_WAIT = 3.0
 LAST_SECONDS = 3.0
 
 
-def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
+def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
     """Serve until standard input closes; requests that came before that are still answered."""
     taken = taken_streams()
     reading, writing = os.fdopen(taken[0], "rb"), os.fdopen(taken[1], "wb")
     log_in_lines()
 
     async def serve() -> None:
-        server = build_server(desk, tools)
+        server = build_server(context, tools)
         pending = PendingRequests()
         outgoing = OutgoingLines(writing, pending)
         incoming = IncomingLines(reading, outgoing, pending, at_end=partial(leave_within, LAST_SECONDS, 0))
@@ -60,7 +60,7 @@ def serve_stdio(desk: Desk, tools: Mapping[str, Tool]) -> None:
             async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
                 threading.Thread(target=_watch, args=(reading,), daemon=True).start()
                 # While the client sends `initialize`.
-                threading.Thread(target=_warm_up, args=(desk,), daemon=True).start()
+                threading.Thread(target=_warm_up, args=(context,), daemon=True).start()
                 await server.run(messages, answers, server.create_initialization_options())
         if outgoing.failure is not None:
             raise outgoing.failure
@@ -84,10 +84,10 @@ def _watch(reading: BinaryIO) -> None:
         leave_within(LAST_SECONDS, 0)
 
 
-def _warm_up(desk: Desk) -> None:
+def _warm_up(context: ToolContext) -> None:
     # A client that leaves at once closes the store meanwhile; any other trouble shows at the first search.
     with contextlib.suppress(SatchelError):
-        desk.bag.warm_up()
+        context.bag.warm_up()
 
 
 # The two streams, as the SDK's transport reads and writes them

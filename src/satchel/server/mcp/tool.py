@@ -13,7 +13,7 @@ from satchel.fitting.listing import DETAILS
 from satchel.model.checks import check_budget, check_known, check_limit, check_weight
 from satchel.model.memory import KINDS, RELATIONS, TIERS
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
     "AFTER",
@@ -192,7 +192,7 @@ SINCE = line('date or "2 weeks ago"')
 WHEN = line()
 
 
-# What a tool is: its name, what it takes, what it does, and what a client should know before it is called.
+# Tools
 
 
 Effect = Literal["reads", "adds", "sets", "ends"]
@@ -208,11 +208,13 @@ _HINTS: dict[Effect, dict[str, bool]] = {
 
 
 class Tool(NamedTuple):
+    """A tool of the MCP server: its name, description, parameters, and the function that does its work."""
+
     name: str
     about: str
     parameters: Mapping[str, Parameter]
     required: tuple[str, ...]
-    work: Callable[[Desk, dict[str, Any]], Answer]
+    work: Callable[[ToolContext, dict[str, Any]], Answer]
     effect: Effect = "reads"
 
     @property
@@ -225,5 +227,6 @@ class Tool(NamedTuple):
             "annotations": _HINTS[self.effect] | {"openWorldHint": False},
         }
 
-    def call(self, desk: Desk, arguments: Mapping[str, Any]) -> Answer:
-        return self.work(desk, read_arguments(self.name, self.parameters, self.required, arguments))
+    def call(self, context: ToolContext, arguments: Mapping[str, Any]) -> Answer:
+        """Check the arguments and do the work; raises `InputError` for wrong ones."""
+        return self.work(context, read_arguments(self.name, self.parameters, self.required, arguments))

@@ -3,64 +3,63 @@
 import hmac
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from satchel.errors import InputError
-from satchel.server.mcp.desk import Desk
+from satchel.server.listening import Address, listen, security_of
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
 
-__all__ = ["TOKEN_VARIABLE", "Address", "check_reach", "find_token", "parse_address", "security_of", "serve_http"]
+__all__ = ["TOKEN_VARIABLE", "check_reach", "find_token", "serve_http"]
 
 TOKEN_VARIABLE = "SATCHEL_TOKEN"
 SHORTEST_TOKEN = 16
 PATH = "/mcp"
 MOST_BYTES = 4 * 1024 * 1024
-_HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Address(tuple[str, int]):
-    """A host and a port to listen on."""
-
-    @property
-    def is_loopback(self) -> bool:
-        if self[0] == "localhost":
-            return True
+def serve_http(
+    context: ToolContext,
+    tools: Mapping[str, Tool],
+    address: Address,
+    *,
+    token: str | None,
+    allowed_hosts: Sequence[str] = (),
+) -> None:
+    """Serve the MCP server at `/mcp` until a signal comes; raises `InputError` if it cannot listen."""
+    check_reach(address, token)
+    host, port = address
+    routes = build_server(context, tools).streamable_http_app(
+        streamable_http_path=PATH,
+        host=host,
+        transport_security=security_of(address, allowed_hosts),
+        max_request_body_size=MOST_BYTES,
+    )
+    # A redirect would name whatever host was asked for, before that is looked at.
+    routes.router.redirect_slashes = False
+    app: ASGIApp = routes if token is None else RequireToken(routes, token)
+    log_in_lines()
+    with listen(host, port) as listener:
+        reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
+        print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
+        # When there are no more descriptors, asyncio complains as many times a second as its backlog is long.
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, backlog=64, timeout_graceful_shutdown=2, lifespan="on"
+        )
         try:
-            return ip_address(self[0]).is_loopback
-        except ValueError:
-            return False
-
-    @property
-    def shown(self) -> str:
-        """The host as a URL has it."""
-        return f"[{self[0]}]" if ":" in self[0] else self[0]
-
-
-def parse_address(value: str) -> Address:
-    """`127.0.0.1:8765`, `localhost:8765`, `[::1]:8765`."""
-    host, _, port = value.strip().rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if (
-        not bare
-        or not port.isascii()
-        or not port.isdigit()
-        or int(port) > 65535
-        or ("[" not in host and ":" in host)
-    ):
-        raise InputError(f"--http {value!r} is not HOST:PORT; write it as 127.0.0.1:8765 or [::1]:8765")
-    return Address((bare, int(port)))
+            uvicorn.Server(config).run(sockets=[listener])
+        except KeyboardInterrupt:
+            leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+            raise
 
 
 def find_token(token_file: Path | None) -> str | None:
@@ -83,7 +82,7 @@ def find_token(token_file: Path | None) -> str | None:
 
 
 def check_reach(address: Address, token: str | None) -> None:
-    """Beyond this machine only with a token."""
+    """Refuse to listen beyond this machine without a token."""
     if token is None and not address.is_loopback:
         raise InputError(
             f"listening on {address[0]} lets others in; give a token with --token-file or {TOKEN_VARIABLE}, "
@@ -92,7 +91,7 @@ def check_reach(address: Address, token: str | None) -> None:
 
 
 class RequireToken:
-    """Lets through only what carries the token."""
+    """ASGI middleware that refuses requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -109,62 +108,3 @@ class RequireToken:
         scheme, _, token = header.partition(" ")
         given = f"{scheme.lower()} {token.strip()}".encode("utf-8", "replace")
         return hmac.compare_digest(given, self._expected)
-
-
-def security_of(address: Address, allowed_hosts: Sequence[str] = ()) -> TransportSecuritySettings:
-    """The names that an address may be asked by, and the pages that may ask: no other site's in a browser."""
-    named = [*_HERE, *allowed_hosts, address.shown]
-    return TransportSecuritySettings(
-        allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
-        allowed_origins=[
-            f"{scheme}://{form}" for name in named for form in (name, f"{name}:*") for scheme in ("http", "https")
-        ],
-    )
-
-
-def serve_http(
-    desk: Desk,
-    tools: Mapping[str, Tool],
-    address: Address,
-    *,
-    token: str | None,
-    allowed_hosts: Sequence[str] = (),
-) -> None:
-    """Serve until told to stop."""
-    check_reach(address, token)
-    host, port = address
-    routes = build_server(desk, tools).streamable_http_app(
-        streamable_http_path=PATH,
-        host=host,
-        transport_security=security_of(address, allowed_hosts),
-        max_request_body_size=MOST_BYTES,
-    )
-    # A redirect would name whatever host was asked for, before that is looked at.
-    routes.router.redirect_slashes = False
-    app: ASGIApp = routes if token is None else RequireToken(routes, token)
-    log_in_lines()
-    with _listening(host, port) as listener:
-        reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
-        print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
-        # When there are no more descriptors, asyncio complains as many times a second as its backlog is long.
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, backlog=64, timeout_graceful_shutdown=2, lifespan="on"
-        )
-        try:
-            uvicorn.Server(config).run(sockets=[listener])
-        except KeyboardInterrupt:
-            leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
-            raise
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"cannot listen on {host}:{port}: {reason or error}") from error
-    # asyncio does so only where a socket names its protocol: the body of an answer waited for the client's
-    # acknowledgement of its head, which is 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener

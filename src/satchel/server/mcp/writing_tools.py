@@ -13,8 +13,8 @@ from satchel.fitting.listing import as_json
 from satchel.model.ids import new_id, normalise_prefix
 from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.desk import Desk, Session
 from satchel.server.mcp.tool import IMPORTANCE, KIND, RELATION, TIER, Tool, choice, flag, line, names, text
+from satchel.server.mcp.tool_context import StartedSession, ToolContext
 
 __all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
 
@@ -25,9 +25,9 @@ _WIDTHS = (WIDTH, 60, 40, 20)
 _CHANGES = ("text", "title", "kind", "tier", "tags", "importance", "pinned")
 
 
-def _save(desk: Desk, given: dict[str, Any]) -> Answer:
+def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
     fields = {name: given[name] for name in _FIELDS if name in given}
-    session, bag = _place(desk, given)
+    session, bag = _place(context, given)
     links = [_link(each) for each in given.get("relate_to", ())]
     since = utc_now()
     # Alone it is one write already, whose vectors are made before the store is locked.
@@ -63,12 +63,12 @@ def _shortened(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def _place(desk: Desk, given: dict[str, Any]) -> tuple[str | None, Satchel]:
+def _place(context: ToolContext, given: dict[str, Any]) -> tuple[str | None, Satchel]:
     """The session that is meant, by default the one that was started here, and the store inside its project."""
-    name, started = given.get("session") or None, desk.session
+    name, started = given.get("session") or None, context.session
     if started is not None and name in (None, started.name):
-        return started.name, desk.view({"project": started.project} | given)
-    return name, desk.view(given)
+        return started.name, context.view({"project": started.project} | given)
+    return name, context.view(given)
 
 
 def _link(wanted: str) -> tuple[RelationKind, str]:
@@ -79,10 +79,10 @@ def _link(wanted: str) -> tuple[RelationKind, str]:
     return cast(RelationKind, kind or "related"), identifier
 
 
-def _update(desk: Desk, given: dict[str, Any]) -> Answer:
+def _update(context: ToolContext, given: dict[str, Any]) -> Answer:
     changes = {name: given[name] for name in _CHANGES if name in given}
-    memory = desk.bag.update(given["id"], **cast(Any, changes))
-    return _kept(desk.bag, memory, "updated")
+    memory = context.bag.update(given["id"], **cast(Any, changes))
+    return _kept(context.bag, memory, "updated")
 
 
 def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
@@ -107,49 +107,49 @@ def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
     return Answer(" ".join(said), data)
 
 
-def _forget(desk: Desk, given: dict[str, Any]) -> Answer:
+def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
     if not given["ids"]:
         raise InputError("mem_forget needs ids")
     purge = given.get("purge", False)
-    count = desk.bag.forget(given["ids"], purge=purge)
+    count = context.bag.forget(given["ids"], purge=purge)
     done = "purged" if purge else "forgot"
     return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"status": done, "count": count})
 
 
-def _relate(desk: Desk, given: dict[str, Any]) -> Answer:
-    relation = desk.bag.relate(given["source"], given["target"], given.get("kind", "related"))
+def _relate(context: ToolContext, given: dict[str, Any]) -> Answer:
+    relation = context.bag.relate(given["source"], given["target"], given.get("kind", "related"))
     data = {"source": relation.source, "kind": relation.kind, "target": relation.target}
     return Answer(" ".join(data.values()), data)
 
 
-def _session(desk: Desk, given: dict[str, Any]) -> Answer:
+def _session(context: ToolContext, given: dict[str, Any]) -> Answer:
     """A session is one memory: its goal when it starts, its summary when it ends."""
-    return _start(desk, given) if given["action"] == "start" else _end(desk, given)
+    return _start(context, given) if given["action"] == "start" else _end(context, given)
 
 
-def _start(desk: Desk, given: dict[str, Any]) -> Answer:
+def _start(context: ToolContext, given: dict[str, Any]) -> Answer:
     name = given.get("session") or f"{utc_now():%Y-%m-%d}-{new_id()[-6:]}"
-    bag = desk.view(given)
+    bag = context.view(given)
     known = None if given.get("summary") else _known(bag, name)
     memory = known or _note(bag, name, given.get("summary") or "Started; not summed up yet.")
     done = "resumed" if known else "started"
-    if desk.remembers_session:
-        desk.session = Session(name, given.get("project"))
+    if context.remembers_session:
+        context.session = StartedSession(name, given.get("project"))
         hint = "what is saved from now on belongs to it"
     else:
         hint = "give it as session to mem_save"
     return Answer(f"{done} session {name}; {hint}", {"session": name, "id": memory.id, "status": done})
 
 
-def _end(desk: Desk, given: dict[str, Any]) -> Answer:
-    name, bag = _place(desk, given)
+def _end(context: ToolContext, given: dict[str, Any]) -> Answer:
+    name, bag = _place(context, given)
     if name is None:
         raise InputError("no session was started here; name the one to end as session")
     if not given.get("summary", "").strip():
         raise InputError("mem_session needs summary to end a session: what was done, decided and left open")
     memory = _note(bag, name, given["summary"])
-    if desk.session is not None and desk.session.name == name:
-        desk.session = None
+    if context.session is not None and context.session.name == name:
+        context.session = None
     return Answer(f"ended session {name}", {"session": name, "id": memory.id, "status": "ended"})
 
 

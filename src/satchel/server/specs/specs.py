@@ -95,7 +95,7 @@ class FoundSection(NamedTuple):
     """Its memory holds the text below the heading, without secrets."""
 
 
-class _Shelf:
+class _SectionStore:
     """A store in memory, and what recalls from it.
 
     It does not search by `Satchel`, whose searches count as uses: the next one would rank differently.
@@ -143,17 +143,17 @@ class SectionIndex:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._shelf: _Shelf | None = None
+        self._store: _SectionStore | None = None
 
     def search(self, documents: Sequence[Document], query: str, *, limit: int) -> list[FoundSection]:
         """The sections that are most likely needed, best first, and of equal ones in the order of documents."""
         if not documents:
             return []
         with self._lock:
-            shelf = self._shelf = self._shelf or _Shelf()
-            shelf.hold(documents)
-            hits = shelf.find(query, limit=limit)
-            found = [FoundSection(*shelf.sections[hit.memory.id], hit) for hit in hits]
+            held = self._store = self._store or _SectionStore()
+            held.hold(documents)
+            hits = held.find(query, limit=limit)
+            found = [FoundSection(*held.sections[hit.memory.id], hit) for hit in hits]
         place = {id(document): number for number, document in enumerate(documents)}
         return sorted(
             found, key=lambda each: (-round(each.hit.score, 6), place[id(each.document)], each.section.line)

@@ -17,11 +17,11 @@ import pytest
 from conftest import clean_environment
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import Change, carry_out, planned
-from satchel.cli.clients.entry import Edited, Entry
+from satchel.cli.clients.entry import Edited, ServerEntry
 from satchel.errors import InputError, SatchelError
 
 NOW = datetime(2026, 3, 9, 14, 5, 7)
-ENTRY = Entry("satchel", "/opt/satchel", ("mcp",))
+ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp",))
 BACKUP = "mcp.json.satchel-backup-20260309-140507"
 NOBODY = 65534
 
@@ -266,15 +266,15 @@ from datetime import datetime
 from pathlib import Path
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import carry_out
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 from satchel.errors import InputError
-CLIENTS["cursor"].with_entry("", Entry("satchel", "x", ("mcp",)))
+CLIENTS["cursor"].with_entry("", ServerEntry("satchel", "x", ("mcp",)))
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid({NOBODY})
     os.setuid({NOBODY})
 def add(text):
-    return CLIENTS["cursor"].with_entry(text, Entry("satchel", "x", ("mcp",)))
+    return CLIENTS["cursor"].with_entry(text, ServerEntry("satchel", "x", ("mcp",)))
 for name in sys.argv[1:]:
     try:
         carry_out(Path(name), add, now=datetime.now())

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 from satchel.cli.clients.json_file import entry_json, with_entry, without_entry
 from satchel.errors import InputError
 from tables import each_row
 
-ENTRY = Entry("satchel", "/opt/satchel", ("mcp",))
+ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp",))
 
 
-def installed(text: str, *, entry: Entry = ENTRY, key: str = "mcpServers") -> str:
+def installed(text: str, *, entry: ServerEntry = ENTRY, key: str = "mcpServers") -> str:
     return with_entry(text, entry, key=key, more={}).text
 
 
@@ -120,7 +120,7 @@ def test_a_key_written_with_escapes_is_the_same_key():
 
 
 def test_letters_beyond_ascii_are_written_as_they_are():
-    entry = Entry("satchel", "/home/zoë/satchel", ("mcp", "--project", 'über "x"\\'))
+    entry = ServerEntry("satchel", "/home/zoë/satchel", ("mcp", "--project", 'über "x"\\'))
     text = installed("{}", entry=entry)
     assert "/home/zoë/satchel" in text
     assert json.loads(text)["mcpServers"]["satchel"]["args"][-1] == 'über "x"\\'

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_json import KEY, documents, parsed, servers_of, written
 
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 from satchel.cli.clients.json_file import read_document, read_object, with_entry, without_entry
 
-ENTRY = Entry("satchel", "/opt/satchel", ("mcp", "--project", "a // b"))
+ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp", "--project", "a // b"))
 FIELDS = {"command": "/opt/satchel", "args": ["mcp", "--project", "a // b"]}
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from written_json import KEY, documents, parsed, servers_of
 
 from satchel.cli.clients import json_file, toml_file
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 from satchel.cli.clients.json_file import with_entry
 
-ENTRY = Entry("satchel-gateway", "/opt/satchel", ("gateway", "--config", "a // b"))
+ENTRY = ServerEntry("satchel-gateway", "/opt/satchel", ("gateway", "--config", "a // b"))
 FIELDS = {"command": "/opt/satchel", "args": ["gateway", "--config", "a // b"]}
 NAME = ENTRY.name
 

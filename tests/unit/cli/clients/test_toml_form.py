@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.cli.clients.entry import Entry
+from satchel.cli.clients.entry import ServerEntry
 from satchel.cli.clients.toml_file import entry_toml, with_entry, without_entry
 from satchel.errors import InputError
 from tables import each_row
 
 KEY = "mcp_servers"
-ENTRY = Entry("satchel", "/opt/satchel", ("mcp", "--project", 'a "b" é\x7f'))
+ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp", "--project", 'a "b" é\x7f'))
 TABLE = entry_toml(ENTRY, key=KEY)
 
 REAL = '''\
@@ -127,7 +127,7 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_table():
         'args = [\r\n  "x",\r\n]\r\n'
         '[mcp_servers.satchel.env]\r\nA = "1"\r\n'
     )
-    edited = with_entry(before, Entry("satchel", "/new", ("mcp",)), key=KEY)
+    edited = with_entry(before, ServerEntry("satchel", "/new", ("mcp",)), key=KEY)
     assert edited == (
         '[mcp_servers.satchel]\r\nstartup_timeout_sec = 20\r\ncommand = "/new" # mine\r\nargs = ["mcp"]\r\n'
         '[mcp_servers.satchel.env]\r\nA = "1"\r\n',
@@ -137,7 +137,7 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_table():
 
 @pytest.mark.parametrize("end", ["", "\n", "\nenabled = true\n"])
 def test_what_an_entry_lacks_is_put_under_its_heading(end: str):
-    edited = with_entry("[mcp_servers.satchel]" + end, Entry("satchel", "/new", ("mcp",)), key=KEY)
+    edited = with_entry("[mcp_servers.satchel]" + end, ServerEntry("satchel", "/new", ("mcp",)), key=KEY)
     assert edited.text.startswith('[mcp_servers.satchel]\ncommand = "/new"\nargs = ["mcp"]')
     assert edited.text.endswith(end)
 

@@ -20,7 +20,7 @@ from satchel.server.http import application, mcp_endpoint
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
 from satchel.server.http.problems import NAMESPACE, RefusedError, as_problem
-from satchel.server.mcp import web
+from satchel.server.listening import listen
 from tables import each_row
 
 SECURITY = TransportSecuritySettings(allowed_hosts=["here"])
@@ -221,7 +221,7 @@ def test_a_refusal_keeps_its_own_headers():
 
 
 def test_the_body_of_an_answer_is_not_held_back_until_its_head_is_acknowledged():
-    with web._listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

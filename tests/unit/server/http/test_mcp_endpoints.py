@@ -7,8 +7,8 @@ from satchel.errors import InputError, SatchelError, StoreBusyError
 from satchel.server.http.access import Access, Caller
 from satchel.server.http.mcp_endpoint import _counted, tools_for
 from satchel.server.http.metrics import Metrics
-from satchel.server.mcp.desk import Desk
 from satchel.server.mcp.tool import Tool
+from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
 
@@ -18,8 +18,8 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def desk(bag: satchel.Satchel, tmp_path) -> Desk:
-    return Desk(bag.scoped(org="acme"), Specs(tmp_path))
+def context(bag: satchel.Satchel, tmp_path) -> ToolContext:
+    return ToolContext(bag.scoped(org="acme"), Specs(tmp_path))
 
 
 def tool(name: str, metrics: Metrics, access: Access = "write") -> Tool:
@@ -36,12 +36,12 @@ def test_a_reader_has_the_tools_that_change_nothing():
     }  # fmt: skip
 
 
-def test_calls_and_their_tokens_are_counted_by_tool(desk: Desk, metrics: Metrics):
+def test_calls_and_their_tokens_are_counted_by_tool(context: ToolContext, metrics: Metrics):
     for number in range(5):
-        tool("mem_save", metrics).call(desk, {"text": f"quinces of row {number} are ripe in October"})
-    answer = tool("mem_search", metrics).call(desk, {"query": "quinces", "max_tokens": 90})
+        tool("mem_save", metrics).call(context, {"text": f"quinces of row {number} are ripe in October"})
+    answer = tool("mem_search", metrics).call(context, {"query": "quinces", "max_tokens": 90})
     with pytest.raises(InputError):
-        tool("mem_get", metrics).call(desk, {"ids": ["00000000"]})
+        tool("mem_get", metrics).call(context, {"ids": ["00000000"]})
     text = metrics.text()
     assert 'satchel_calls_total{operation="mcp.mem_save",outcome="ok"} 5' in text
     assert 'satchel_calls_total{operation="mcp.mem_get",outcome="error"} 1' in text
@@ -53,13 +53,13 @@ def test_calls_and_their_tokens_are_counted_by_tool(desk: Desk, metrics: Metrics
 
 
 def test_where_the_store_is_is_told_to_no_tenant(
-    desk: Desk, metrics: Metrics, monkeypatch: pytest.MonkeyPatch, caplog
+    context: ToolContext, metrics: Metrics, monkeypatch: pytest.MonkeyPatch, caplog
 ):
     def fail(*_: object, **__: object) -> None:
         raise StoreBusyError("/srv/notes.db is held")
 
     monkeypatch.setattr(satchel.Satchel, "search", fail)
     with pytest.raises(SatchelError) as told:
-        tool("mem_search", metrics).call(desk, {"query": "quinces"})
+        tool("mem_search", metrics).call(context, {"query": "quinces"})
     assert "/srv" not in str(told.value)
     assert "/srv/notes.db is held" in caplog.text

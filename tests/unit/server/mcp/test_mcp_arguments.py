@@ -5,13 +5,13 @@ from reprlib import repr as shortened
 from typing import Any
 
 import pytest
-from desks import ask, empty_desk
 from hypothesis import given
 from hypothesis import strategies as st
+from tool_contexts import ask, empty_context
 
 from satchel.errors import BudgetError, InputError, SatchelError
 from satchel.server.mcp.catalog import TOOLS
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 from tables import each_row
 
 READING = sorted(name for name, tool in TOOLS.items() if tool.effect == "reads")
@@ -30,17 +30,17 @@ NEEDED: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory) -> Iterator[Desk]:
-    with empty_desk(tmp_path_factory.mktemp("project")) as desk:
+def context(tmp_path_factory) -> Iterator[ToolContext]:
+    with empty_context(tmp_path_factory.mktemp("project")) as context:
         for number in range(12):
-            desk.bag.add(f"Keys rotate every {number} hours.", tags=["auth", f"t{number}"])
-        yield desk
+            context.bag.add(f"Keys rotate every {number} hours.", tags=["auth", f"t{number}"])
+        yield context
 
 
 def read(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """What becomes of the arguments before the tool works with them."""
     seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda desk, given: seen.append(given)).call(None, needed_by(tool) | arguments)
+    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, needed_by(tool) | arguments)
     return {name: value for name, value in seen[0].items() if name not in needed_by(tool) or name in arguments}
 
 
@@ -62,10 +62,12 @@ def test_token_budget_is_another_name_of_max_tokens(tool: str):
     assert read(tool, {"token_budget": 70}) == read(tool, {"max_tokens": 70}) == {"max_tokens": 70}
 
 
-def test_token_budget_binds_as_max_tokens_does(desk: Desk):
-    one, other = (ask(desk, "mem_search", query="rotate", **{name: 99}) for name in ("token_budget", "max_tokens"))
+def test_token_budget_binds_as_max_tokens_does(context: ToolContext):
+    one, other = (
+        ask(context, "mem_search", query="rotate", **{name: 99}) for name in ("token_budget", "max_tokens")
+    )
     assert one == other
-    assert 50 < desk.count(one.text) <= 99
+    assert 50 < context.count(one.text) <= 99
 
 
 def test_both_names_of_the_budget_are_taken_where_they_agree_and_refused_where_not():
@@ -127,9 +129,9 @@ def test_what_is_needed_is_asked_for_by_name(tool: str, name: str):
 
 
 @pytest.mark.parametrize("given", [["auth", "t3"], '["auth", "t3"]', ' ["auth","t3"]'], ids=shortened)
-def test_a_list_may_arrive_as_its_json(desk: Desk, given: object):
+def test_a_list_may_arrive_as_its_json(context: ToolContext, given: object):
     assert read("mem_save", {"tags": given}) == {"tags": ["auth", "t3"]}
-    assert ask(desk, "mem_search", query="rotate", tags=given).data["total"] == 1
+    assert ask(context, "mem_search", query="rotate", tags=given).data["total"] == 1
 
 
 def test_one_name_needs_no_list():
@@ -188,7 +190,7 @@ def test_a_cursor_says_all_that_would_be_needed_else():
 
 def read_alone(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda desk, given: seen.append(given)).call(None, arguments)
+    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, arguments)
     return seen[0]
 
 
@@ -200,12 +202,12 @@ values = st.recursive(
 
 
 @given(st.sampled_from(READING), st.data())
-def test_whatever_a_tool_that_reads_is_given_it_answers_or_says_what_is_wrong(desk, tool, data):
+def test_whatever_a_tool_that_reads_is_given_it_answers_or_says_what_is_wrong(context, tool, data):
     names = st.sampled_from([*TOOLS[tool].parameters, "token_budget", "zzz"])
     arguments = data.draw(st.dictionaries(names, values, max_size=4))
     try:
-        answer = TOOLS[tool].call(desk, needed_by(tool) | arguments)
+        answer = TOOLS[tool].call(context, needed_by(tool) | arguments)
     except SatchelError:
         return
     assert answer.most is not None
-    assert desk.count(answer.text) <= answer.most
+    assert context.count(answer.text) <= answer.most

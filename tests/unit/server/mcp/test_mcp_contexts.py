@@ -7,12 +7,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from desks import ask, empty_desk
+from tool_contexts import ask, empty_context
 
 from read_back import footers
 from satchel import Draft
 from satchel.api import saving
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -21,11 +21,11 @@ KINDS = ("summary", "prompt", "fact", "decision")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
+def context(tmp_path: Path, monkeypatch) -> Iterator[ToolContext]:
     """With forty memories of four kinds, an hour apart, two of them pinned; their headings all cost the same."""
     numbers = count()
     monkeypatch.setattr(saving, "new_id", lambda: f"019b{next(numbers):04}-0000-7000-8000-000000000000")
-    with empty_desk(tmp_path) as made:
+    with empty_context(tmp_path) as made:
         made.bag.add_many(
             Draft(
                 f"Matter {number} was settled.",
@@ -51,8 +51,8 @@ def sections(text: str) -> dict[str, list[int]]:
     return found
 
 
-def test_without_a_query_the_newest_come_section_by_section(desk: Desk):
-    assert sections(ask(desk, "mem_context", limit=8).text) == {
+def test_without_a_query_the_newest_come_section_by_section(context: ToolContext):
+    assert sections(ask(context, "mem_context", limit=8).text) == {
         "## Pinned": [20, 3],
         "## Sessions": [36, 32, 28, 24, 16],
         "## Prompts": [37, 33, 29, 25, 21],
@@ -60,22 +60,22 @@ def test_without_a_query_the_newest_come_section_by_section(desk: Desk):
     }
 
 
-def test_a_blank_query_is_none(desk: Desk):
-    assert ask(desk, "mem_context", query="  ") == ask(desk, "mem_context")
+def test_a_blank_query_is_none(context: ToolContext):
+    assert ask(context, "mem_context", query="  ") == ask(context, "mem_context")
 
 
-def test_a_project_has_sections_of_its_own(desk: Desk):
-    found = sections(ask(desk, "mem_context", project="atlas").text)
+def test_a_project_has_sections_of_its_own(context: ToolContext):
+    found = sections(ask(context, "mem_context", project="atlas").text)
     assert found["## Pinned"] == [3]
     assert "## Sessions" not in found
     assert all(number % 2 for numbers in found.values() for number in numbers)
 
 
-def test_when_it_is_tight_what_is_pinned_stays_and_each_section_keeps_its_newest(desk: Desk):
-    whole = sections(ask(desk, "mem_context").text)
+def test_when_it_is_tight_what_is_pinned_stays_and_each_section_keeps_its_newest(context: ToolContext):
+    whole = sections(ask(context, "mem_context").text)
     sizes = []
     for budget in range(100, 700, 50):
-        shown = sections(ask(desk, "mem_context", max_tokens=budget, detail_level="summary").text)
+        shown = sections(ask(context, "mem_context", max_tokens=budget, detail_level="summary").text)
         assert all(numbers == whole[name][: len(numbers)] for name, numbers in shown.items())
         others = {name: len(shown.get(name, [])) for name in whole if name != "## Pinned"}
         assert not any(others.values()) or shown["## Pinned"] == [20, 3]
@@ -87,10 +87,10 @@ def test_when_it_is_tight_what_is_pinned_stays_and_each_section_keeps_its_newest
 
 
 @pytest.mark.parametrize("detail", ["summary", "standard", "full"])
-def test_with_a_query_the_answer_is_the_block_of_the_library(desk: Desk, detail: str):
+def test_with_a_query_the_answer_is_the_block_of_the_library(context: ToolContext, detail: str):
     for format in ("system_prompt", "markdown", "raw"):
-        answer = ask(desk, "mem_context", query="settled matter 7", format=format, detail_level=detail)
-        block = desk.bag.context(
+        answer = ask(context, "mem_context", query="settled matter 7", format=format, detail_level=detail)
+        block = context.bag.context(
             "settled matter 7", format=format, detail=detail, limit=20, token_budget=20_000, pins="best_effort"
         )
         assert footers(answer.text).body.rstrip("\n") == block.text.rstrip("\n")
@@ -98,14 +98,14 @@ def test_with_a_query_the_answer_is_the_block_of_the_library(desk: Desk, detail:
         assert footers(answer.text).budget is None
 
 
-def test_without_a_format_the_block_is_a_system_prompt(desk: Desk):
-    assert ask(desk, "mem_context", query="matter").text.startswith("<memory>\n")
+def test_without_a_format_the_block_is_a_system_prompt(context: ToolContext):
+    assert ask(context, "mem_context", query="matter").text.startswith("<memory>\n")
 
 
-def test_more_room_shows_more_and_at_last_all_of_it(desk: Desk):
+def test_more_room_shows_more_and_at_last_all_of_it(context: ToolContext):
     shown = []
     for budget in range(80, 1_500, 60):
-        answer = ask(desk, "mem_context", query="settled matter", format="raw", max_tokens=budget)
+        answer = ask(context, "mem_context", query="settled matter", format="raw", max_tokens=budget)
         told = footers(answer.text)
         count = len(json.loads(told.body)) if answer.data["shown"] else 0
         assert (answer.data["shown"], told.budget is None) == (count, count == answer.data["total"])
@@ -113,22 +113,22 @@ def test_more_room_shows_more_and_at_last_all_of_it(desk: Desk):
     assert shown[0] < shown[len(shown) // 2] < shown[-1] == 20
 
 
-def test_a_pack_is_markdown_of_whole_memories_within_two_thousand_tokens(desk: Desk):
-    desk.bag.add("A memory that is told at length. " * 2_000, project="atlas", importance=1)
-    answer = ask(desk, "context_pack", project="atlas")
+def test_a_pack_is_markdown_of_whole_memories_within_two_thousand_tokens(context: ToolContext):
+    context.bag.add("A memory that is told at length. " * 2_000, project="atlas", importance=1)
+    answer = ask(context, "context_pack", project="atlas")
     body = footers(answer.text).body
     assert body.startswith("# Project Context: atlas (20 memories, ~")
     assert body.count("\n## [") == 20
     assert footers(answer.text).budget == 2_000
     assert (answer.data["shown"], answer.data["total"]) == (20, 21)
-    larger = ask(desk, "context_pack", project="atlas", max_tokens=20_000)
+    larger = ask(context, "context_pack", project="atlas", max_tokens=20_000)
     assert (larger.data["shown"], footers(larger.text).budget) == (21, None)
 
 
-def test_a_pack_keeps_to_its_filters(desk: Desk):
-    answer = ask(desk, "context_pack", kind="decision")
+def test_a_pack_keeps_to_its_filters(context: ToolContext):
+    answer = ask(context, "context_pack", kind="decision")
     assert answer.data["shown"] == 10
     assert answer.text.count("## [decision]") == 10
-    assert ask(desk, "context_pack", tags=["none"]).text.startswith("Nothing matched.\n")
-    asked = ask(desk, "context_pack", query="matter 7", project="atlas", max_tokens=120)
+    assert ask(context, "context_pack", tags=["none"]).text.startswith("Nothing matched.\n")
+    asked = ask(context, "context_pack", query="matter 7", project="atlas", max_tokens=120)
     assert "Matter 3 was settled." in asked.text, "what is pinned comes first"

@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from desks import ask, empty_desk, varied_desk
+from tool_contexts import ask, empty_context, varied_context
 
 from read_back import footers
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 
 QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("mem_search", {"query": "key rotation"}),
@@ -37,21 +37,21 @@ LONG = "A memory that is told at length, and then at greater length still, until
 
 
 @pytest.fixture(scope="module")
-def varied(tmp_path_factory) -> Iterator[tuple[Desk, list[str]]]:
-    with varied_desk(tmp_path_factory.mktemp("project")) as made:
+def varied(tmp_path_factory) -> Iterator[tuple[ToolContext, list[str]]]:
+    with varied_context(tmp_path_factory.mktemp("project")) as made:
         yield made
 
 
-def shown_within(desk: Desk, tool: str, budget: int, arguments: dict[str, Any]) -> int:
-    answer = ask(desk, tool, max_tokens=budget, **arguments)
-    assert desk.count(answer.text) <= budget
+def shown_within(context: ToolContext, tool: str, budget: int, arguments: dict[str, Any]) -> int:
+    answer = ask(context, tool, max_tokens=budget, **arguments)
+    assert context.count(answer.text) <= budget
     shown: int = answer.data["shown"]
     assert (shown == 0) == ("needs_at_least" in answer.data)
     return shown
 
 
-def needed(desk: Desk, tool: str, budget: int, arguments: dict[str, Any]) -> int:
-    answer = ask(desk, tool, max_tokens=budget, **arguments)
+def needed(context: ToolContext, tool: str, budget: int, arguments: dict[str, Any]) -> int:
+    answer = ask(context, tool, max_tokens=budget, **arguments)
     need: int = answer.data["needs_at_least"]
     assert answer.data["total"] > 0
     if "Nothing fitted" in answer.text:
@@ -64,18 +64,18 @@ def needed(desk: Desk, tool: str, budget: int, arguments: dict[str, Any]) -> int
 
 @pytest.mark.parametrize(("tool", "asked"), QUESTIONS)
 def test_what_is_needed_is_enough_and_one_token_less_is_not(varied, tool: str, asked: dict[str, Any]):
-    desk, ids = varied
+    context, ids = varied
     arguments = dict(asked)
     if "memory_id" in asked:
         arguments["memory_id"] = ids[asked["memory_id"]]
     if "ids" in asked:
         arguments["ids"] = [ids[place] for place in asked["ids"]]
-    need = needed(desk, tool, 0, arguments)
-    assert shown_within(desk, tool, need, arguments) > 0
-    assert shown_within(desk, tool, need - 1, arguments) == 0
+    need = needed(context, tool, 0, arguments)
+    assert shown_within(context, tool, need, arguments) > 0
+    assert shown_within(context, tool, need - 1, arguments) == 0
     random = Random(need)
     for budget in (need - 1, *random.sample(range(1, need), 3)):
-        assert needed(desk, tool, budget, arguments) == need
+        assert needed(context, tool, budget, arguments) == need
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,21 @@ def test_what_is_needed_is_enough_and_one_token_less_is_not(varied, tool: str, a
     ],
 )
 def test_a_need_of_thousands_has_room_for_its_own_number(tmp_path, tool: str, arguments: dict[str, Any]):
-    with empty_desk(tmp_path) as desk:
+    with empty_context(tmp_path) as context:
         for number in range(3):
-            ask(desk, "mem_save", text=f"{number} {LONG} {number * 7}")
-        need = needed(desk, tool, 60, arguments)
+            ask(context, "mem_save", text=f"{number} {LONG} {number * 7}")
+        need = needed(context, tool, 60, arguments)
         assert need > 1_000
-        assert shown_within(desk, tool, need, arguments) == 1
-        assert shown_within(desk, tool, need - 1, arguments) == 0
+        assert shown_within(context, tool, need, arguments) == 1
+        assert shown_within(context, tool, need - 1, arguments) == 0
 
 
 def test_what_is_shown_first_is_a_heading_and_not_a_piece_of_one(varied):
-    desk, ids = varied
+    context, ids = varied
     arguments = {"memory_id": ids[100]}
-    need = needed(desk, "mem_timeline", 10, arguments)
-    text = ask(desk, "mem_timeline", max_tokens=need, **arguments).text
-    heading = ask(desk, "mem_timeline", **arguments, before=0, after=0).text.split("\n")[0]
+    need = needed(context, "mem_timeline", 10, arguments)
+    text = ask(context, "mem_timeline", max_tokens=need, **arguments).text
+    heading = ask(context, "mem_timeline", **arguments, before=0, after=0).text.split("\n")[0]
     assert text.startswith(f"{heading}\n    ")
 
 
@@ -116,11 +116,11 @@ def test_what_is_shown_first_is_a_heading_and_not_a_piece_of_one(varied):
     ],
 )
 def test_where_there_is_nothing_no_budget_helps_and_none_is_named(tmp_path, tool, arguments, remark):
-    with empty_desk(tmp_path) as desk:
+    with empty_context(tmp_path) as context:
         for budget in (None, 30, 5, 0):
-            answer = ask(desk, tool, max_tokens=budget, **arguments)
+            answer = ask(context, tool, max_tokens=budget, **arguments)
             assert "needs_at_least" not in answer.data
             assert (answer.data["shown"], answer.data["total"]) == (0, 0)
             assert answer.text == "" or footers(answer.text).budget is None
-            assert budget is None or desk.count(answer.text) <= budget
+            assert budget is None or context.count(answer.text) <= budget
             assert answer.text.startswith(remark) == (budget not in (5, 0))

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from desks import ask, bodies, empty_desk, varied_desk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tool_contexts import ask, bodies, empty_context, varied_context
 
 import satchel
 from read_back import footers, told_of
 from satchel.errors import InputError
-from satchel.server.mcp.desk import MOST_TOKENS, Desk
+from satchel.server.mcp.tool_context import MOST_TOKENS, ToolContext
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -40,17 +40,17 @@ CHARACTERS = "ab .,記憶🎉👩\N{ZERO WIDTH JOINER}👧\N{COMBINING ACUTE ACC
 
 
 @pytest.fixture(scope="module")
-def varied(tmp_path_factory) -> Iterator[tuple[Desk, list[str]]]:
-    with varied_desk(tmp_path_factory.mktemp("project")) as made:
+def varied(tmp_path_factory) -> Iterator[tuple[ToolContext, list[str]]]:
+    with varied_context(tmp_path_factory.mktemp("project")) as made:
         yield made
 
 
 @pytest.fixture
-def small(varied, monkeypatch) -> Desk:
-    """The varied desk, with pages of at most 400 tokens."""
-    desk: Desk = varied[0]
-    monkeypatch.setattr(desk, "most_tokens", 400)
-    return desk
+def small(varied, monkeypatch) -> ToolContext:
+    """The varied context, with pages of at most 400 tokens."""
+    context: ToolContext = varied[0]
+    monkeypatch.setattr(context, "most_tokens", 400)
+    return context
 
 
 def as_listed(text: str) -> str:
@@ -74,17 +74,17 @@ def test_every_page_keeps_to_the_servers_limit_and_says_how_to_go_on(small, tool
     assert pages > 1 or tool == "mem_stats"
 
 
-def by_whole_id(desk: Desk, pages: list[str]) -> dict[str, str]:
-    return {desk.bag.get(name).id: text for name, text in told_of(pages).items()}
+def by_whole_id(context: ToolContext, pages: list[str]) -> dict[str, str]:
+    return {context.bag.get(name).id: text for name, text in told_of(pages).items()}
 
 
 def test_by_default_the_limit_is_twenty_thousand_tokens(varied):
-    desk, ids = varied
-    assert desk.most_tokens == MOST_TOKENS == 20_000
-    first = ask(desk, "mem_get", ids=ids)
-    assert 19_000 < desk.count(first.text) <= 20_000
-    pages = bodies(desk, "mem_get", ids=ids)
-    assert by_whole_id(desk, pages) == {each: as_listed(desk.bag.get(each).text) for each in ids}
+    context, ids = varied
+    assert context.most_tokens == MOST_TOKENS == 20_000
+    first = ask(context, "mem_get", ids=ids)
+    assert 19_000 < context.count(first.text) <= 20_000
+    pages = bodies(context, "mem_get", ids=ids)
+    assert by_whole_id(context, pages) == {each: as_listed(context.bag.get(each).text) for each in ids}
 
 
 def test_the_pages_of_a_search_show_every_memory_once_and_in_full(small):
@@ -122,21 +122,21 @@ def test_a_block_that_had_no_room_for_all_brings_the_rest_in_full_by_cursor(smal
 
 
 def test_a_memory_that_a_block_shows_in_part_comes_whole_by_cursor(tmp_path):
-    with empty_desk(tmp_path, most_tokens=300) as desk:
-        saved = desk.bag.add("The harbour freezes in May. " * 100)
-        block, *pages = bodies(desk, "mem_context", query="When does the harbour freeze?")
+    with empty_context(tmp_path, most_tokens=300) as context:
+        saved = context.bag.add("The harbour freezes in May. " * 100)
+        block, *pages = bodies(context, "mem_context", query="When does the harbour freeze?")
         assert "The harbour freezes in May. …" in block
         assert list(told_of(pages).values()) == [saved.text.strip()]
 
 
 @pytest.mark.parametrize("sort", LONG_TEXTS)
 def test_a_long_memory_comes_in_pages_that_give_back_its_very_text(tmp_path, sort: str):
-    with empty_desk(tmp_path) as desk:
-        saved = desk.bag.add(LONG_TEXTS[sort], title="Long")
-        other = desk.bag.add("Short.")
-        pages = bodies(desk, "mem_get", ids=[saved.id, other.id])
+    with empty_context(tmp_path) as context:
+        saved = context.bag.add(LONG_TEXTS[sort], title="Long")
+        other = context.bag.add("Short.")
+        pages = bodies(context, "mem_get", ids=[saved.id, other.id])
         assert len(pages) >= 2
-        assert by_whole_id(desk, pages) == {saved.id: as_listed(saved.text), other.id: "Short."}
+        assert by_whole_id(context, pages) == {saved.id: as_listed(saved.text), other.id: "Short."}
 
 
 @settings(max_examples=60)
@@ -148,21 +148,21 @@ def test_any_text_comes_back_from_pages_of_any_size(shared, text, most_tokens):
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory) -> Iterator[Desk]:
-    with empty_desk(tmp_path_factory.mktemp("shared")) as desk:
-        yield desk
+def shared(tmp_path_factory) -> Iterator[ToolContext]:
+    with empty_context(tmp_path_factory.mktemp("shared")) as context:
+        yield context
 
 
 def test_many_relations_are_never_cut_within_a_line(tmp_path):
-    with empty_desk(tmp_path, most_tokens=200) as desk:
-        centre = desk.bag.add("The centre of it all. " * 40)
-        others = [desk.bag.add(f"Another one, number {number}.") for number in range(30)]
+    with empty_context(tmp_path, most_tokens=200) as context:
+        centre = context.bag.add("The centre of it all. " * 40)
+        others = [context.bag.add(f"Another one, number {number}.") for number in range(30)]
         for each in others:
-            desk.bag.relate(centre.id, each.id, "part_of")
-        pages = bodies(desk, "mem_get", ids=[centre.id])
+            context.bag.relate(centre.id, each.id, "part_of")
+        pages = bodies(context, "mem_get", ids=[centre.id])
         told = [line.removesuffix(" …") for page in pages for line in page.split("\n") if line.startswith("→")]
-        assert told == [f"→ part_of {name}" for name in desk.bag.short_ids(others)]
-        assert by_whole_id(desk, pages) == {centre.id: as_listed(centre.text)}
+        assert told == [f"→ part_of {name}" for name in context.bag.short_ids(others)]
+        assert by_whole_id(context, pages) == {centre.id: as_listed(centre.text)}
 
 
 def test_the_same_call_gives_the_same_bytes_and_the_same_cursor(small):
@@ -201,8 +201,8 @@ def test_a_cursor_that_is_unknown_or_another_tools_is_refused_with_advice(small,
 @pytest.mark.parametrize("name", ["claude", "chars/4", "cl100k_base"])
 def test_pages_lose_nothing_under_another_counter(tmp_path, name: str):
     with satchel.open(":memory:", counter=name) as bag:
-        desk = Desk(bag, None, most_tokens=300)
+        context = ToolContext(bag, None, most_tokens=300)
         texts = ["記憶は予算の中に収まる。" * 60, "Words and words. " * 80, "🎉" * 200, "𒀀𒀁𒀂" * 60]
         saved = [bag.add(text) for text in texts]
-        pages = bodies(desk, "mem_get", ids=[each.id for each in saved])
-        assert by_whole_id(desk, pages) == {each.id: as_listed(each.text) for each in saved}
+        pages = bodies(context, "mem_get", ids=[each.id for each in saved])
+        assert by_whole_id(context, pages) == {each.id: as_listed(each.text) for each in saved}

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from desks import ask, empty_desk
+from tool_contexts import ask, empty_context
 
 from satchel.errors import InputError, UnknownIdError
 from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, pack_resources, read_resource
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 from tables import each_row
 
 NAMES = ("atlas", "thesis & notes", "a/b?c#d", "航海", "100%")
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with empty_desk(tmp_path) as made:
+def context(tmp_path: Path) -> Iterator[ToolContext]:
+    with empty_context(tmp_path) as made:
         for number, name in enumerate(NAMES):
             for place in range(len(NAMES) - number):
                 made.bag.add(f"Something about {name}.", project=name, speaker=f"speaker {place}")
@@ -24,29 +24,29 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield made
 
 
-def test_there_is_a_pack_for_each_project_the_largest_first(desk: Desk):
-    listed = pack_resources(desk)
+def test_there_is_a_pack_for_each_project_the_largest_first(context: ToolContext):
+    listed = pack_resources(context)
     assert [each["name"] for each in listed] == [f"pack: {name}" for name in NAMES]
     for each, name in zip(listed, NAMES, strict=True):
         assert each["uri"].isascii()
-        assert read_resource(desk, each["uri"]) == ask(desk, "context_pack", project=name).text
-        assert f"Something about {name}." in read_resource(desk, each["uri"])
+        assert read_resource(context, each["uri"]) == ask(context, "context_pack", project=name).text
+        assert f"Something about {name}." in read_resource(context, each["uri"])
 
 
 def test_of_very_many_projects_some_are_listed(tmp_path: Path):
-    with empty_desk(tmp_path) as desk:
-        with desk.bag.transaction():
+    with empty_context(tmp_path) as context:
+        with context.bag.transaction():
             for number in range(MOST_PROJECTS + 5):
-                desk.bag.add("Something.", project=f"p{number:03}")
-        assert len(pack_resources(desk)) == MOST_PROJECTS
+                context.bag.add("Something.", project=f"p{number:03}")
+        assert len(pack_resources(context)) == MOST_PROJECTS
 
 
-def test_a_memory_is_read_by_its_id_or_a_prefix(desk: Desk):
-    memory = desk.bag.add("To be attached.")
-    assert read_resource(desk, f"satchel://memory/{memory.id}") == ask(desk, "mem_get", ids=[memory.id]).text
-    assert "To be attached." in read_resource(desk, f"satchel://memory/{memory.id}")
+def test_a_memory_is_read_by_its_id_or_a_prefix(context: ToolContext):
+    memory = context.bag.add("To be attached.")
+    assert read_resource(context, f"satchel://memory/{memory.id}") == ask(context, "mem_get", ids=[memory.id]).text
+    assert "To be attached." in read_resource(context, f"satchel://memory/{memory.id}")
     with pytest.raises(UnknownIdError):
-        read_resource(desk, "satchel://memory/01a1e41f")
+        read_resource(context, "satchel://memory/01a1e41f")
 
 
 @each_row(
@@ -65,9 +65,9 @@ def test_a_memory_is_read_by_its_id_or_a_prefix(desk: Desk):
         "x" * 10_000,
     ],
 )
-def test_any_other_address_is_refused_in_one_short_line(desk: Desk, address: str):
+def test_any_other_address_is_refused_in_one_short_line(context: ToolContext, address: str):
     with pytest.raises(InputError) as caught:
-        read_resource(desk, address)
+        read_resource(context, address)
     assert len(str(caught.value)) < 250
 
 

@@ -4,32 +4,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from desks import ask, empty_desk
+from tool_contexts import ask, empty_context
 
 from satchel.api.satchel import Satchel
 from satchel.errors import AmbiguousIdError, InputError, StoreBusyError, UnknownIdError
 from satchel.fitting.listing import as_json
 from satchel.model.memory import Memory
-from satchel.server.mcp.desk import Desk
+from satchel.server.mcp.tool_context import ToolContext
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with empty_desk(tmp_path) as made:
+def context(tmp_path: Path) -> Iterator[ToolContext]:
+    with empty_context(tmp_path) as made:
         yield made
 
 
-def saved(desk: Desk, text: str, **fields: object) -> Memory:
-    return desk.bag.get(ask(desk, "mem_save", text=text, **fields).data["id"])
+def saved(context: ToolContext, text: str, **fields: object) -> Memory:
+    return context.bag.get(ask(context, "mem_save", text=text, **fields).data["id"])
 
 
-def contents(desk: Desk) -> bytes:
-    return b"".join(desk.bag.export())
+def contents(context: ToolContext) -> bytes:
+    return b"".join(context.bag.export())
 
 
-def test_what_is_saved_has_all_that_was_said_of_it(desk: Desk):
+def test_what_is_saved_has_all_that_was_said_of_it(context: ToolContext):
     answer = ask(
-        desk,
+        context,
         "mem_save",
         text="We deploy on Fridays.",
         title="Deploy day",
@@ -41,7 +41,7 @@ def test_what_is_saved_has_all_that_was_said_of_it(desk: Desk):
         project="atlas",
         session="s1",
     )
-    memory = desk.bag.get(answer.data["id"])
+    memory = context.bag.get(answer.data["id"])
     assert answer.text == f"saved {memory.id} ({memory.tokens} tokens)"
     assert answer.data == {"id": memory.id, "status": "saved", "revision": 1, "tokens": memory.tokens}
     assert (memory.text, memory.title, memory.kind, memory.tier) == (
@@ -54,12 +54,12 @@ def test_what_is_saved_has_all_that_was_said_of_it(desk: Desk):
     assert (memory.scope.project, memory.scope.session) == ("atlas", "s1")
 
 
-def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(desk: Desk):
-    first = ask(desk, "mem_save", text="We deploy on Fridays.").data["id"]
-    ask(desk, "mem_save", text="We deploy on Fridays.")
-    other = ask(desk, "mem_save", text="Nobody works on Fridays.").data["id"]
-    again = ask(desk, "mem_save", text="We deploy on Fridays.", tags=["ops"], relate_to=[other])
-    memory = desk.bag.get(first)
+def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(context: ToolContext):
+    first = ask(context, "mem_save", text="We deploy on Fridays.").data["id"]
+    ask(context, "mem_save", text="We deploy on Fridays.")
+    other = ask(context, "mem_save", text="Nobody works on Fridays.").data["id"]
+    again = ask(context, "mem_save", text="We deploy on Fridays.", tags=["ops"], relate_to=[other])
+    memory = context.bag.get(first)
     assert again.text == f"confirmed {first} (said 3 times, first {memory.at.date()})"
     assert again.data == {
         "id": first,
@@ -68,185 +68,187 @@ def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(de
         "tokens": memory.tokens,
         "confirmations": 2,
     }
-    assert (memory.tags, len(desk.bag.relations(first))) == (("ops",), 1)
+    assert (memory.tags, len(context.bag.relations(first))) == (("ops",), 1)
 
 
-def test_the_same_topic_is_merged_and_the_answer_says_so(desk: Desk):
-    first = ask(desk, "mem_save", text="We deploy on Fridays.", topic_key="deploy/day", project="atlas")
-    again = ask(desk, "mem_save", text="We deploy on Mondays.", topic_key="deploy/day", project="atlas")
-    elsewhere = ask(desk, "mem_save", text="We deploy daily.", topic_key="deploy/day", project="boreal")
+def test_the_same_topic_is_merged_and_the_answer_says_so(context: ToolContext):
+    first = ask(context, "mem_save", text="We deploy on Fridays.", topic_key="deploy/day", project="atlas")
+    again = ask(context, "mem_save", text="We deploy on Mondays.", topic_key="deploy/day", project="atlas")
+    elsewhere = ask(context, "mem_save", text="We deploy daily.", topic_key="deploy/day", project="boreal")
     assert (again.data["id"], again.data["status"], again.data["revision"]) == (first.data["id"], "merged", 2)
     assert again.text == f"merged {first.data['id']} into what had this topic_key, now revision 2 (5 tokens)"
-    assert desk.bag.get(first.data["id"]).text == "We deploy on Mondays."
+    assert context.bag.get(first.data["id"]).text == "We deploy on Mondays."
     assert (elsewhere.data["id"] != first.data["id"], elsewhere.data["status"]) == (True, "saved")
 
 
-def test_secrets_are_masked_and_named_but_not_repeated(desk: Desk):
-    answer = ask(desk, "mem_save", text="The bucket opens with AKIAIOSFODNN7EXAMPLE.")
+def test_secrets_are_masked_and_named_but_not_repeated(context: ToolContext):
+    answer = ask(context, "mem_save", text="The bucket opens with AKIAIOSFODNN7EXAMPLE.")
     assert answer.data["masked"] == ["aws-access-key"]
     assert answer.text.endswith(" masked: aws-access-key")
-    assert "AKIA" not in answer.text + desk.bag.get(answer.data["id"]).text
+    assert "AKIA" not in answer.text + context.bag.get(answer.data["id"]).text
 
 
-def test_relations_come_with_what_is_saved(desk: Desk):
-    bug, idea = saved(desk, "The job fails on leap days."), saved(desk, "Ask the calendar.")
-    fix = saved(desk, "The job asks the calendar.", relate_to=[f"fixes:{bug.id}", idea.id[:13]])
-    found = {(each.kind, each.target) for each in desk.bag.relations(fix.id)}
+def test_relations_come_with_what_is_saved(context: ToolContext):
+    bug, idea = saved(context, "The job fails on leap days."), saved(context, "Ask the calendar.")
+    fix = saved(context, "The job asks the calendar.", relate_to=[f"fixes:{bug.id}", idea.id[:13]])
+    found = {(each.kind, each.target) for each in context.bag.relations(fix.id)}
     assert found == {("fixes", bug.id), ("related", idea.id)}
 
 
 @pytest.mark.parametrize("wrong", ["01a1e41f", "fixes:01a1e41f", "heals:ID", "not an id", ""])
-def test_a_relation_to_nothing_stores_nothing_at_all(desk: Desk, wrong: str):
-    known = saved(desk, "The job fails on leap days.")
-    before = contents(desk)
+def test_a_relation_to_nothing_stores_nothing_at_all(context: ToolContext, wrong: str):
+    known = saved(context, "The job fails on leap days.")
+    before = contents(context)
     with pytest.raises(InputError):
-        ask(desk, "mem_save", text="A fix.", relate_to=[f"fixes:{known.id}", wrong.replace("ID", known.id)])
-    assert contents(desk) == before
+        ask(context, "mem_save", text="A fix.", relate_to=[f"fixes:{known.id}", wrong.replace("ID", known.id)])
+    assert contents(context) == before
 
 
-def test_an_update_changes_what_is_given_and_keeps_the_rest(desk: Desk):
-    memory = saved(desk, "We deploy on Fridays.", title="Deploy day", tags=["ops"])
-    answer = ask(desk, "mem_update", id=memory.id[:13], text="We deploy on Mondays.", pinned=True, importance=1)
+def test_an_update_changes_what_is_given_and_keeps_the_rest(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.", title="Deploy day", tags=["ops"])
+    answer = ask(context, "mem_update", id=memory.id[:13], text="We deploy on Mondays.", pinned=True, importance=1)
     assert answer.text == f"updated {memory.id} to revision 2 (5 tokens)"
     assert answer.data == {"id": memory.id, "status": "updated", "revision": 2, "tokens": 5}
-    changed = desk.bag.get(memory.id)
+    changed = context.bag.get(memory.id)
     assert (changed.text, changed.pinned, changed.importance) == ("We deploy on Mondays.", True, 1.0)
     assert (changed.title, changed.tags) == ("Deploy day", ("ops",))
-    assert ask(desk, "mem_update", id=memory.id, tags=[]).data["revision"] == 3
-    assert desk.bag.get(memory.id).tags == ()
-    assert [change.action for change in desk.bag.history(memory.id)] == ["add", "update", "update"]
+    assert ask(context, "mem_update", id=memory.id, tags=[]).data["revision"] == 3
+    assert context.bag.get(memory.id).tags == ()
+    assert [change.action for change in context.bag.history(memory.id)] == ["add", "update", "update"]
 
 
-def test_the_same_update_again_changes_nothing(desk: Desk):
-    memory = saved(desk, "We deploy on Fridays.")
-    ask(desk, "mem_update", id=memory.id, text="We deploy on Mondays.", kind="decision")
-    before = contents(desk)
-    ask(desk, "mem_update", id=memory.id, text="We deploy on Mondays.", kind="decision")
-    assert contents(desk) == before
+def test_the_same_update_again_changes_nothing(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.")
+    ask(context, "mem_update", id=memory.id, text="We deploy on Mondays.", kind="decision")
+    before = contents(context)
+    ask(context, "mem_update", id=memory.id, text="We deploy on Mondays.", kind="decision")
+    assert contents(context) == before
 
 
-def test_an_update_of_nothing_or_of_nobody_is_refused(desk: Desk):
-    memory = saved(desk, "We deploy on Fridays.")
+def test_an_update_of_nothing_or_of_nobody_is_refused(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.")
     with pytest.raises(InputError, match="nothing to change"):
-        ask(desk, "mem_update", id=memory.id)
+        ask(context, "mem_update", id=memory.id)
     with pytest.raises(UnknownIdError):
-        ask(desk, "mem_update", id="01a1e41f", text="x")
+        ask(context, "mem_update", id="01a1e41f", text="x")
 
 
-def test_forgotten_memories_are_no_longer_found_but_still_there(desk: Desk):
-    _, gone = saved(desk, "Keys rotate hourly."), saved(desk, "Keys rotate daily.")
-    answer = ask(desk, "mem_forget", ids=[gone.id])
+def test_forgotten_memories_are_no_longer_found_but_still_there(context: ToolContext):
+    _, gone = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
+    answer = ask(context, "mem_forget", ids=[gone.id])
     assert (answer.text, answer.data) == ("forgot 1 memory", {"status": "forgot", "count": 1})
-    found = ask(desk, "mem_search", query="keys").text
+    found = ask(context, "mem_search", query="keys").text
     assert ("hourly" in found, "daily" in found) == (True, False)
-    assert "daily" in ask(desk, "mem_get", ids=[gone.id]).text
-    before = contents(desk)
-    assert ask(desk, "mem_forget", ids=gone.id).text == "forgot 0 memories"
-    assert contents(desk) == before
+    assert "daily" in ask(context, "mem_get", ids=[gone.id]).text
+    before = contents(context)
+    assert ask(context, "mem_forget", ids=gone.id).text == "forgot 0 memories"
+    assert contents(context) == before
 
 
-def test_purged_memories_leave_no_trace(desk: Desk):
-    first, second = saved(desk, "Keys rotate hourly."), saved(desk, "Keys rotate daily.")
-    answer = ask(desk, "mem_forget", ids=[first.id, second.id], purge=True)
+def test_purged_memories_leave_no_trace(context: ToolContext):
+    first, second = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
+    answer = ask(context, "mem_forget", ids=[first.id, second.id], purge=True)
     assert (answer.text, answer.data) == ("purged 2 memories", {"status": "purged", "count": 2})
     with pytest.raises(UnknownIdError):
-        ask(desk, "mem_get", ids=[first.id])
+        ask(context, "mem_get", ids=[first.id])
 
 
-def test_one_wrong_id_forgets_nothing(desk: Desk):
-    memory = saved(desk, "Keys rotate hourly.")
-    before = contents(desk)
+def test_one_wrong_id_forgets_nothing(context: ToolContext):
+    memory = saved(context, "Keys rotate hourly.")
+    before = contents(context)
     for wrong in ("01a1e41f", "not an id"):
         with pytest.raises(InputError):
-            ask(desk, "mem_forget", ids=[memory.id, wrong], purge=True)
+            ask(context, "mem_forget", ids=[memory.id, wrong], purge=True)
     with pytest.raises(InputError, match="mem_forget needs ids"):
-        ask(desk, "mem_forget", ids=[])
-    assert contents(desk) == before
+        ask(context, "mem_forget", ids=[])
+    assert contents(context) == before
 
 
-def test_a_prefix_that_several_share_is_refused_with_some_of_them(desk: Desk):
-    one, other = saved(desk, "One."), saved(desk, "Other.")
+def test_a_prefix_that_several_share_is_refused_with_some_of_them(context: ToolContext):
+    one, other = saved(context, "One."), saved(context, "Other.")
     with pytest.raises(AmbiguousIdError, match=one.id):
-        ask(desk, "mem_forget", ids=[other.id[:8]])
+        ask(context, "mem_forget", ids=[other.id[:8]])
 
 
-def test_related_memories_are_linked_once(desk: Desk):
-    new, old = saved(desk, "Keys rotate hourly."), saved(desk, "Keys rotate daily.")
-    answer = ask(desk, "mem_relate", source=new.id, target=old.id[:13], kind="supersedes")
+def test_related_memories_are_linked_once(context: ToolContext):
+    new, old = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
+    answer = ask(context, "mem_relate", source=new.id, target=old.id[:13], kind="supersedes")
     assert answer.text == f"{new.id} supersedes {old.id}"
     assert answer.data == {"source": new.id, "kind": "supersedes", "target": old.id}
-    assert desk.bag.get(old.id).status == "superseded"
-    before = contents(desk)
-    ask(desk, "mem_relate", source=new.id, target=old.id, kind="supersedes")
-    assert contents(desk) == before
-    assert ask(desk, "mem_relate", source=old.id, target=new.id).data["kind"] == "related"
+    assert context.bag.get(old.id).status == "superseded"
+    before = contents(context)
+    ask(context, "mem_relate", source=new.id, target=old.id, kind="supersedes")
+    assert contents(context) == before
+    assert ask(context, "mem_relate", source=old.id, target=new.id).data["kind"] == "related"
 
 
-def test_what_is_saved_in_a_session_belongs_to_it_and_to_its_project(desk: Desk):
-    started = ask(desk, "mem_session", action="start", session="s1", project="atlas", summary="Mend the clock.")
+def test_what_is_saved_in_a_session_belongs_to_it_and_to_its_project(context: ToolContext):
+    started = ask(context, "mem_session", action="start", session="s1", project="atlas", summary="Mend the clock.")
     assert started.text == "started session s1; what is saved from now on belongs to it"
     assert (started.data["session"], started.data["status"]) == ("s1", "started")
-    inside, elsewhere = saved(desk, "The clock is mended."), saved(desk, "Another matter.", project="boreal")
-    other = saved(desk, "Of another session.", session="s2")
-    ended = ask(desk, "mem_session", action="end", summary="The clock goes again.")
-    outside = saved(desk, "Afterwards.")
+    inside, elsewhere = saved(context, "The clock is mended."), saved(context, "Another matter.", project="boreal")
+    other = saved(context, "Of another session.", session="s2")
+    ended = ask(context, "mem_session", action="end", summary="The clock goes again.")
+    outside = saved(context, "Afterwards.")
     scopes = [(each.scope.project, each.scope.session) for each in (inside, elsewhere, other, outside)]
     assert scopes == [("atlas", "s1"), ("boreal", "s1"), (None, "s2"), (None, None)]
     assert (ended.text, ended.data["id"]) == ("ended session s1", started.data["id"])
-    note = desk.bag.get(started.data["id"])
+    note = context.bag.get(started.data["id"])
     assert (note.kind, note.title, note.text) == ("summary", "Session s1", "The clock goes again.")
-    assert [change.action for change in desk.bag.history(note.id)] == ["add", "update"]
+    assert [change.action for change in context.bag.history(note.id)] == ["add", "update"]
 
 
-def test_a_session_without_a_name_gets_one(desk: Desk):
-    name = ask(desk, "mem_session", action="start").data["session"]
-    assert saved(desk, "Something.").scope.session == name
-    assert ask(desk, "mem_session", action="end", summary="Done.").data["session"] == name
+def test_a_session_without_a_name_gets_one(context: ToolContext):
+    name = ask(context, "mem_session", action="start").data["session"]
+    assert saved(context, "Something.").scope.session == name
+    assert ask(context, "mem_session", action="end", summary="Done.").data["session"] == name
 
 
-def test_a_session_that_is_started_again_keeps_its_summary(desk: Desk):
-    first = ask(desk, "mem_session", action="start", session="s1", summary="Mend the clock.")
-    ask(desk, "mem_session", action="end", summary="The clock goes again.")
-    again = ask(desk, "mem_session", action="start", session="s1")
+def test_a_session_that_is_started_again_keeps_its_summary(context: ToolContext):
+    first = ask(context, "mem_session", action="start", session="s1", summary="Mend the clock.")
+    ask(context, "mem_session", action="end", summary="The clock goes again.")
+    again = ask(context, "mem_session", action="start", session="s1")
     assert again.text.startswith("resumed session s1; ")
     assert (again.data["status"], again.data["id"]) == ("resumed", first.data["id"])
-    assert desk.bag.get(first.data["id"]).text == "The clock goes again."
-    assert saved(desk, "Once more.").scope.session == "s1"
-    other = ask(desk, "mem_session", action="start", session="s1", project="atlas")
+    assert context.bag.get(first.data["id"]).text == "The clock goes again."
+    assert saved(context, "Once more.").scope.session == "s1"
+    other = ask(context, "mem_session", action="start", session="s1", project="atlas")
     assert (other.data["status"], other.data["id"] != first.data["id"]) == ("started", True)
 
 
-def test_a_session_ends_with_a_summary_or_not_at_all(desk: Desk):
+def test_a_session_ends_with_a_summary_or_not_at_all(context: ToolContext):
     with pytest.raises(InputError, match="no session was started here; name the one to end"):
-        ask(desk, "mem_session", action="end", summary="Done.")
-    ask(desk, "mem_session", action="start", session="s1")
+        ask(context, "mem_session", action="end", summary="Done.")
+    ask(context, "mem_session", action="start", session="s1")
     for blank in (None, "", "  "):
         with pytest.raises(InputError, match="needs summary to end a session"):
-            ask(desk, "mem_session", action="end", summary=blank)
-    assert saved(desk, "Still inside.").scope.session == "s1"
+            ask(context, "mem_session", action="end", summary=blank)
+    assert saved(context, "Still inside.").scope.session == "s1"
 
 
-def test_another_session_can_be_ended_by_its_name(desk: Desk):
-    ask(desk, "mem_session", action="start", session="s1")
-    assert ask(desk, "mem_session", action="end", session="s0", summary="Long over.").data["session"] == "s0"
-    assert saved(desk, "Still inside.").scope.session == "s1"
+def test_another_session_can_be_ended_by_its_name(context: ToolContext):
+    ask(context, "mem_session", action="start", session="s1")
+    assert ask(context, "mem_session", action="end", session="s0", summary="Long over.").data["session"] == "s0"
+    assert saved(context, "Still inside.").scope.session == "s1"
 
 
 def test_where_clients_share_a_server_none_writes_into_the_session_of_another(tmp_path: Path):
-    with empty_desk(tmp_path, remembers_session=False) as desk:
-        answer = ask(desk, "mem_session", action="start", session="s1")
+    with empty_context(tmp_path, remembers_session=False) as context:
+        answer = ask(context, "mem_session", action="start", session="s1")
         assert answer.text == "started session s1; give it as session to mem_save"
-        assert saved(desk, "Of another client.").scope.session is None
+        assert saved(context, "Of another client.").scope.session is None
         with pytest.raises(InputError, match="name the one to end"):
-            ask(desk, "mem_session", action="end", summary="Done.")
-        assert ask(desk, "mem_session", action="end", session="s1", summary="Done.").data["id"] == answer.data["id"]
+            ask(context, "mem_session", action="end", summary="Done.")
+        assert (
+            ask(context, "mem_session", action="end", session="s1", summary="Done.").data["id"] == answer.data["id"]
+        )
 
 
-def test_a_save_names_the_similar_memories_and_how_to_replace_one(desk: Desk):
-    old = desk.bag.add("Our CI runs on Jenkins.", project="atlas", at="2026-01-05")
-    desk.bag.add("Our CI runs on Jenkins.", project="boreal")
-    answer = ask(desk, "mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="atlas")
-    own, name = desk.bag.short_ids([answer.data["id"], old.id])
+def test_a_save_names_the_similar_memories_and_how_to_replace_one(context: ToolContext):
+    old = context.bag.add("Our CI runs on Jenkins.", project="atlas", at="2026-01-05")
+    context.bag.add("Our CI runs on Jenkins.", project="boreal")
+    answer = ask(context, "mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="atlas")
+    own, name = context.bag.short_ids([answer.data["id"], old.id])
     how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
     assert answer.text.splitlines()[1:] == [
         f'Similar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]',
@@ -254,15 +256,15 @@ def test_a_save_names_the_similar_memories_and_how_to_replace_one(desk: Desk):
     ]
     assert answer.data["similar"] == [{"id": name, "at": "2026-01-05", "headline": "Our CI runs on Jenkins."}]
     assert answer.data["to_replace"] == how
-    ask(desk, "mem_relate", source=own, target=name, kind="supersedes")
-    assert desk.bag.get(old.id).superseded_by == answer.data["id"]
+    ask(context, "mem_relate", source=own, target=name, kind="supersedes")
+    assert context.bag.get(old.id).superseded_by == answer.data["id"]
 
 
-def test_what_a_save_supersedes_or_links_is_not_named_again(desk: Desk):
-    first, second = (desk.bag.add(f"Our CI runs on Jenkins {number}.") for number in (1, 2))
+def test_what_a_save_supersedes_or_links_is_not_named_again(context: ToolContext):
+    first, second = (context.bag.add(f"Our CI runs on Jenkins {number}.") for number in (1, 2))
     moved = "We moved CI from Jenkins to GitHub Actions."
     answer = ask(
-        desk, "mem_save", text=moved, relate_to=[f"supersedes:{first.id}", second.id.replace("-", "").upper()]
+        context, "mem_save", text=moved, relate_to=[f"supersedes:{first.id}", second.id.replace("-", "").upper()]
     )
     assert "similar" not in answer.data
     assert "\n" not in answer.text
@@ -277,11 +279,13 @@ def test_what_a_save_supersedes_or_links_is_not_named_again(desk: Desk):
         "Jenkins-CI-" + "0123456789abcdef" * 6,
     ],
 )
-def test_what_is_said_of_similar_memories_has_at_most_100_tokens_as_text_and_as_data(desk: Desk, start: str):
-    count = desk.bag.counter.count
+def test_what_is_said_of_similar_memories_has_at_most_100_tokens_as_text_and_as_data(
+    context: ToolContext, start: str
+):
+    count = context.bag.counter.count
     for number in range(4):
-        desk.bag.add(f"{start} {number}", title=start.split("\r")[0][:200])
-    answer = ask(desk, "mem_save", text=f"{start} moved", title=start.split("\r")[0][:200])
+        context.bag.add(f"{start} {number}", title=start.split("\r")[0][:200])
+    answer = ask(context, "mem_save", text=f"{start} moved", title=start.split("\r")[0][:200])
     first, _, rest = answer.text.partition("\n")
     named = answer.data["similar"]
     assert 1 <= len(named) <= 3
@@ -293,20 +297,22 @@ def test_what_is_said_of_similar_memories_has_at_most_100_tokens_as_text_and_as_
     assert first.startswith("saved ")
 
 
-def test_a_turn_and_a_note_that_is_like_nothing_are_saved_without_a_word_more(desk: Desk):
-    desk.bag.add("Our CI runs on Jenkins.")
+def test_a_turn_and_a_note_that_is_like_nothing_are_saved_without_a_word_more(context: ToolContext):
+    context.bag.add("Our CI runs on Jenkins.")
     for text, tier in (("Our CI runs on Jenkins.", "conversation"), ("The logo is blue.", "knowledge")):
-        answer = ask(desk, "mem_save", text=text, tier=tier)
+        answer = ask(context, "mem_save", text=text, tier=tier)
         assert answer.data.keys() == {"id", "status", "revision", "tokens"}
         assert "\n" not in answer.text
 
 
-def test_a_save_is_told_as_done_where_the_similar_ones_cannot_be_read(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_save_is_told_as_done_where_the_similar_ones_cannot_be_read(
+    context: ToolContext, monkeypatch: pytest.MonkeyPatch
+):
     def busy(*_: object, **__: object) -> None:
         raise StoreBusyError("locked")
 
-    desk.bag.add("Our CI runs on Jenkins.")
+    context.bag.add("Our CI runs on Jenkins.")
     monkeypatch.setattr(Satchel, "similar", busy)
-    answer = ask(desk, "mem_save", text="We moved CI from Jenkins to GitHub Actions.")
+    answer = ask(context, "mem_save", text="We moved CI from Jenkins to GitHub Actions.")
     assert answer.data["status"] == "saved"
     assert "similar" not in answer.data

@@ -4,54 +4,54 @@ import pytest
 
 from satchel.errors import InputError
 from satchel.fitting.listing import Portion
-from satchel.server.mcp import answers as shelves
-from satchel.server.mcp.answers import MOST_RESTS, Rest, Shelf, cursor_for
+from satchel.server.mcp import answers
+from satchel.server.mcp.answers import MOST_RESTS, PageCache, Rest, cursor_for
 
 
 def rest_of(text: str) -> Rest:
     return Rest("mem_search", (Portion(text),), 1, "memories")
 
 
-def known(shelf: Shelf, cursor: str) -> bool:
+def known(cache: PageCache, cursor: str) -> bool:
     try:
-        shelf.get(cursor, "mem_search")
+        cache.get(cursor, "mem_search")
     except InputError:
         return False
     return True
 
 
 def test_the_one_that_nobody_asked_for_the_longest_goes_first():
-    shelf = Shelf()
+    cache = PageCache()
     for number in range(MOST_RESTS):
-        shelf.put(f"c{number}", rest_of("text"))
-    shelf.get("c0", "mem_search")
-    shelf.put("one more", rest_of("text"))
-    assert known(shelf, "c0")
-    assert not known(shelf, "c1")
-    assert known(shelf, "c2")
+        cache.put(f"c{number}", rest_of("text"))
+    cache.get("c0", "mem_search")
+    cache.put("one more", rest_of("text"))
+    assert known(cache, "c0")
+    assert not known(cache, "c1")
+    assert known(cache, "c2")
 
 
 def test_long_ones_leave_room_for_fewer_but_always_for_the_last(monkeypatch):
-    monkeypatch.setattr(shelves, "MOST_CHARACTERS", 1_000)
-    shelf = Shelf()
+    monkeypatch.setattr(answers, "MOST_CHARACTERS", 1_000)
+    cache = PageCache()
     for number in range(4):
-        shelf.put(f"c{number}", rest_of("x" * 400))
-    assert [known(shelf, f"c{number}") for number in range(4)] == [False, False, True, True]
-    shelf.put("long", rest_of("x" * 5_000))
-    assert known(shelf, "long")
-    assert not known(shelf, "c3")
-    shelf.put("c4", rest_of("x" * 400))
-    assert known(shelf, "c4")
-    assert not known(shelf, "long")
+        cache.put(f"c{number}", rest_of("x" * 400))
+    assert [known(cache, f"c{number}") for number in range(4)] == [False, False, True, True]
+    cache.put("long", rest_of("x" * 5_000))
+    assert known(cache, "long")
+    assert not known(cache, "c3")
+    cache.put("c4", rest_of("x" * 400))
+    assert known(cache, "c4")
+    assert not known(cache, "long")
 
 
 def test_the_same_again_takes_no_more_room(monkeypatch):
-    monkeypatch.setattr(shelves, "MOST_CHARACTERS", 1_000)
-    shelf = Shelf()
-    shelf.put("first", rest_of("x" * 400))
+    monkeypatch.setattr(answers, "MOST_CHARACTERS", 1_000)
+    cache = PageCache()
+    cache.put("first", rest_of("x" * 400))
     for _ in range(5):
-        shelf.put("second", rest_of("x" * 400))
-    assert known(shelf, "first")
+        cache.put("second", rest_of("x" * 400))
+    assert known(cache, "first")
 
 
 def test_a_cursor_is_of_the_tool_the_budget_and_all_that_is_to_be_shown():
@@ -68,9 +68,9 @@ def test_a_cursor_is_of_the_tool_the_budget_and_all_that_is_to_be_shown():
 
 
 def test_another_tools_cursor_is_not_known():
-    shelf = Shelf()
-    shelf.put("c0ffee", rest_of("text"))
+    cache = PageCache()
+    cache.put("c0ffee", rest_of("text"))
     with pytest.raises(
         InputError, match="the cursor 'c0ffee' is not known to mem_get any more; ask again without it"
     ):
-        shelf.get("c0ffee", "mem_get")
+        cache.get("c0ffee", "mem_get")

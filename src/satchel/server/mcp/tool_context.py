@@ -1,26 +1,31 @@
-"""What the tools of one server work on: the store, the specs, what was left of long answers, the session."""
+"""What the tools of one MCP server share: the store, the specs, the rests of long answers, the session."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from satchel.api.satchel import Satchel
 from satchel.fitting.listing import Portion
-from satchel.server.mcp.answers import Allowance, Answer, Rest, Shelf, cursor_for, fitted, said
+from satchel.server.mcp.answers import Allowance, Answer, PageCache, Rest, cursor_for, fitted, said
 from satchel.server.recorder import Recorder
 from satchel.server.specs.specs import Specs
 
-__all__ = ["MOST_TOKENS", "Desk", "Session"]
+__all__ = ["MOST_TOKENS", "StartedSession", "ToolContext"]
 
 MOST_TOKENS = 20_000
 
 
-class Session(NamedTuple):
+class StartedSession(NamedTuple):
+    """The working session that `mem_session` has started, to which new memories belong."""
+
     name: str
     project: str | None
 
 
-class Desk:
-    """Shared by the calls of one server, which come in threads of their own."""
+class ToolContext:
+    """The state of one MCP server, shared by its tool calls, which run in threads.
+
+    It gives a tool its view of the store and its token budget, and pages what does not fit.
+    """
 
     def __init__(
         self,
@@ -40,14 +45,15 @@ class Desk:
         self.text_only = text_only
         """Whether what is read comes as text alone."""
         self.recorder = recorder
-        self.session: Session | None = None
-        self._shelf = Shelf()
+        self.session: StartedSession | None = None
+        self._pages = PageCache()
 
     def view(self, given: dict[str, Any]) -> Satchel:
         """The store, inside the project that a call names."""
         return self.bag.scoped(project=given.get("project"))
 
     def allowance(self, given: dict[str, Any]) -> Allowance:
+        """How many tokens the answer to a call may have: its `max_tokens`, or else the server's own limit."""
         asked = given.get("max_tokens")
         return Allowance(self.most_tokens, False) if asked is None else Allowance(asked, True)
 
@@ -55,7 +61,7 @@ class Desk:
         return self.bag.counter.count(text)
 
     def structured(self, answer: Answer) -> dict[str, Any] | None:
-        """What a program is told beside the text."""
+        """The structured content beside the text; None if there is to be none, or if it does not fit."""
         return None if self.text_only and answer.most is not None else answer.structured(self.count)
 
     def listed(
@@ -68,22 +74,23 @@ class Desk:
         noun: str = "memories",
         in_turn: bool = False,
     ) -> Answer:
-        """The portions within the call's budget; what the server's own limit leaves out comes by cursor."""
+        """As many portions as fit the budget of the call; what the server's limit leaves out comes by cursor."""
         if not portions:
             return self.remark(nothing, given)
         return self._page(Rest(tool, tuple(portions), len(portions), noun), given, in_turn=in_turn)
 
     def continued(self, tool: str, given: dict[str, Any]) -> Answer | None:
-        """The next page, where the call has a cursor."""
+        """The next page, if the call has a cursor; else None."""
         if (cursor := given.get("cursor")) is None:
             return None
-        return self._page(self._shelf.get(cursor, tool), given, paging=True)
+        return self._page(self._pages.get(cursor, tool), given, paging=True)
 
     def put_aside(self, cursor: str, tool: str, portions: Sequence[Portion], *, total: int) -> None:
-        """Keep portions for whoever comes with this cursor."""
-        self._shelf.put(cursor, Rest(tool, tuple(portions), total, "memories"))
+        """Keep portions to be given under this cursor."""
+        self._pages.put(cursor, Rest(tool, tuple(portions), total, "memories"))
 
     def remark(self, text: str, given: dict[str, Any]) -> Answer:
+        """A text instead of memories, such as that nothing matched."""
         return said(f"{text}\n", self.allowance(given), self.count)
 
     def _page(self, rest: Rest, given: dict[str, Any], *, paging: bool = False, in_turn: bool = False) -> Answer:
@@ -102,10 +109,10 @@ class Desk:
             in_turn=in_turn or pages,
         )
         if cursor is not None and page.rest:
-            self._shelf.put(cursor, Rest(rest.tool, page.rest, rest.total, rest.noun))
+            self._pages.put(cursor, Rest(rest.tool, page.rest, rest.total, rest.noun))
         return page.answer
 
 
 def _paged(portions: Sequence[Portion], tokens: int) -> list[Portion]:
-    """With leave to split what could be longer than a page: no character has more than four tokens."""
+    """The portions; those that may be longer than a page can be split. No character has over four tokens."""
     return [portion._replace(splits=portion.splits or 4 * len(portion.text) > tokens) for portion in portions]
