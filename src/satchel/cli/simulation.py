@@ -15,8 +15,6 @@ from satchel.text.tokens import Counter
 
 __all__ = [
     "IMAGE_TOKENS",
-    "STUB_TOKENS",
-    "SYNTHETIC",
     "KeepAll",
     "KeepLast",
     "OldestUntilItFits",

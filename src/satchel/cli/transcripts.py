@@ -13,22 +13,7 @@ from satchel.fitting.listing import as_json
 from satchel.model.memory import as_time
 from satchel.model.surrogates import repaired_value
 
-__all__ = [
-    "Piece",
-    "Role",
-    "Transcript",
-    "TranscriptBuilder",
-    "TranscriptEntry",
-    "call_piece",
-    "is_line",
-    "is_message",
-    "of_lines",
-    "of_messages",
-    "parse_transcript",
-    "pieces",
-    "result_piece",
-    "string",
-]
+__all__ = ["Transcript", "TranscriptEntry", "parse_transcript"]
 
 
 TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal", "thinking": "thinking"}

@@ -12,18 +12,7 @@ from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
 from satchel.text.tokens import begins_with, spelling, without_provider
 
-__all__ = [
-    "CONFIG_NAME",
-    "CONFIG_VARIABLE",
-    "SETTINGS",
-    "TIERS",
-    "WINDOW_OF_MODEL",
-    "Budget",
-    "checked_share",
-    "checked_tokens",
-    "context_window",
-    "resolve_budget",
-]
+__all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
 
 
 WINDOW_OF_MODEL: dict[str, int] = {

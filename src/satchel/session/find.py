@@ -12,7 +12,7 @@ from satchel.fitting.engine import Count, largest, self_counted
 from satchel.model.checks import check_limit
 from satchel.session.results import Found
 
-__all__ = ["MAX_PATTERN", "Lines", "find_lines", "shown_lines"]
+__all__ = ["MAX_PATTERN", "find_lines", "shown_lines"]
 
 
 MAX_PATTERN = 1_000

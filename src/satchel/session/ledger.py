@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,6 @@ from satchel.store.contract import Books, Category, Content, Level, Posted, Turn
 from satchel.store.store import Store
 
 __all__ = [
-    "KEEP_BYTES",
     "KEEP_DAYS",
     "LOW",
     "Ledger",
@@ -35,6 +34,7 @@ __all__ = [
     "grouped",
     "named",
     "over_watermark",
+    "turn_row",
     "units_of",
 ]
 
@@ -141,6 +141,12 @@ def named(group: Sequence[Posted]) -> list[Posted]:
     """The entries of a unit whose stubs stand for it: a result's stub stands for its call too."""
     answered = any(entry.role != "call" for entry in group)
     return [entry for entry in group if entry.stub and not (answered and entry.role == "call")]
+
+
+def turn_row(books: Books, at: datetime) -> TurnRow:
+    """The sums of the turn that goes on, as they are stored when it ends."""
+    sums = (books.system, books.history, books.tool_results, books.user_message)
+    return TurnRow(books.turn, at, *sums, books.evicted)
 
 
 class Ledger:
@@ -253,10 +259,8 @@ class Posting:
 
     def begin_turn(self) -> None:
         """Store the sums of the turn that ends, and begin the next."""
-        books = self.books
-        sums = (books.system, books.history, books.tool_results, books.user_message)
-        self._ledgers.end_turn(*self._where, TurnRow(books.turn, utc_now(), *sums, books.evicted))
-        self.set(turn=books.turn + 1, turn_results=0)
+        self._ledgers.end_turn(*self._where, turn_row(self.books, utc_now()))
+        self.set(turn=self.books.turn + 1, turn_results=0)
 
     def enter(self, entry: Posted, content: Content) -> Posted:
         """Add an entry, which becomes the newest, with its place in the ledger set."""

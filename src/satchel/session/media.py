@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["image_size", "part_tokens", "wav_seconds", "wholly_text"]
+__all__ = ["part_tokens", "wholly_text"]
 
 
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the JPEG markers that carry a size

@@ -14,7 +14,7 @@ from satchel.session.ledger import Ledger, grouped, named, over_watermark, units
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.contract import Level, Posted
 
-__all__ = ["PROVIDERS", "Logged", "Provider", "history_within", "logged", "messages_within"]
+__all__ = ["PROVIDERS", "Provider", "history_within", "messages_within"]
 
 
 _SPEAKERS = {"user": "User: ", "assistant": "Assistant: ", "note": "", "call": "→ "}

@@ -29,31 +29,21 @@ __all__ = [
     "LedgerEntry",
     "Messages",
     "Output",
-    "Place",
     "ResultOptions",
     "Shown",
     "ToolResult",
-    "about_tokens",
     "allocation_of",
     "as_output",
-    "binary_note",
     "check_handle",
     "compress",
-    "cursor_to",
     "decompress",
-    "delivered",
-    "delivered_bytes",
     "digest_line",
     "examined",
-    "kilobytes",
     "new_handle",
-    "noted",
     "page_of",
-    "page_stop",
     "parse_cursor",
     "result_entry",
     "seal",
-    "stub_line",
     "text_entry",
     "with_page",
 ]
@@ -520,26 +510,19 @@ def allocation_of(result: ToolResult, account: Account) -> int:
 
 
 def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
-    """The page that starts at a character, within what the account grants now."""
+    """The page that starts at a character, within what the account grants now.
+
+    Its note says what the account has left after it. Of an output that is not text there is only the note.
+    """
     allocation = allocation_of(result, account)
     held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
-    if result.data is not None:
-        return delivered_bytes(result.data, result.handle, allocation=allocation, account=held, count=count)
-    return delivered(result, start, allocation=allocation, account=held, hints=hints, count=count)
-
-
-def delivered(
-    result: ToolResult, start: int, *, allocation: int, account: Account, hints: bool, count: Count
-) -> Shown:
-    """The page that starts at a character; the note says what the account has left after it."""
-    text = result.text
-    room = allocation
+    text, room = result.text, allocation
     if start + _MANY * allocation < len(text) and result.total_tokens > _MANY * allocation:
         # There will be more than this page, and the note that says so.
         room -= _USUAL_NOTE
 
     def made(stop: Beginning) -> Shown:
-        return _made(result, start, stop, allocation=allocation, account=account, hints=hints, count=count)
+        return _made(result, start, stop, allocation=allocation, account=held, hints=hints, count=count)
 
     def attempt(room: int) -> Attempt[Shown] | None:
         stop = page_stop(text, start, room=room, price=count, shape=result.shape)
@@ -560,28 +543,6 @@ def delivered(
     return least if least.token_count <= allocation else _silent(made(Beginning(start, 0)), least.token_count)
 
 
-def delivered_bytes(data: bytes, handle: str, *, allocation: int, account: Account, count: Count) -> Shown:
-    """For what is no text: a line that says so. The bytes are kept."""
-    text, note, tokens = noted("", [binary_note(len(data), handle)], _left(account), count)
-    made = Shown(
-        text=text,
-        content="",
-        note=note,
-        handle=handle,
-        cursor=None,
-        total=len(data),
-        returned=0,
-        unit="bytes",
-        token_count=tokens,
-        allocation=allocation,
-        total_tokens=0,
-        remaining_tokens=0,
-        budget_note=binary_note(len(data), handle),
-        size=len(data),
-    )
-    return made if tokens <= allocation else _silent(made, tokens)
-
-
 def _made(
     result: ToolResult, start: int, page: Beginning, *, allocation: int, account: Account, hints: bool, count: Count
 ) -> Shown:
@@ -591,8 +552,12 @@ def _made(
     returned = result.measure.within(text, start, stop)
     rest = round(result.total_tokens * (len(text) - stop) / len(text)) if more else 0
     cursor = cursor_to(result.handle, stop, result.secret) if more else None
-    summary = None
-    lines = [] if text or result.extra_tokens else ["[no output]"]
+    extra = result.extra_tokens
+    lines = [] if text or extra else ["[no output]"]
+    budget_note = None
+    if result.data is not None:
+        budget_note = binary_note(result.size, result.handle)
+        lines, extra = [budget_note], 0
     if more:
         summary = (
             f"{returned:,} of {result.measure.total:,} {result.measure.unit} shown; the rest costs ~{rest:,} tokens"
@@ -601,7 +566,8 @@ def _made(
         if hints and returned:
             room = account.after(page.price + _USUAL_NOTE).allocation
             lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=result.extra_tokens)
+        budget_note = f"{summary}; go on with the continuation_token"
+    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=extra)
     return Shown(
         text=whole,
         content=content,
@@ -615,7 +581,7 @@ def _made(
         allocation=allocation,
         total_tokens=result.total_tokens,
         remaining_tokens=rest,
-        budget_note=summary and f"{summary}; go on with the continuation_token",
+        budget_note=budget_note,
         size=result.size,
     )
 

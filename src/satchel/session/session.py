@@ -21,7 +21,7 @@ from satchel.session.digests.base import Measure
 from satchel.session.digests.digest import SHAPES
 from satchel.session.find import find_lines, shown_lines
 from satchel.session.hints import with_hint
-from satchel.session.ledger import KEEP_DAYS, Ledger, Posting
+from satchel.session.ledger import KEEP_DAYS, Ledger, Posting, turn_row
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
 from satchel.session.results import (
     Compression,
@@ -53,9 +53,6 @@ from satchel.store.store import Store
 from satchel.text.tokens import Counter
 
 __all__ = [
-    "HINTS",
-    "HOLDS",
-    "RECORDED",
     "Hints",
     "Holds",
     "Prepared",
@@ -361,16 +358,8 @@ class Session:
     def turns(self) -> list[TurnRow]:
         """The tokens by category at the end of each turn, and now."""
         books = self._ledger.books
-        now = TurnRow(
-            books.turn,
-            books.updated_at,
-            books.system,
-            books.history,
-            books.tool_results,
-            books.user_message,
-            books.evicted,
-        )
-        return [*self._ledger.ledgers.turns(self._ledger.org, self._ledger.session), now]
+        ended = self._ledger.ledgers.turns(self._ledger.org, self._ledger.session)
+        return [*ended, turn_row(books, books.updated_at)]
 
     def history(self, max_tokens: int | None = None) -> History:
         """The session as a text log: results as digests, evicted entries as stubs.

@@ -26,7 +26,6 @@ __all__ = [
     "Measure",
     "Rank",
     "Row",
-    "Sample",
     "Seen",
     "Shape",
     "Source",

@@ -15,7 +15,7 @@ from satchel.session.digests.matches import Matches
 from satchel.session.digests.status import Status
 from satchel.session.digests.text import AnyText
 
-__all__ = ["DIGEST_CHARACTERS", "HEADLINE_CHARACTERS", "SHAPES", "digest", "headline", "shape_of"]
+__all__ = ["SHAPES", "digest", "headline", "shape_of"]
 
 _SHAPES: tuple[type[Shape], ...] = (
     # In the order in which they are asked.
