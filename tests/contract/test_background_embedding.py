@@ -15,7 +15,7 @@ import satchel
 from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel
-from satchel.store.background import BackgroundThread
+from satchel.recall.indexer import BackgroundThread
 from satchel.store.contract import Embedding
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -348,7 +348,7 @@ def test_a_step_that_never_ends_is_not_repeated_once_it_should_stop():
 
 STEP_AT_THE_END = """
 import threading
-from satchel.store.background import BackgroundThread
+from satchel.recall.indexer import BackgroundThread
 begun = threading.Event()
 
 def step(stopping):

@@ -16,9 +16,9 @@ from satchel.fitting.context import ContextBlock, Pricing, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
 from satchel.fitting.packing import Packed, pack, sort_out
 from satchel.fitting.policies import POLICIES
+from satchel.model.checks import repair_surrogates
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item
-from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import passages
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from satchel.cli.output import note
 from satchel.errors import SatchelError
 from satchel.fitting.listing import clean
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 __all__ = ["copy"]
 

@@ -14,9 +14,9 @@ from satchel.fitting.context import ContextBlock
 from satchel.fitting.context_pack import ContextPack
 from satchel.fitting.hits import Hits
 from satchel.fitting.listing import clean
+from satchel.model.checks import repair_surrogates
 from satchel.model.memory import Hit
 from satchel.model.packing import Receipt, ReceiptEntry
-from satchel.model.surrogates import repair_surrogates
 
 __all__ = [
     "UNMATCHED",

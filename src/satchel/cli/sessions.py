@@ -39,7 +39,7 @@ from satchel.cli.simulation import (
 from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 from satchel.session.budget import Budget, checked_tokens
 from satchel.text.tokens import DEFAULT_COUNTER
 from satchel.text.tokens import counter as find_counter

@@ -10,8 +10,8 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
+from satchel.model.checks import repaired_value
 from satchel.model.memory import as_time
-from satchel.model.surrogates import repaired_value
 
 __all__ = ["Transcript", "TranscriptEntry", "parse_transcript"]
 

@@ -25,7 +25,7 @@ from satchel.cli.options import (
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
 from satchel.embed.embedder import resolve_embedder
 from satchel.errors import InputError
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 from satchel.store.locations import is_address, shown_location
 from satchel.text.tokens import DEFAULT_COUNTER, known_counters
 from satchel.text.tokens import counter as find_counter

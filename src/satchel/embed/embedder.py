@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from satchel.errors import InputError
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 if TYPE_CHECKING:
     import numpy as np

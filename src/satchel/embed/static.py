@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from satchel.embed.embedder import unit_rows
 from satchel.errors import EmbedderError
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 if TYPE_CHECKING:
     import numpy as np

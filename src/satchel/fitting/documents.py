@@ -17,10 +17,9 @@ from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.listing import SNIPPET, Detail, body
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
-from satchel.model.checks import check_budget, check_known
+from satchel.model.checks import check_budget, check_known, repair_surrogates
 from satchel.model.memory import Hit, Memory, Tier, as_time, checked
 from satchel.model.packing import Item
-from satchel.model.surrogates import repair_surrogates
 from satchel.text.passages import telling_start
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter

@@ -1,4 +1,4 @@
-"""Checks of what callers hand over: budgets, limits, weights, paths, names."""
+"""Checks and repairs of what callers hand over: budgets, limits, weights, paths, text that UTF-8 cannot hold."""
 
 import operator
 import os
@@ -6,6 +6,7 @@ import re
 import reprlib
 from collections.abc import Sequence
 from reprlib import repr as shortened
+from typing import Any
 
 from satchel.errors import BudgetError, InputError
 
@@ -18,7 +19,29 @@ __all__ = [
     "check_known",
     "check_limit",
     "check_weight",
+    "repair_surrogates",
+    "repaired_value",
 ]
+
+
+def repair_surrogates(text: str) -> str:
+    """The text with surrogate pairs joined into their character and lone halves as U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def repaired_value(value: Any) -> Any:
+    """The same in every text of a value that was read from JSON."""
+    if isinstance(value, str):
+        return repair_surrogates(value)
+    if isinstance(value, list):
+        return [repaired_value(each) for each in value]
+    if isinstance(value, dict):
+        return {repair_surrogates(name): repaired_value(each) for name, each in value.items()}
+    return value
 
 
 MAX_BUDGET = 100_000_000

@@ -10,8 +10,7 @@ from typing import Any, Literal, TypedDict, get_args
 import msgspec
 
 from satchel.errors import InputError
-from satchel.model.checks import check_weight
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import check_weight, repair_surrogates
 
 __all__ = [
     "CHANGEABLE",

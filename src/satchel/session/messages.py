@@ -9,7 +9,7 @@ import msgspec
 from satchel.errors import BudgetError, ExpiredError
 from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.contract import Level, Posted

@@ -11,10 +11,9 @@ import msgspec
 
 from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.fitting.listing import as_json, clean
-from satchel.model.checks import check_budget, check_limit
+from satchel.model.checks import check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
 from satchel.model.memory import Scope, check_name, utc_now
-from satchel.model.surrogates import repair_surrogates
 from satchel.session.account import Account, Calibration, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
 from satchel.session.digests.base import Measure

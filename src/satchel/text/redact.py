@@ -9,7 +9,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 __all__ = [
     "ACROSS_WORDS",

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable
 from functools import cache
 
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 __all__ = [
     "QUESTION_WORDS",

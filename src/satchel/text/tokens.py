@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from satchel.fitting.listing import clean
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 __all__ = [
     "break_mark",

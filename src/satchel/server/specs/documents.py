@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.model.checks import as_path
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import as_path, repair_surrogates
 
 __all__ = [
     "ADRS",

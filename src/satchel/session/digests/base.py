@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import clean
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 from satchel.text.passages import continues
 from satchel.text.redact import redact
 

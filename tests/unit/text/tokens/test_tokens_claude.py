@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 from satchel.text.tokens import GENERATIONS, PieceClass, counter
 
 generations = pytest.mark.parametrize("name", GENERATIONS)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.model.surrogates import repair_surrogates
+from satchel.model.checks import repair_surrogates
 
 
 @pytest.mark.parametrize(
