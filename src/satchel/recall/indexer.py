@@ -1,4 +1,4 @@
-"""Vectors for what is stored: made before a write, in the background if there are many, anew for another embedder."""
+"""Vectors for what is stored: made before a write, in the background if many, anew for another embedder."""
 
 import atexit
 import contextlib
