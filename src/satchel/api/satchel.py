@@ -19,12 +19,12 @@ from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
-from satchel.fitting.documents import as_item
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
+from satchel.fitting.renditions import as_item
 from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
 from satchel.model.filters import Filter
 from satchel.model.ids import normalise_prefix

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block
-from satchel.fitting.documents import as_item
 from satchel.fitting.engine import self_counted
 from satchel.fitting.formats import (
     BLOCK_OPENINGS,
@@ -21,6 +20,7 @@ from satchel.fitting.formats import (
 from satchel.fitting.listing import as_json, clean
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
+from satchel.fitting.renditions import as_item
 from satchel.model.memory import Hit, Memory, compact
 from satchel.model.packing import Item, Placed, Receipt
 from satchel.text.tokens import Counter

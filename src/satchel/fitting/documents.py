@@ -14,17 +14,16 @@ from msgspec.structs import replace
 from satchel.errors import InputError
 from satchel.fitting.context import ContextBlock, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
-from satchel.fitting.listing import SNIPPET, Detail, body
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
+from satchel.fitting.renditions import as_item
 from satchel.model.checks import check_budget, check_known, repair_surrogates
 from satchel.model.memory import Hit, Memory, Tier, as_time, checked
 from satchel.model.packing import Item
-from satchel.text.passages import telling_start
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
 
-__all__ = ["as_item", "as_items", "fit", "matched_start"]
+__all__ = ["as_items", "fit"]
 
 
 _TEXT = ("text", "page_content", "content", "body", "memory")
@@ -64,56 +63,6 @@ def as_items(things: Iterable[object]) -> list[Item]:
     values = _values([score for _, score in read])
     items = [replace(item, id=name, value=value) for (item, _), name, value in zip(read, ids, values, strict=True)]
     return sorted(items, key=lambda item: -item.value)
-
-
-def as_item(
-    hit: Hit,
-    *,
-    detail: Detail = "full",
-    sought: tuple[str, ...] = (),
-    superseded: bool = True,
-    relevant: bool = True,
-    needed: tuple[tuple[int, int], ...] = (),
-) -> Item:
-    """A hit as a candidate for packing, with no more of its text than the detail asks for.
-
-    Without `superseded` what came after it does not count against it.
-    """
-    memory, scope = hit.memory, hit.memory.scope
-    item = Item(
-        id=memory.id,
-        text=memory.text,
-        title=memory.title,
-        speaker=memory.speaker,
-        kind=memory.kind,
-        tier=memory.tier,
-        confidence=memory.confidence,
-        at=memory.at,
-        thread=(scope.project, scope.user, scope.agent, scope.session) if scope.session else None,
-        value=hit.score,
-        relevant=relevant,
-        pinned=memory.pinned,
-        tokens=memory.tokens,
-        passages=hit.passages,
-        needed=needed,
-        sought=sought,
-        superseded_by=memory.superseded_by if superseded else None,
-        overtaken_by=hit.overtaken_by,
-    )
-    if detail == "full":
-        return item
-    text = memory.headline() if detail == "summary" else body(memory.text, detail, matched_start(hit, sought))
-    title = None if detail == "summary" else memory.title
-    return (
-        item if text == memory.text else replace(item, text=text, title=title, tokens=None, passages=(), needed=())
-    )
-
-
-def matched_start(hit: Hit, sought: Sequence[str]) -> int:
-    """Where a snippet of a hit begins: with the sentence that has most of what was sought."""
-    text = hit.memory.text
-    # A text of one passage has none that matched better than others; a short one is shown whole.
-    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET else 0
 
 
 def _read(thing: object, place: int) -> tuple[Item, float | None]:

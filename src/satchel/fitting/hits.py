@@ -8,8 +8,16 @@ from typing import Literal, overload
 import msgspec
 from msgspec.structs import replace
 
-from satchel.fitting.documents import matched_start
-from satchel.fitting.listing import Detail, Portion, entry, entry_json, fit_portions, join_entries, join_json
+from satchel.fitting.listing import (
+    Detail,
+    Portion,
+    entry,
+    entry_json,
+    fit_portions,
+    join_entries,
+    join_json,
+    matched_start,
+)
 from satchel.model.memory import Change, Hit, Memory
 from satchel.text.tokens import Counter
 

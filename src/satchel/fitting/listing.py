@@ -13,7 +13,8 @@ import msgspec
 
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
-from satchel.model.memory import Memory, compact
+from satchel.model.memory import Hit, Memory, compact
+from satchel.text.passages import telling_start
 
 __all__ = [
     "CONTINUED",
@@ -33,6 +34,7 @@ __all__ = [
     "join_json",
     "join_portions",
     "json_inside",
+    "matched_start",
 ]
 
 
@@ -155,6 +157,13 @@ def body(text: str, detail: Detail, matched: int = 0) -> str:
         words = re.match(r"(?s).*\S(?=\s)", snippet)
         snippet = (words.group() if words and len(words.group()) > SNIPPET // 2 else snippet).rstrip() + "…"
     return ("…" if text[:start].strip() else "") + snippet.rstrip()
+
+
+def matched_start(hit: Hit, sought: Sequence[str]) -> int:
+    """Where a snippet of a hit begins: with the sentence that has most of what was sought."""
+    text = hit.memory.text
+    # A text of one passage has none that matched better than others; a short one is shown whole.
+    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET else 0
 
 
 def clean(text: str) -> str:

@@ -4,10 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from satchel.fitting.listing import Detail, body, matched_start
+from satchel.model.memory import Hit
 from satchel.model.packing import Item, Level, Span
 from satchel.text.passages import continues, sentences, telling_start
 
-__all__ = ["ELLIPSIS", "Rendition", "first_word", "renditions", "tail"]
+__all__ = ["ELLIPSIS", "Rendition", "as_item", "first_word", "renditions", "tail"]
 
 ELLIPSIS = "…"
 
@@ -41,6 +45,49 @@ class Rendition(NamedTuple):
     @property
     def characters(self) -> int:
         return sum(end - start for start, end in self.spans)
+
+
+def as_item(
+    hit: Hit,
+    *,
+    detail: Detail = "full",
+    sought: tuple[str, ...] = (),
+    superseded: bool = True,
+    relevant: bool = True,
+    needed: tuple[tuple[int, int], ...] = (),
+) -> Item:
+    """A hit as a candidate for packing, with no more of its text than the detail asks for.
+
+    Without `superseded` what came after it does not count against it.
+    """
+    memory, scope = hit.memory, hit.memory.scope
+    item = Item(
+        id=memory.id,
+        text=memory.text,
+        title=memory.title,
+        speaker=memory.speaker,
+        kind=memory.kind,
+        tier=memory.tier,
+        confidence=memory.confidence,
+        at=memory.at,
+        thread=(scope.project, scope.user, scope.agent, scope.session) if scope.session else None,
+        value=hit.score,
+        relevant=relevant,
+        pinned=memory.pinned,
+        tokens=memory.tokens,
+        passages=hit.passages,
+        needed=needed,
+        sought=sought,
+        superseded_by=memory.superseded_by if superseded else None,
+        overtaken_by=hit.overtaken_by,
+    )
+    if detail == "full":
+        return item
+    text = memory.headline() if detail == "summary" else body(memory.text, detail, matched_start(hit, sought))
+    title = None if detail == "summary" else memory.title
+    return (
+        item if text == memory.text else replace(item, text=text, title=title, tokens=None, passages=(), needed=())
+    )
 
 
 def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> tuple[Rendition, ...]:

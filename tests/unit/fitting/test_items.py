@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from satchel.errors import InputError
-from satchel.fitting.documents import as_item, as_items
+from satchel.fitting.documents import as_items
+from satchel.fitting.renditions import as_item
 from satchel.model.memory import Hit, Memory, Scope
 from satchel.model.packing import Item
 from tables import each_row

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from satchel.api.filters import filter_for
 from satchel.api.satchel import Satchel
 from satchel.errors import InputError
-from satchel.fitting.documents import matched_start
-from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented
+from satchel.fitting.listing import DETAILS, Detail, Portion, body, entry, indented, matched_start
 from satchel.model.checks import as_query, check_known
 from satchel.model.memory import Draft, Hit, Memory, Scope
 from satchel.recall.finder import find
