@@ -8,11 +8,10 @@ from typing import Any
 import apsw
 import numpy as np
 
-from satchel.store.sql.index import PLACE_BITS
-from satchel.store.sql.vectors import Generation
-from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.lexical import match_expression
-from satchel.store.sqlite.vectors import load_vectors
+from satchel.store.database import Generation
+from satchel.store.index import PLACE_BITS
+from satchel.store.sqlite.connection import connect, load_vectors
+from satchel.store.sqlite.search import match_expression
 
 __all__ = ["BareText", "BareVectors"]
 

@@ -16,7 +16,7 @@ import satchel
 from bench.corpus import EMBEDDER, Corpus
 from bench.table import print_table
 from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.lexical import match_expression
+from satchel.store.sqlite.search import match_expression
 from satchel.text.terms import query_terms
 
 BARE = (

@@ -151,6 +151,18 @@ def sources(folder: Path) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py"))}
 
 
+def code_lines(path: Path, tree: ast.Module) -> int:
+    """Lines that hold code: no blank ones, no comments, no docstrings."""
+    texts = {
+        number
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str)
+        for number in range(each.lineno, (each.end_lineno or each.lineno) + 1)
+    }
+    lines = enumerate(path.read_text().splitlines(), 1)
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") and n not in texts for n, line in lines)
+
+
 def protocol_methods(trees: dict[Path, ast.Module]) -> int:
     """Methods of the protocols that stores fulfil."""
     found = 0
@@ -211,6 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ("of the source", "number"),
             ("files", f"{len(trees):,}"),
             ("lines", f"{sum(len(path.read_text().splitlines()) for path in trees):,}"),
+            ("lines of code", f"{sum(code_lines(*each) for each in trees.items()):,}"),
             ("top-level entries", str(len(entries))),
             ("layers", str(layers(options.source.parents[1] / "pyproject.toml"))),
             ("methods of the stores' protocols", str(protocol_methods(trees))),

@@ -24,8 +24,8 @@ from satchel.api.saving import new_candidate
 from satchel.embed.static import STATIC
 from satchel.model.memory import Draft, Scope
 from satchel.recall.indexer import packed
-from satchel.store.sql.index import passage_number
-from satchel.store.sql.rows import micros
+from satchel.store.index import passage_number
+from satchel.store.rows import micros
 from satchel.store.sqlite.connection import PRAGMAS, SqliteConnection, connect
 from satchel.text.passages import parts_of
 

@@ -93,7 +93,7 @@ def all_matches(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     """The time that memories are written and read at, as a list of one, which the test moves on."""
     now = [datetime(2026, 1, 1, 12, tzinfo=UTC)]
-    for name in ("api.filters", "api.satchel", "api.saving", "recall.finder", "store.sql.writing"):
+    for name in ("api.filters", "api.satchel", "api.saving", "recall.finder", "store.memories"):
         monkeypatch.setattr(import_module(f"satchel.{name}"), "utc_now", lambda: now[0])
     return now
 

@@ -3,14 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from satchel.embed.registry import resolve_embedder
 
 import satchel
-from satchel.embed.embedder import Embedder, resolve_embedder
+from call_by_call import CallByCall
+from satchel.embed.embedder import Embedder
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
-from satchel.store.sql.index import PLACE_BITS, passage_number
-from satchel.store.sql.rows import memory_from_row
+from satchel.store.index import PLACE_BITS, passage_number
+from satchel.store.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore
 from satchel.text.passages import parts_of
 
@@ -37,7 +39,7 @@ def differences(bag: satchel.Satchel) -> list[str]:
 
 def _visible_differences(bag: satchel.Satchel) -> Iterator[str]:
     """The same by what every store tells, without a look at its tables."""
-    store = bag._store.within(bag.scope.org)
+    store = CallByCall(bag._store.within(bag.scope.org))
     everything = Filter(scope=Scope(org=bag.scope.org), statuses=())
     traces = store.traces(everything)
     memories = store.memories([trace.key for trace in traces])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from conftest import Opening
 from satchel import Draft, InputError, Relation, Satchel, Scope, UnknownIdError
 from satchel.model.filters import Filter
@@ -372,11 +373,13 @@ def test_a_relation_that_was_brought_or_overwritten_by_an_import_is_as_it_was(on
     on_day(1)
     cat, fish = words.add("The cat sleeps.").id, words.add("A bowl of fish.").id
     brought = Relation(source=cat, target=fish, strength=0.4, created_at=day(2))
-    words._store.put_relations(words.scope, [brought])
+    CallByCall(words._store).put_relations(words.scope, [brought])
     on_day(10)
     words.relate(cat, fish, strength=0.9)
     on_day(12)
-    words._store.put_relations(words.scope, [msgspec.structs.replace(brought, strength=0.1, created_at=day(12))])
+    CallByCall(words._store).put_relations(
+        words.scope, [msgspec.structs.replace(brought, strength=0.1, created_at=day(12))]
+    )
     on_day(20)
     for number, strengths in ((1.5, []), (5, [0.4]), (11, [0.9]), (15, [0.1])):
         assert [each.strength for each in words.relations(cat, as_of=day(number))] == strengths

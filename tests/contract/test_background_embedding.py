@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.store.background import BackgroundThread
@@ -128,7 +129,7 @@ def test_many_are_stored_at_once_found_by_their_words_and_embedded_behind_the_wr
         assert bag.waiting == bag.stats().memories > 0
         assert slow.here == []
         assert bag.search("apple number 7")
-        assert bag._store.embedding() == Embedding("letters", 20)
+        assert CallByCall(bag._store).embedding() == Embedding("letters", 20)
         finish(bag, slow)
         assert (bag.waiting, differences(bag), bag.embedder_trouble) == (0, [], None)
         assert max(slow.behind) == 2

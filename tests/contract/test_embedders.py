@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from embedding_server import DIMENSIONS, Server, plain_environment, server, status, well
 from in_step import Letters, differences
 from satchel import Draft, Satchel
@@ -59,7 +60,7 @@ def open_with(location: Path | str, embedder: object, clock: Clock) -> Satchel:
 
 
 def waiting(bag: Satchel) -> list[str]:
-    return [memory.text for _, memory in bag._store.backlog(limit=99)]
+    return [memory.text for _, memory in CallByCall(bag._store).backlog(limit=99)]
 
 
 def found(bag: Satchel, query: str) -> list[str]:
@@ -68,9 +69,9 @@ def found(bag: Satchel, query: str) -> list[str]:
 
 def test_a_store_records_the_default_embedder_with_its_first_memory(location: Path | str):
     with satchel.open(location) as bag:
-        assert bag._store.embedding() is None
+        assert CallByCall(bag._store).embedding() is None
         bag.add("one")
-        assert bag._store.embedding() == STATIC
+        assert CallByCall(bag._store).embedding() == STATIC
         assert differences(bag) == []
     for spec in (None, "static", STATIC.name):
         with satchel.open(location, embedder=spec) as bag:
@@ -81,11 +82,11 @@ def test_a_store_records_the_default_embedder_with_its_first_memory(location: Pa
 def test_a_store_without_an_embedder_is_searched_by_its_words(location: Path | str):
     with satchel.open(location, embedder="none") as bag:
         bag.add("apple")
-        assert bag._store.embedding() == Embedding("none", 0)
+        assert CallByCall(bag._store).embedding() == Embedding("none", 0)
         assert (found(bag, "apple"), waiting(bag)) == (["apple"], [])
     with satchel.open(location) as bag:
         bag.add("apple pie")
-        assert bag._store.embedding() == Embedding("none", 0)
+        assert CallByCall(bag._store).embedding() == Embedding("none", 0)
         assert differences(bag) == []
 
 
@@ -112,7 +113,7 @@ def test_an_embedder_of_ones_own_that_is_refused_is_not_said_to_be_a_name_for_th
 def test_an_embedder_of_ones_own_is_used_and_needed_only_to_embed(location: Path | str):
     with satchel.open(location, embedder=Letters()) as bag:
         bag.add("apple")
-        assert bag._store.embedding() == Embedding("letters", 20)
+        assert CallByCall(bag._store).embedding() == Embedding("letters", 20)
         assert bag._indexer.query_vector("apple") is not None
         assert found(bag, "apple") == ["apple"]
     with satchel.open(location) as bag:
@@ -211,7 +212,7 @@ def test_a_failure_to_catch_up_does_not_look_like_a_failure_to_store(
         def fail(*_: object) -> int:
             raise satchel.StoreBusyError("locked")
 
-        monkeypatch.setattr(bag._store, "embed_backlog", fail)
+        monkeypatch.setattr("satchel.store.index.embed_backlog", fail)
         assert bag.add("pear").text == "pear"
         assert waiting(bag) == ["apple"]
 
@@ -238,7 +239,7 @@ def test_an_endpoint_embeds_what_is_stored_and_asked(location: Path | str, serve
     name = f"openai:tiny@{server.base}"
     with satchel.open(location, embedder=name) as bag:
         bag.add("apple pie")
-        assert bag._store.embedding() == Embedding(name, DIMENSIONS)
+        assert CallByCall(bag._store).embedding() == Embedding(name, DIMENSIONS)
         assert found(bag, "apple") == ["apple pie"]
         assert [asked["input"] for _, _, asked in server.seen][-2:] == [["apple pie"], ["apple"]]
         assert (waiting(bag), differences(bag)) == ([], [])
@@ -269,7 +270,7 @@ def test_a_reembedding_goes_on_after_its_server_was_down(location: Path | str, s
         server.misbehave = [well] * 3 + [status(500)] * 9
         with pytest.raises(EmbedderError, match="answered 500"):
             bag.reembed(name)
-        assert bag._store.embedding() == STATIC
+        assert CallByCall(bag._store).embedding() == STATIC
         assert found(bag, "note")
         assert differences(bag) == []
         server.misbehave = []
@@ -277,7 +278,7 @@ def test_a_reembedding_goes_on_after_its_server_was_down(location: Path | str, s
         assert bag.reembed(name) == 2
         embedded = [text for _, _, asked in server.seen[seen:] for text in asked["input"]]
         assert [text for text in embedded if text.startswith("note")] == ["note 8", "note 9"]
-        assert bag._store.embedding() == Embedding(name, DIMENSIONS)
+        assert CallByCall(bag._store).embedding() == Embedding(name, DIMENSIONS)
         assert (waiting(bag), differences(bag)) == ([], [])
 
 

@@ -10,10 +10,10 @@ import pytest
 from psycopg import sql
 
 import satchel
+from call_by_call import CallByCall
 from satchel import InputError, Satchel, StoreError
-from satchel.store.contract import Embedding
-from satchel.store.holdings import KINDS
-from satchel.store.sqlite.vectors import load_vectors
+from satchel.store.contract import KINDS, Embedding
+from satchel.store.sqlite.connection import load_vectors
 
 SECRET = "quokkaphone"
 
@@ -27,7 +27,7 @@ def fill(bag: Satchel) -> None:
     session = bag.session("work")
     session.result("say", f"{SECRET}\n" * 900)
     session.next_turn()
-    bag._store.begin_reembedding(Embedding("other", 8))
+    CallByCall(bag._store).begin_reembedding(Embedding("other", 8))
 
 
 def everything(bag: Satchel, org: str) -> list[object]:

@@ -7,7 +7,7 @@ import pytest
 
 import satchel
 from satchel.model.memory import Scope
-from satchel.store.ledger import Books, Content, Posted, TurnRow
+from satchel.store.contract import Books, Content, Posted, TurnRow
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORG = Scope().org

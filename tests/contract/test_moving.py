@@ -13,13 +13,14 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import satchel
+from call_by_call import CallByCall
 from pg_server import Server
 from satchel import EmbedderError, InputError, Satchel, SatchelError
 from satchel.model.filters import Filter
 from satchel.recall import ranking
 from satchel.store import migrate as org
 from satchel.store.migrate import Migrated, migrate
-from satchel.store.sql.holdings import SqlHoldings
+from satchel.store.transfer import Holdings
 from varied import fill_varied
 
 JAPANESE = "記憶の予算"
@@ -160,7 +161,7 @@ def test_a_session_goes_on_where_it_was(source: Path, url: str):
 
 def test_what_was_stopped_goes_on_and_comes_to_the_same(source: Path, url: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(org, "BATCH", 10)
-    taken = SqlHoldings.take
+    taken = Holdings.take
     calls = itertools.count()
 
     def failing(self, packets, embedding):
@@ -169,7 +170,7 @@ def test_what_was_stopped_goes_on_and_comes_to_the_same(source: Path, url: str, 
             raise KeyboardInterrupt
         return outcomes
 
-    monkeypatch.setattr(SqlHoldings, "take", failing)
+    monkeypatch.setattr(Holdings, "take", failing)
     with pytest.raises(KeyboardInterrupt):
         migrate(source, url)
     halfway = migrate(source, url, verify_only=True)
@@ -261,7 +262,7 @@ def test_what_waits_for_its_vectors_goes_on_waiting(path: Path, url: str, tmp_pa
         memory = bag.add("waits")
     assert migrate(path, url).same
     with satchel.open(url) as bag:
-        assert [held.id for _, held in bag._store.backlog(limit=5)] == [memory.id]
+        assert [held.id for _, held in CallByCall(bag._store).backlog(limit=5)] == [memory.id]
 
 
 def test_vectors_of_another_embedder_are_refused_before_anything_is_written(varied: Path, url: str, path: Path):

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from in_step import Letters, differences
-from satchel import Draft, Satchel, Scope
+from satchel import Draft, Satchel
 from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Candidate, Embedded, Embedding, Store
+from satchel.store import index
+from satchel.store.contract import Candidate, Embedded, Embedding
 from satchel.store.locations import open_store
-from satchel.store.sql import reembedding
 
 LETTERS = Embedding(Letters.name, Letters.dimensions)
 
@@ -27,8 +28,8 @@ class Digits(Letters):
 
 
 @pytest.fixture
-def store(bag: Satchel) -> Store:
-    return bag._store
+def store(bag: Satchel) -> CallByCall:
+    return CallByCall(bag._store)
 
 
 def letters(passages: Sequence[tuple[int, str]]) -> Embedded:
@@ -40,13 +41,13 @@ def numbers(passages: Sequence[tuple[int, str]]) -> list[int]:
     return [number for number, _ in passages]
 
 
-def vectors(store: Store) -> set[int]:
+def vectors(store: CallByCall) -> set[int]:
     """The sizes of the vectors that ranking sees."""
     return {len(passage.vector or b"") for trace in store.traces(Filter()) for passage in trace.passages}
 
 
 def test_an_embedder_is_recorded_once(location: Path | str):
-    store = open_store(str(location))
+    store = CallByCall(open_store(str(location)))
     assert store.embedding() is None
     store.adopt(LETTERS)
     store.adopt(Embedding("another", 3))
@@ -57,19 +58,19 @@ def test_an_embedder_is_recorded_once(location: Path | str):
 def test_what_was_stored_before_there_was_an_embedder_waits_for_it(location: Path | str):
     with satchel.open(location) as bag:
         bag._indexer.embedder = None
-        bag._store.add([candidate(bag, "one"), candidate(bag, "two")])
-        assert bag._store.embedding() is None
-        waiting = bag._store.backlog(limit=9)
+        CallByCall(bag._store).add([candidate(bag, "one"), candidate(bag, "two")])
+        assert CallByCall(bag._store).embedding() is None
+        waiting = CallByCall(bag._store).backlog(limit=9)
         assert [memory.text for _, memory in waiting] == ["one", "two"]
-        assert len(bag._store.backlog(limit=1)) == 1
+        assert len(CallByCall(bag._store).backlog(limit=1)) == 1
         assert differences(bag) == []
         memories = [memory for _, memory in waiting]
         embedded = letters([(0, memory.text) for memory in memories])
-        assert bag._store.embed_backlog([waiting[0][0], 12345], embedded) == 1
-        assert bag._store.embedding() == LETTERS
-        assert [memory.text for _, memory in bag._store.backlog(limit=9)] == ["two"]
-        assert bag._store.embed_backlog([key for key, _ in waiting], embedded) == 1
-        assert bag._store.backlog(limit=9) == []
+        assert CallByCall(bag._store).embed_backlog([waiting[0][0], 12345], embedded) == 1
+        assert CallByCall(bag._store).embedding() == LETTERS
+        assert [memory.text for _, memory in CallByCall(bag._store).backlog(limit=9)] == ["two"]
+        assert CallByCall(bag._store).embed_backlog([key for key, _ in waiting], embedded) == 1
+        assert CallByCall(bag._store).backlog(limit=9) == []
         assert differences(bag) == []
 
 
@@ -80,7 +81,7 @@ def candidate(bag: Satchel, text: str) -> Candidate:
 
 
 def test_to_adopt_no_embedder_ends_all_waiting(location: Path | str):
-    store = open_store(str(location))
+    store = CallByCall(open_store(str(location)))
     with satchel.open(":memory:") as other:
         store.add([candidate(other, "one")])
     assert len(store.backlog(limit=9)) == 1
@@ -89,7 +90,7 @@ def test_to_adopt_no_embedder_ends_all_waiting(location: Path | str):
     store.close()
 
 
-def test_vectors_of_another_embedder_are_not_taken(bag: Satchel, store: Store):
+def test_vectors_of_another_embedder_are_not_taken(bag: Satchel, store: CallByCall):
     bag.add("one")
     store.add([candidate(bag, "two")], letters([(0, "two")]))
     assert [memory.text for _, memory in store.backlog(limit=9)] == ["two"]
@@ -101,7 +102,7 @@ def test_vectors_of_another_embedder_are_not_taken(bag: Satchel, store: Store):
     assert differences(bag) == []
 
 
-def test_the_old_vectors_serve_until_the_new_ones_are_complete(bag: Satchel, store: Store):
+def test_the_old_vectors_serve_until_the_new_ones_are_complete(bag: Satchel, store: CallByCall):
     bag.add_many(Draft(f"note {number}") for number in range(10))
     assert store.begin_reembedding(LETTERS) == 10
     first = store.unembedded(LETTERS, after=-1, limit=4)
@@ -122,18 +123,18 @@ def test_the_old_vectors_serve_until_the_new_ones_are_complete(bag: Satchel, sto
 def test_a_reembedding_that_was_stopped_goes_on(location: Path | str):
     with satchel.open(location) as bag:
         bag.add_many(Draft(f"note {number}") for number in range(10))
-        bag._store.begin_reembedding(LETTERS)
-        first = bag._store.unembedded(LETTERS, after=-1, limit=4)
-        bag._store.fill(numbers(first), letters(first))
+        CallByCall(bag._store).begin_reembedding(LETTERS)
+        first = CallByCall(bag._store).unembedded(LETTERS, after=-1, limit=4)
+        CallByCall(bag._store).fill(numbers(first), letters(first))
     seen: list[tuple[int, int]] = []
     with satchel.open(location) as bag:
-        assert bag._store.begin_reembedding(LETTERS) == 6
+        assert CallByCall(bag._store).begin_reembedding(LETTERS) == 6
         assert bag.reembed(Letters(), progress=lambda done, total: seen.append((done, total))) == 6
         assert seen == [(6, 6)]
         assert differences(bag) == []
 
 
-def test_another_embedder_begins_anew(bag: Satchel, store: Store):
+def test_another_embedder_begins_anew(bag: Satchel, store: CallByCall):
     bag.add("one")
     store.begin_reembedding(Embedding("digits", 20))
     passages = store.unembedded(Embedding("digits", 20), after=-1, limit=9)
@@ -143,7 +144,7 @@ def test_another_embedder_begins_anew(bag: Satchel, store: Store):
     assert differences(bag) == []
 
 
-def test_what_is_written_during_a_reembedding_is_embedded_too(bag: Satchel, store: Store):
+def test_what_is_written_during_a_reembedding_is_embedded_too(bag: Satchel, store: CallByCall):
     """Each batch is embedded while others write, also what is just being embedded."""
     kept, changed, purged = bag.add_many(Draft(text) for text in ("kept", "changed", "purged"))
 
@@ -167,7 +168,7 @@ def test_what_is_written_during_a_reembedding_is_embedded_too(bag: Satchel, stor
     assert store.backlog(limit=9) == []
 
 
-def test_a_store_can_do_without_vectors_and_have_them_again(bag: Satchel, store: Store):
+def test_a_store_can_do_without_vectors_and_have_them_again(bag: Satchel, store: CallByCall):
     bag.add("one")
     bag.reembed("none")
     assert (store.embedding(), vectors(store)) == (Embedding("none", 0), {0})
@@ -186,14 +187,14 @@ def test_the_same_embedder_can_make_its_vectors_again(bag: Satchel):
     assert differences(bag) == []
 
 
-def test_an_empty_store_is_reembedded_in_no_time(bag: Satchel, store: Store):
+def test_an_empty_store_is_reembedded_in_no_time(bag: Satchel, store: CallByCall):
     assert bag.reembed(Letters()) == 0
     assert store.embedding() == LETTERS
     assert bag.add("one")
     assert differences(bag) == []
 
 
-def test_reembedding_inside_a_transaction_is_refused(bag: Satchel, store: Store):
+def test_reembedding_inside_a_transaction_is_refused(bag: Satchel, store: CallByCall):
     bag.add("one")
     with bag.transaction(), pytest.raises(satchel.StoreError, match="leave it first"):
         bag.reembed(Letters())
@@ -229,7 +230,7 @@ def test_several_processes_can_reembed_at_once(location: Path | str):
     assert [complaint for _, complaint in outcomes] == [""] * 3
     assert sum(int(output) for output, _ in outcomes) >= 600
     with satchel.open(location) as bag:
-        assert bag._store.embedding() == LETTERS
+        assert CallByCall(bag._store).embedding() == LETTERS
         assert differences(bag) == []
 
 
@@ -278,13 +279,13 @@ def test_reads_go_on_while_another_thread_changes_the_embedder(location: Path | 
         assert failures == []
 
 
-def test_dropped_vectors_come_back_with_what_was_rolled_back(bag: Satchel, store: Store):
+def test_dropped_vectors_come_back_with_what_was_rolled_back(bag: Satchel, store: CallByCall):
     bag.add_many(Draft(f"note {number}") for number in range(5))
-    with contextlib.suppress(ZeroDivisionError), store._write(Scope().org) as db:
+    with contextlib.suppress(ZeroDivisionError), store.writing() as db:
         found = db.vectors.generation()
         assert found is not None
         db.vectors.drop(found)
-        assert reembedding.begin(db, LETTERS) == 5
+        assert index.begin_reembedding(db, LETTERS) == 5
         raise ZeroDivisionError
     assert differences(bag) == []
     assert vectors(store) == {256}

@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel, Scope
 from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.contract import Store
 from satchel.store.sqlite.store import SqliteStore
+from satchel.store.store import Store
 from satchel.text.passages import parts_of
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -255,9 +256,9 @@ def test_what_is_embedded_anew_waits_for_an_embedder_that_is_not_there(location:
         memory = bag.add("apple", tags=["t"])
     with satchel.open(location) as bag:
         bag.update(memory.id, importance=0.9)
-        assert bag._store.backlog(limit=9) == []
+        assert CallByCall(bag._store).backlog(limit=9) == []
         bag.update(memory.id, **change)
-        assert [found.id for _, found in bag._store.backlog(limit=9)] == [memory.id]
+        assert [found.id for _, found in CallByCall(bag._store).backlog(limit=9)] == [memory.id]
         assert differences(bag) == []
     with satchel.open(location, embedder=Letters()) as bag:
         assert bag.catch_up() == 1
@@ -292,7 +293,7 @@ def test_an_import_keeps_passages_and_vectors_in_step(bag: Satchel, path: Path):
         bag.update(bag.recent(limit=1)[0].id, text="changed")
         other.import_(bag.export())
         assert differences(other) == []
-        assert other._store.backlog(limit=9) == []
+        assert CallByCall(other._store).backlog(limit=9) == []
 
 
 @pytest.mark.parametrize("newest_last", [True, False])

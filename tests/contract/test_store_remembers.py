@@ -326,7 +326,7 @@ def test_uses_are_seen_by_others_once_the_store_is_closed(location: Path | str):
 
 
 def test_a_reader_that_never_writes_passes_its_uses_on_after_a_while(location: Path | str, monkeypatch):
-    from satchel.store.sql import store
+    from satchel.store import store
 
     with satchel.open(location) as bag, satchel.open(location) as other:
         bag.add("apple")

@@ -151,7 +151,7 @@ def _watch(writers: Writers, moments: list[float]) -> None:
 def test_a_call_on_a_server_that_is_gone_fails_cleanly_and_works_when_it_is_back(
     own_server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("satchel.store.postgres.connections.PATIENCE", 0.3)
+    monkeypatch.setattr("satchel.store.postgres.store.PATIENCE", 0.3)
     with satchel.open(url) as bag:
         kept = bag.add("before")
         own_server.stop()

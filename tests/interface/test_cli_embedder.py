@@ -330,7 +330,7 @@ def test_a_text_of_many_passages_is_embedded_before_add_ends(cli: Cli, path: Pat
 def test_ctrl_c_while_vectors_are_made_says_how_many_wait_and_how_to_go_on(path: Path, monkeypatch):
     with satchel.open(path, embedder="none") as bag:
         bag.add("one")
-        monkeypatch.setattr(bag._store, "backlog_size", lambda: 1234)
+        monkeypatch.setattr("satchel.store.index.backlog_size", lambda tx: 1234)
 
         def interrupted(**_: object) -> int:
             raise KeyboardInterrupt
@@ -343,7 +343,7 @@ def test_ctrl_c_while_vectors_are_made_says_how_many_wait_and_how_to_go_on(path:
 
 def test_an_embedder_that_fails_after_a_write_is_a_remark_and_no_failure(path: Path, monkeypatch, capsys):
     with satchel.open(path, embedder="none") as bag:
-        monkeypatch.setattr(bag._store, "backlog_size", lambda: 2)
+        monkeypatch.setattr("satchel.store.index.backlog_size", lambda tx: 2)
 
         def failing(**_: object) -> int:
             raise satchel.EmbedderError("down on purpose")

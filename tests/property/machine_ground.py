@@ -10,10 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine
 from machine_answers import differences, outcome, pattern, plain
 from machine_values import Fields
 
+from call_by_call import CallByCall
 from satchel.errors import SatchelError
 from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Scope
-from satchel.store.contract import Store
+from satchel.store.store import Store
 from store_oracle import Oracle
 
 __all__ = ["Driven", "Ground"]
@@ -30,8 +31,8 @@ class Driven:
         """Whether each org has ids, words and an embedder of its own."""
         self.open: list[contextlib.AbstractContextManager[None]] = []
 
-    def within(self, org: str) -> Store:
-        return self.store.within(org)
+    def within(self, org: str) -> CallByCall:
+        return CallByCall(self.store.within(org))
 
     def counted(self, orgs: Sequence[str], org: int) -> Sequence[str]:
         return orgs[org : org + 1] if self.orgs_apart else orgs

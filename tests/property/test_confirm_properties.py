@@ -10,13 +10,15 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from call_by_call import CallByCall
 from confirm_model import first_same_text, merged
 from satchel.api.saving import new_candidate
 from satchel.model.filters import Filter
 from satchel.model.memory import Draft, Memory, Scope
-from satchel.store.contract import Candidate, Store
+from satchel.store.contract import Candidate
 from satchel.store.locations import open_store
 from satchel.store.sqlite.store import SqliteStore
+from satchel.store.store import Store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = 40 * int(os.environ.get("SATCHEL_FUZZ", "1"))
@@ -91,7 +93,7 @@ def test_stores_merge_as_the_model_does_and_lose_nothing(pg_rows_url: str, tmp_p
             nothing_lost([each for batch in candidates for each in batch], wanted)
             for store in (file, server):
                 for batch in candidates:
-                    store.within(org).add(batch)
+                    CallByCall(store.within(org)).add(batch)
                 assert stored_in(store, org) == wanted
 
         check()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import msgspec
 
@@ -45,10 +45,13 @@ from satchel.model.memory import (
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
-from satchel.recall.finder import MIN_RELEVANCE, enough_for, find, find_for_context, is_relevant
+from satchel.recall.finder import MIN_RELEVANCE, Found, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Candidate, Check, SearchStore, Stats, Store
+from satchel.store import index, memories
+from satchel.store.contract import Candidate, Check, SearchStore, Stats
 from satchel.store.locations import open_store, restore_store
+from satchel.store.memories import short_ids as shortened_ids
+from satchel.store.store import Store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
 
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
     from satchel.api.transfer import Imported
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
-    from satchel.store.holdings import Held
+    from satchel.store.contract import Held
 
 __all__ = ["Satchel", "open", "restore"]
 
@@ -196,7 +199,8 @@ class Satchel:
         if not candidates:
             return []
         embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
-        stored = self._store.add(candidates, embedded)
+        with self._store.writing(self.scope.org) as tx:
+            stored = memories.add(tx, candidates, embedded)
         self._indexer.catch_up()
         return stored
 
@@ -225,7 +229,8 @@ class Satchel:
         embedded = None
         if {"text", "title", "tags"} & fields.keys():
             embedded = self._indexer.embedded([msgspec.structs.replace(memory, **fields)])
-        changed = self._store.change(self.scope, memory.id, fields, action="update", embedded=embedded)
+        with self._store.writing(self.scope.org) as tx:
+            changed = memories.change(tx, self.scope, memory.id, fields, action="update", embedded=embedded)
         self._indexer.catch_up()
         return changed
 
@@ -248,14 +253,15 @@ class Satchel:
         if not isinstance(purge, bool) or not isinstance(everything, bool):
             raise InputError("purge and everything are either true or false")
         wanted = [identifiers] if isinstance(identifiers, str) else identifiers
-        ids = None if wanted is None else tuple(self._store.resolve(self.scope, each) for each in wanted)
+        ids = None if wanted is None else tuple(map(self._resolve, wanted))
         narrowed = [choice for choice in (ids, kind, tier, tags) if choice is not None]
         if not narrowed and not everything:
             raise InputError("say what to forget: ids, a kind, a tier or tags; or everything in this view")
         if not all(narrowed):
             return 0
         where = filter_for(self.scope, kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
-        return self._store.purge(where) if purge else self._store.forget(where, utc_now())
+        with self._store.writing(self.scope.org) as tx:
+            return memories.purge(tx, where) if purge else memories.forget(tx, where, utc_now())
 
     def erase(self) -> "dict[Held, int]":
         """Remove this view's org with all that it has: memories, history, sessions.
@@ -275,13 +281,14 @@ class Satchel:
         `supersedes` also ends the target. Related memories are found together; what is contradicted ranks lower.
         """
         relation = Relation(
-            source=self._store.resolve(self.scope, source),
-            target=self._store.resolve(self.scope, target),
+            source=self._resolve(source),
+            target=self._resolve(target),
             kind=kind,
             strength=strength,
             created_at=utc_now(),
         )
-        return self._store.relate(self.scope, relation)
+        with self._store.writing(self.scope.org) as tx:
+            return memories.relate(tx, self.scope, relation)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -382,22 +389,8 @@ class Satchel:
         least = _relevance(min_relevance)
         check_known("format", format, FORMATS)
         check_known("detail", detail, DETAILS)
-        most = enough_for(budget) if limit is None else check_limit(limit)
-        moment = _moment(as_of)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
-        asked = _asked(query)
-        if asked is None:
-            least = 0.0
-        found = find_for_context(
-            self._store_at(where, moment, asked=asked is not None),
-            self._indexer,
-            asked,
-            where,
-            now=moment,
-            limit=most,
-            filtered=_filtered(chosen),
-            min_relevance=least,
-            explain=explain,
+        found, least, relevant = self._for_context(
+            query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
         )
         block = fitted_block(
             [
@@ -406,10 +399,10 @@ class Satchel:
                     detail=detail,
                     sought=found.sought,
                     superseded=not ended,
-                    relevant=asked is None or is_relevant(hit, least),
+                    relevant=worth,
                     needed=hit.needed(least),
                 )
-                for hit in found.hits
+                for hit, worth in zip(found.hits, relevant, strict=True)
             ],
             budget=budget,
             counter=self.counter,
@@ -447,25 +440,12 @@ class Satchel:
         least = _relevance(min_relevance)
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)
-        most = enough_for(budget) if limit is None else check_limit(limit)
-        moment = _moment(as_of)
-        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
-        asked = _asked(query)
-        if asked is None:
-            least = 0.0
-        found = find_for_context(
-            self._store_at(where, moment, asked=asked is not None),
-            self._indexer,
-            asked,
-            where,
-            now=moment,
-            limit=most,
-            filtered=_filtered(chosen),
-            min_relevance=least,
+        found, least, relevant = self._for_context(
+            query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of
         )
         pack = ContextPack(
             found.hits,
-            relevant=[asked is None or is_relevant(hit, least) for hit in found.hits],
+            relevant=relevant,
             project=self.scope.project,
             token_budget=budget,
             counter=self.counter,
@@ -477,6 +457,39 @@ class Satchel:
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
+
+    def _for_context(
+        self,
+        query: str | None,
+        chosen: Chosen,
+        *,
+        least: float,
+        budget: int | None,
+        limit: int | None,
+        ended: bool,
+        as_of: When | None,
+        explain: bool = False,
+    ) -> "_Candidates":
+        """What may go into a context or a pack, found by a query or without one."""
+        most = enough_for(budget) if limit is None else check_limit(limit)
+        moment = _moment(as_of)
+        where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
+        # A blank question is none.
+        asked = None if query is None or not as_query(query).strip() else query
+        if asked is None:
+            least = 0.0
+        found = find_for_context(
+            self._store_at(where, moment, asked=asked is not None),
+            self._indexer,
+            asked,
+            where,
+            now=moment,
+            limit=most,
+            filtered=_filtered(chosen),
+            min_relevance=least,
+            explain=explain,
+        )
+        return _Candidates(found, least, [asked is None or is_relevant(hit, least) for hit in found.hits])
 
     # Look at what is there.
 
@@ -515,7 +528,7 @@ class Satchel:
         `as_of` returns those that were made by then.
         """
         moment = _moment(as_of)
-        known = self._store.resolve(self.scope, identifier)
+        known = self._resolve(identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
 
@@ -554,26 +567,29 @@ class Satchel:
 
         A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it then.
         """
-        try:
-            known = self._store.resolve(self.scope, identifier)
-        except UnknownIdError:
-            # What is left of a memory does not say in which project it was.
-            if self.scope != Scope(org=self.scope.org):
-                raise
-            # Whatever else is there by this id belongs to another scope.
-            found = self._store.history(self.scope, normalise_prefix(identifier))
-            if not found or found[-1].action != "purge":
-                raise
-            return found
-        return self._store.history(self.scope, known)
+        with self._store.reading(self.scope.org) as tx:
+            try:
+                known = memories.resolve(tx, self.scope, identifier)
+            except UnknownIdError:
+                # What is left of a memory does not say in which project it was.
+                if self.scope != Scope(org=self.scope.org):
+                    raise
+                # Whatever else is there by this id belongs to another scope.
+                found = memories.history(tx, self.scope.org, normalise_prefix(identifier))
+                if not found or found[-1].action != "purge":
+                    raise
+                return found
+            return memories.history(tx, self.scope.org, known)
 
     def stats(self) -> Stats:
         """Count what this view holds, whatever its status, by kind, tier, status and project."""
-        return self._store.stats(filter_for(self.scope, everything=True), utc_now())
+        with self._store.reading(self.scope.org) as tx:
+            return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
 
     def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
         """Return the shortest prefix that names each of these memories, which may be given by their ids."""
-        return self._store.short_ids([each if isinstance(each, str) else each.id for each in memories])
+        with self._store.reading() as tx:
+            return shortened_ids(tx, [each if isinstance(each, str) else each.id for each in memories])
 
     # Move between stores.
 
@@ -678,7 +694,8 @@ class Satchel:
     @property
     def embedder(self) -> str | None:
         """The name of the embedder whose vectors the store holds; None before there are any."""
-        held = self._store.embedding()
+        with self._store.reading() as tx:
+            held = index.embedding(tx)
         return held.name if held else None
 
     @property
@@ -689,7 +706,8 @@ class Satchel:
     @property
     def waiting(self) -> int:
         """How many memories wait for their vectors; they are found by their words meanwhile."""
-        return self._store.backlog_size()
+        with self._store.reading() as tx:
+            return index.backlog_size(tx)
 
     def reembed(
         self,
@@ -731,8 +749,12 @@ class Satchel:
 
     # What the methods above share.
 
+    def _resolve(self, identifier: str) -> str:
+        with self._store.reading(self.scope.org) as tx:
+            return memories.resolve(tx, self.scope, identifier)
+
     def _find(self, identifier: str) -> Memory:
-        known = self._store.resolve(self.scope, identifier)
+        known = self._resolve(identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         found = self._store.select(where, limit=1)
         if not found:
@@ -758,6 +780,16 @@ class Satchel:
         return store_at(self._store, where, moment, embed=self._indexer.past_vectors if asked else None)
 
 
+class _Candidates(NamedTuple):
+    """What may go into a context, and what is worth its tokens there."""
+
+    found: Found
+    least: float
+    """How relevant a hit must be; 0 without a question."""
+    relevant: list[bool]
+    """Whether each hit is; all of them without a question."""
+
+
 def _filtered(chosen: Chosen) -> bool:
     """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
     return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
@@ -765,11 +797,6 @@ def _filtered(chosen: Chosen) -> bool:
 
 def _moment(as_of: When | None) -> datetime | None:
     return None if as_of is None else as_time(as_of, name="as_of")
-
-
-def _asked(query: str | None) -> str | None:
-    """The question of a context; a blank one is none."""
-    return None if query is None or not as_query(query).strip() else query
 
 
 def _relevance(wanted: float | None) -> float:

@@ -12,7 +12,7 @@ from satchel.api.satchel import Satchel
 from satchel.errors import InputError, SatchelError
 from satchel.fitting.listing import clean
 from satchel.model.ids import new_id
-from satchel.model.memory import SCOPE_FIELDS, Draft, Hit, Memory, Scope, checked, utc_now
+from satchel.model.memory import FREE_TEXT, IDENTITY, SCOPE_FIELDS, Draft, Hit, Memory, Scope, checked, utc_now
 from satchel.store.contract import Candidate, Record
 from satchel.text.redact import masked_labels, redact, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
@@ -30,8 +30,6 @@ __all__ = [
 ]
 
 
-_FREE_TEXT = ("text", "title", "source", "speaker")
-_IDENTITY = ("ref", "topic_key")
 # The cost that is kept with a memory is always the default counter's.
 _count = counter(DEFAULT_COUNTER).count
 
@@ -62,7 +60,7 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     if redact("\n".join(_texts(changes))).masked:
         _mask_fields(clean)
     if "text" in clean:
-        labels = masked_labels(*(clean.get(name) for name in _FREE_TEXT), *(clean.get("tags") or ()))
+        labels = masked_labels(*(clean.get(name) for name in FREE_TEXT), *(clean.get("tags") or ()))
         if labels and not without_masks(clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
         clean["tokens"] = _count(clean["text"])
@@ -71,7 +69,7 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(fields: dict[str, Any]) -> Iterator[str]:
-    for name in (*_FREE_TEXT, *_IDENTITY):
+    for name in (*FREE_TEXT, *IDENTITY):
         if value := fields.get(name):
             yield value
     yield from fields.get("tags") or ()
@@ -79,11 +77,11 @@ def _texts(fields: dict[str, Any]) -> Iterator[str]:
 
 def _mask_fields(fields: dict[str, Any]) -> None:
     """Mask each field by itself, in place; what is masked must still be within its limits."""
-    for name in _IDENTITY:
+    for name in IDENTITY:
         if (value := fields.get(name)) and (found := redact(value).masked):
             # Masked, two of them could become one, and one memory overwrite another.
             raise InputError(f"{name} looks like a secret ({found[0]}); give it another")
-    for name in _FREE_TEXT:
+    for name in FREE_TEXT:
         if value := fields.get(name):
             fields[name] = checked(name, redact(value).text)
     if tags := fields.get("tags"):
@@ -93,7 +91,7 @@ def _mask_fields(fields: dict[str, Any]) -> None:
 def redacted_record(record: Record) -> Record:
     """A record from elsewhere, treated as if it had been added here."""
     memory = record.memory
-    fields = ("tags", *_FREE_TEXT, *_IDENTITY)
+    fields = ("tags", *FREE_TEXT, *IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
     history = tuple(
         msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history

@@ -30,7 +30,9 @@ from satchel.model.memory import (
     compact,
 )
 from satchel.recall.indexer import Indexer
-from satchel.store.contract import Candidate, Embedded, Record, Store
+from satchel.store import memories
+from satchel.store.contract import Candidate, Embedded, Record
+from satchel.store.store import Store
 from satchel.text.redact import redact
 
 __all__ = [
@@ -247,11 +249,11 @@ def unpacked(lines: Iterable[bytes]) -> Iterator[bytes]:
         raise InputError("neither JSON lines nor a context pack")
     if pack.get("version") != PACK_VERSION:
         raise InputError(f"pack version {pack.get('version')!r} is not known here; upgrade Satchel")
-    memories = pack.get("memories")
-    if not isinstance(memories, list):
+    packed = pack.get("memories")
+    if not isinstance(packed, list):
         raise InputError("the pack has no list of memories")
     yield b"\n"
-    for memory in memories:
+    for memory in packed:
         yield _encode({"memory": _stored(memory)} if isinstance(memory, dict) else memory)
 
 
@@ -405,15 +407,18 @@ class _Run:
         match items[0]:
             case Record():
                 records = [each for each in items if isinstance(each, Record)]
-                return self.store.put(self.scope, records, embedded)
+                with self.store.writing(self.scope.org) as tx:
+                    return memories.put(tx, self.scope, records, embedded)
             case Relation():
                 relations = [each for each in items if isinstance(each, Relation)]
-                self.store.put_relations(self.scope, relations)
+                with self.store.writing(self.scope.org) as tx:
+                    memories.put_relations(tx, self.scope, relations)
                 return ["relation"] * len(relations)
             case Candidate():
                 candidates = [each for each in items if isinstance(each, Candidate)]
                 # A line is what it was at the last import by its ref alone, whatever else has its text.
-                stored = self.store.add(candidates, embedded, deduplicate=False)
+                with self.store.writing(self.scope.org) as tx:
+                    stored = memories.add(tx, candidates, embedded, deduplicate=False)
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
     def _problem(self, number: int, error: InputError) -> None:

@@ -19,7 +19,7 @@ from satchel.store.locations import (
 )
 
 if TYPE_CHECKING:
-    from satchel.store.postgres.status import Status
+    from satchel.store.postgres.schema import Status
 
 __all__ = ["db_command"]
 

@@ -29,7 +29,7 @@ from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.errors import InputError
 from satchel.fitting.hits import Outcome, outcome_of, said_again
 from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Draft, Memory, Scope, compact, utc_now
-from satchel.store.holdings import Held
+from satchel.store.contract import Held
 from satchel.store.locations import index_left
 
 __all__ = ["add_command", "forget_command", "relate_command", "update_command"]

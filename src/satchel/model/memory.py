@@ -16,6 +16,8 @@ from satchel.model.surrogates import repair_surrogates
 __all__ = [
     "CHANGEABLE",
     "DEFAULT_ORG",
+    "FREE_TEXT",
+    "IDENTITY",
     "KINDS",
     "MAX_TEXT_BYTES",
     "RELATIONS",
@@ -370,6 +372,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
             return self.title
         line = " ".join(self.text[: 4 * width].split())
         return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+IDENTITY = ("ref", "topic_key")
+"""By these a memory is found again. They are never masked, since two of them could become one."""
+
+_TOLD_FIRST = ("text", "title", "source", "speaker")
+FREE_TEXT = _TOLD_FIRST + tuple(
+    field.name
+    for field in _fields(Memory)
+    if field.type in (str, str | None) and field.name in CHANGEABLE and field.name not in _TOLD_FIRST + IDENTITY
+)
+"""Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):

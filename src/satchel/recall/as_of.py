@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.model.filters import Filter
-from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.contract import Changed, Link, Match, SearchStore, Store, Trace, TracedPassage
+from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope
+from satchel.store import memories
+from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage
+from satchel.store.store import Store
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
 from satchel.text.terms import term_codes
@@ -76,7 +78,7 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
         revision=max(memory.revision - len(undone), 1),
         updated_at=entries[max(kept - 1, 0)].at,
         tokens=_count(then.text) if then.text != memory.text else memory.tokens,
-        masked=masked_labels(then.text, then.title, then.source, then.speaker, *then.tags),
+        masked=masked_labels(*(getattr(then, name) for name in FREE_TEXT), *then.tags),
     )
 
 
@@ -136,7 +138,8 @@ class PastStore:
         self._passages: dict[_Words, tuple[TracedPassage, ...]] = {}
         self._terms: dict[_Words, frozenset[str]] = {}
         self._load()
-        self.differs = bool(self._past) or store.related_since(self._org, moment)
+        with store.reading(self._org) as tx:
+            self.differs = bool(self._past) or memories.related_since(tx, self._org, moment)
         """Whether anything has changed since the moment."""
         if embed is not None and (reworded := self._reworded()):
             # Before anything is read under one state of the store: a model may take its time.
@@ -153,7 +156,8 @@ class PastStore:
         # A memory may have moved to another session since, but to no other project, user or agent.
         scope = msgspec.structs.replace(self._where.scope, session=None)
         meant = Filter(scope=scope, ids=self._where.ids, statuses=())
-        changed = self._store.changed(meant, self._moment)
+        with self._store.reading(self._org) as tx:
+            changed = memories.changed(tx, meant, self._moment)
         self._past = {each.key: self._replayed(each) for each in changed}
         self._passed: dict[Filter, list[_Past]] = {}
         self._indexed: dict[int, Trace] = {}
@@ -355,7 +359,8 @@ class PastStore:
     def _relations_made(self, source: str) -> list[_Made]:
         """All that the history of a memory tells of relations that start there, oldest first."""
         if source not in self._made:
-            told = self._store.history(Scope(org=self._org), source)
+            with self._store.reading(self._org) as tx:
+                told = memories.history(tx, self._org, source)
             made = (each for entry in told for each in _told_relations(entry))
             self._made[source] = [each for each in made if each.relation.source == source]
         return self._made[source]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from satchel.embed.embedder import DEFAULT_EMBEDDER, Embedder, passages_inline, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError
 from satchel.model.memory import Memory
+from satchel.store import index
 from satchel.store.background import BackgroundThread
-from satchel.store.contract import Embedded, Embedding, Store
+from satchel.store.contract import Embedded, Embedding
+from satchel.store.store import Store
 from satchel.text.passages import Part, parts_of
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Indexer:
 
     def _agreed(self, wanted: str | Embedder | None) -> Embedder | None:
         """The embedder to use; None where the store's own would send texts to a server nobody named."""
-        held = self._store.embedding()
+        held = self._held()
         if wanted is None:
             return resolve_embedder(DEFAULT_EMBEDDER) if held is None else _own(held)
         chosen = resolve_embedder(wanted, dimensions=held.dimensions if held else None)
@@ -90,7 +92,8 @@ class Indexer:
         An embedder that takes its time makes no vectors here for many passages, nor while a transaction is
         open: the memories are stored without, and `catch_up` makes them later.
         """
-        embedder = self._ready()
+        # Vectors by another embedder than the store's are not written, and `catch_up` makes the right ones.
+        embedder = self._ready(follow=False)
         if embedder is None:
             return None
         if self._store.in_transaction and embedder.name.startswith("openai:"):
@@ -119,7 +122,7 @@ class Indexer:
 
     def query_vector(self, query: str) -> "NDArray[np.float32] | None":
         """The vector of a question; None without an embedder, or while it fails."""
-        held = self._store.embedding()
+        held = self._held()
         embedder = self._ready()
         if embedder is None or held is None or held.name != embedder.name or not held.dimensions:
             return None
@@ -140,7 +143,7 @@ class Indexer:
         No more are made at a time than a search can wait for; what has none is found by its words. What was made
         is kept, so that the next search goes on from there.
         """
-        held = self._store.embedding()
+        held = self._held()
         embedder = self._ready()
         if embedder is None or held is None or held.name != embedder.name or not held.dimensions:
             return {}
@@ -164,10 +167,11 @@ class Indexer:
 
         It follows a write that has succeeded, and never makes it look as if it had failed.
         """
-        embedder = None if self._store.in_transaction else self._ready()
-        if embedder is None:
+        if self._store.in_transaction or self._is_paused:
             return
         with contextlib.suppress(StoreError):
+            if not self._waiting(1) or (embedder := self._ready()) is None:
+                return
             inline = passages_inline(embedder)
             if inline is None:
                 self._embed_waiting(embedder, limit=CATCH_UP)
@@ -198,13 +202,13 @@ class Indexer:
         return done
 
     def _many_wait(self, most: int) -> bool:
-        waiting = self._store.backlog(limit=most + 1)
+        waiting = self._waiting(most + 1)
         return len(waiting) > most or sum(len(parts_of(memory)) for _, memory in waiting) > most
 
     def _go_on(self, embedder: Embedder) -> None:
         if passages_inline(embedder) is not None and not self._store.in_transaction:
             with contextlib.suppress(StoreError):
-                if self._store.backlog(limit=1):
+                if self._waiting(1):
                     self._background.wake(self._step)
 
     def _step(self, stopping: threading.Event) -> bool:
@@ -226,14 +230,16 @@ class Indexer:
         self, embedder: Embedder, *, limit: int, stopping: threading.Event | None = None
     ) -> tuple[list[int], int]:
         """Embed the first that wait; which were tried, and how many of them are done."""
-        waiting = self._store.backlog(limit=limit)
+        waiting = self._waiting(limit)
         if not waiting:
             return [], 0
         keys = [key for key, _ in waiting]
         made = [(memory.id, parts_of(memory)) for _, memory in waiting]
         try:
             vectors = _vectors(embedder, (part.text for _, parts in made for part in parts), stopping)
-            return keys, self._store.embed_backlog(keys, self._made(embedder, made, vectors))
+            embedded = self._made(embedder, made, vectors)
+            with self._store.writing() as tx:
+                return keys, index.embed_backlog(tx, keys, embedded)
         except EmbedderError as error:
             self._pause(error)
             return keys, 0
@@ -248,46 +254,70 @@ class Indexer:
         self._background.pause()
         chosen = self._own() if wanted is None else resolve_embedder(wanted)
         embedding = Embedding(chosen.name, chosen.dimensions)
-        total = self._store.begin_reembedding(embedding)
+        self._store.refuse_inside_transaction("reembed")
+        with self._store.writing() as tx:
+            total = index.begin_reembedding(tx, embedding)
         done = 0
         after = -1
         while True:
-            missing = self._store.unembedded(embedding, after=after, limit=BATCH)
+            with self._store.reading() as tx:
+                missing = index.unembedded(tx, embedding, after=after, limit=BATCH)
             if missing:
                 after = missing[-1][0]
                 vectors = _vectors(chosen, [text for _, text in missing])
-                done += self._store.fill([number for number, _ in missing], Embedded(*embedding, {}, vectors))
+                numbers = [number for number, _ in missing]
+                with self._store.writing() as tx:
+                    done += index.fill(tx, numbers, Embedded(*embedding, {}, vectors))
                 if progress is not None:
                     progress(done, max(done, total))
-            elif self._store.finish_reembedding(embedding):
-                break
-            else:
-                # Others have written meanwhile.
-                after = -1
+                continue
+            with self._store.writing() as tx:
+                if index.finish_reembedding(tx, embedding):
+                    break
+            # Others have written meanwhile.
+            after = -1
         self.embedder = chosen
         return done
+
+    def _held(self) -> Embedding | None:
+        """The embedder whose vectors the store holds; None before there are any."""
+        with self._store.reading() as tx:
+            return index.embedding(tx)
+
+    def _waiting(self, limit: int) -> list[tuple[int, Memory]]:
+        """The first memories that wait to be embedded, by the store's own numbers."""
+        with self._store.reading() as tx:
+            return index.backlog(tx, limit=limit)
 
     def _own(self) -> Embedder:
         """The embedder to make this store's vectors with again, which must not be a server nobody named."""
         self._follow()
         if self.embedder is None:
-            held = self._store.embedding()
+            held = self._held()
             raise InputError(
                 f"this store's vectors were made by the embedder {held.name if held else None}; "
                 "name it to make them again, or name another one"
             )
         return self.embedder
 
-    def _ready(self) -> Embedder | None:
-        """The embedder, unless it is to be left alone after a failure."""
-        if self._paused_until is not None and self._clock() < self._paused_until:
+    @property
+    def _is_paused(self) -> bool:
+        return self._paused_until is not None and self._clock() < self._paused_until
+
+    def _ready(self, *, follow: bool = True) -> Embedder | None:
+        """The embedder, unless it is to be left alone after a failure.
+
+        Without `follow` the store is not asked whether it has another one by now, unless texts go to a server.
+        """
+        if self._is_paused:
             return None
-        self._follow()
+        if follow or self.embedder is None or self.embedder.name.startswith("openai:"):
+            self._follow()
         return self.embedder
 
     def _follow(self) -> None:
         """Another process may have given the store another embedder."""
-        held = self._store.embedding()
+        held = self._held()
         if held is not None and (self.embedder is None or self.embedder.name != held.name):
             self.embedder = _own(held)
 

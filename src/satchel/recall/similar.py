@@ -18,7 +18,9 @@ from satchel.recall.features import Sheet, unit
 from satchel.recall.question import is_latin
 from satchel.recall.rerank import Told, as_told
 from satchel.recall.scoring import family, reads
-from satchel.store.contract import SearchStore, Store
+from satchel.store import index
+from satchel.store.contract import SearchStore
+from satchel.store.store import Store
 from satchel.text.terms import segment
 
 if TYPE_CHECKING:
@@ -67,12 +69,12 @@ def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[
     """
     if memory.tier in NOTES and not where.tiers:
         where = msgspec.structs.replace(where, tiers=NOTES)
-    with store.reading(where.scope.org):
+    with store.reading(where.scope.org) as tx:
         told = as_told(memory.title, memory.text, memory.tags, memory.kind)
         total, standing = _standing(store, told)
         rarity = {term: _rarity(total, count) for term, count in standing.items()}
         own = store.traces(Filter(scope=where.scope, ids=(memory.id,), statuses=()))
-        embedding = store.embedding()
+        embedding = index.embedding(tx)
         readable = embedding is not None and reads(embedding.name, latin=is_latin(_text(memory)))
         dimensions = embedding.dimensions if embedding is not None and readable else 0
         rows = Sheet(own).vectors(dimensions) if own and dimensions else None

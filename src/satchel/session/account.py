@@ -11,7 +11,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.session.budget import Budget, checked_tokens
-from satchel.store.ledger import Books
+from satchel.store.contract import Books
 
 __all__ = ["FLOOR", "Account", "Calibration", "account_of", "reported_tokens"]
 

@@ -21,8 +21,8 @@ from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
 from satchel.session.results import compress, new_handle
-from satchel.store.contract import Store
-from satchel.store.ledger import Books, Category, Content, Level, Posted, TurnRow
+from satchel.store.contract import Books, Category, Content, Level, Posted, TurnRow
+from satchel.store.store import Store
 
 __all__ = [
     "KEEP_DAYS",

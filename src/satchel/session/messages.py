@@ -12,7 +12,7 @@ from satchel.fitting.listing import as_json
 from satchel.model.surrogates import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
-from satchel.store.ledger import Level, Posted
+from satchel.store.contract import Level, Posted
 
 __all__ = ["PROVIDERS", "Provider", "history_within", "messages_within"]
 

@@ -19,7 +19,7 @@ from satchel.fitting.listing import as_json
 from satchel.session.account import FLOOR, Account
 from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
-from satchel.store.ledger import Category, Content, Posted, Role
+from satchel.store.contract import Category, Content, Posted, Role
 from satchel.text.passages import continues
 
 __all__ = [

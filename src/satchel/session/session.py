@@ -48,8 +48,8 @@ from satchel.session.results import (
     text_entry,
     with_page,
 )
-from satchel.store.contract import Store
-from satchel.store.ledger import Books, Category, Content, Posted, Role, TurnRow
+from satchel.store.contract import Books, Category, Content, Posted, Role, TurnRow
+from satchel.store.store import Store
 from satchel.text.tokens import Counter
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Where memories are kept: the contract of a store, SQLite and PostgreSQL behind it, migration between them.
+"""Where memories are kept: the store, SQLite and PostgreSQL behind it, migration between them.
 
-SQL and migrations are files in `sqlite/sql`, `postgres/sql` and `sql`. Drivers are imported only here.
+A caller opens a store by its location (`locations`), holds a transaction (`store`), and hands it to the functions
+of `memories` and `index`. SQL and migrations are files: `statements.sql`, `sqlite/sql`, `postgres/sql`. Drivers are
+imported only here.
 """

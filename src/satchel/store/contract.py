@@ -1,35 +1,47 @@
-"""What every store does. Values in, values out; each write is one transaction, whole or not at all."""
+"""What a store holds, as values, and what a search may ask of it.
 
-from collections.abc import Iterator, Mapping, Sequence
+The store itself is `store.Store`; memories, their index, sessions and transfer are modules beside it.
+"""
+
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
 from satchel.model.filters import Filter
-from satchel.model.memory import Change, Memory, Relation, Scope
-from satchel.store.ledger import Ledgers
+from satchel.model.memory import Change, Memory, Relation, Scope, utc_now
 from satchel.text.passages import Part
 
-if TYPE_CHECKING:
-    from satchel.store.holdings import Held, Holdings
-
 __all__ = [
+    "CATEGORIES",
+    "KINDS",
+    "Books",
     "Candidate",
+    "Category",
     "Changed",
     "Check",
+    "Content",
     "Embedded",
     "Embedding",
+    "Held",
+    "Level",
     "Link",
+    "Mark",
     "Match",
+    "Outcome",
+    "Packet",
+    "Passage",
+    "Posted",
     "Record",
+    "Role",
+    "Row",
     "SearchStore",
     "Stats",
-    "Store",
     "Trace",
     "TracedPassage",
+    "TurnRow",
 ]
 
 
@@ -147,7 +159,7 @@ class Link(NamedTuple):
 class SearchStore(Protocol):
     """What a search reads of a store: all of it, or a view of an earlier moment."""
 
-    def reading(self, org: str) -> AbstractContextManager[None]:
+    def reading(self, org: str) -> AbstractContextManager[object]:
         """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
 
     def select(self, where: Filter, *, limit: int) -> list[Memory]:
@@ -190,133 +202,166 @@ class SearchStore(Protocol):
         """Every relation that starts or ends at one of these ids."""
 
 
-class Store(SearchStore, Protocol):
-    """One place where memories live. Safe to share between threads and between processes."""
+# Sessions of agents: the books of each, its entries, contents and turns.
 
-    location: str
 
-    def within(self, org: str) -> "Store":
-        """This store where a call names no scope: for one org."""
+Category = Literal["system", "history", "tool_results", "user"]
+CATEGORIES: tuple[Category, ...] = ("system", "history", "tool_results", "user")
+
+Role = Literal["system", "user", "assistant", "note", "call", "result", "page"]
+
+Level = Literal["whole", "digest", "stub", "gone"]
+"""How much of an entry the context holds; what is gone is named by another entry, or was replaced."""
+
+
+class Books(msgspec.Struct, frozen=True, kw_only=True):
+    """One session: its budget, and the sums over its entries, which are kept up with each of them."""
+
+    id: str
+    scope: Scope
+    name: str
+    created_at: datetime
+    updated_at: datetime
+    turn: int = 0
+    clock: int = 0
+    system: int = 0
+    history: int = 0
+    tool_results: int = 0
+    user_message: int = 0
+    turn_results: int = 0
+    """Tokens of results in this turn."""
+    results: int = 0
+    delivered: int = 0
+    """Tokens of all results that were ever given out."""
+    evicted: int = 0
+    warned: int = 0
+    """The level of the last warning that was given: 1 low, 2 critical."""
+    holds: Literal["digests", "whole"] = "digests"
+    """Whether earlier results shrink to digests, or the caller keeps every page that it was given."""
+    secret: bytes
+    budget: str
+    calibration: str
+
+
+class Posted(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a session: where it stands, how much of it is held, what it costs at each level.
+
+    `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.
+    """
+
+    seq: int = 0
+    handle: str
+    turn: int = 0
+    at: datetime = msgspec.field(default_factory=utc_now)
+    used: int = 0
+    category: Category
+    role: Role
+    level: Level = "whole"
+    pinned: bool = False
+    error: bool = False
+    media: Literal["text", "bytes"] = "text"
+    size: int = 0
+    """Bytes of the whole."""
+    start: int = 0
+    stop: int = 0
+    """Which characters of it were shown."""
+    tokens: int = 0
+    total_tokens: int = 0
+    digest_tokens: int = 0
+    stub_tokens: int = 0
+    shape: str = ""
+    name: str = ""
+    tool: str = ""
+    call_id: str = ""
+    pair: int = 0
+    """The place of the call that this belongs to, with which it stays together; its own, where there is none."""
+    origin: str = ""
+    """The handle of the result that a page was taken from."""
+    content: bytes = b""
+    digest: str = ""
+    stub: str = ""
+    note: str = ""
+
+
+class Content(NamedTuple):
+    """What was said, whole and packed, under the hash of its bytes."""
+
+    hash: bytes
+    codec: str
+    data: bytes
+
+
+class TurnRow(NamedTuple):
+    number: int
+    at: datetime
+    system: int
+    history: int
+    tool_results: int
+    user_message: int
+    evicted: int
+
+
+# All that one org has, row by row: what moves to another store and is compared there.
+
+
+Held = Literal[
+    "memories",
+    "uses",
+    "history",
+    "relations",
+    "passages",
+    "vectors",
+    "sessions",
+    "entries",
+    "turns",
+    "contents",
+]
+KINDS: tuple[Held, ...] = get_args(Held)
+
+Outcome = Literal["added", "updated", "kept", "newer"]
+"""What became of something that was brought: it was there already, or is there in a newer version."""
+
+
+class Row(NamedTuple):
+    """One row of a kind, the same in every store that holds it."""
+
+    key: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+
+class Mark(NamedTuple):
+    """What tells whether a memory is the same in two stores, without its text."""
+
+    number: int
+    id: str
+    updated_at: int
+    changes: int
+    uses: int | None
+    used_at: int | None
+    waiting: int | None
+    """1 if it waits for its vectors."""
 
     @property
-    def ledgers(self) -> Ledgers:
-        """The books of agents' sessions."""
+    def state(self) -> tuple[int | None, ...]:
+        return self[2:]
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Make one transaction of all that this thread does inside; an error undoes it all."""
 
-    def add(
-        self, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
-    ) -> list[Memory]:
-        """Store all or none; the same ref or topic in the same scope updates what is there.
+class Passage(NamedTuple):
+    """One passage as a store keeps it, with the vector and code of the store's embedder, if it has them."""
 
-        With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
-        differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
-        """
+    start: int
+    end: int
+    flags: int
+    codes: bytes
+    vector: tuple[bytes, bytes] | None
 
-    def put(
-        self, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
-    ) -> list[Literal["added", "updated", "kept"]]:
-        """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
 
-    def put_relations(self, scope: Scope, relations: Sequence[Relation]) -> None:
-        """Store relations as they are, all or none; both of their memories must be in the scope."""
+class Packet(NamedTuple):
+    """A memory with all that is kept of it."""
 
-    def resolve(self, scope: Scope, prefix: str) -> str:
-        """The one id inside the scope that starts with a prefix."""
-
-    def short_ids(self, ids: Sequence[str]) -> list[str]:
-        """The shortest prefix that names each of these ids."""
-
-    def embedding(self) -> Embedding | None:
-        """The embedder whose vectors are held; None before there are any."""
-
-    def adopt(self, embedding: Embedding) -> None:
-        """Record the embedder of a store that has none yet."""
-
-    def backlog(self, *, limit: int) -> list[tuple[int, Memory]]:
-        """Memories that wait to be embedded, with the store's own numbers."""
-
-    def backlog_size(self) -> int:
-        """How many memories wait to be embedded."""
-
-    def embed_backlog(self, keys: Sequence[int], embedded: Embedded) -> int:
-        """Write the vectors of memories that waited for them; how many are done."""
-
-    def begin_reembedding(self, embedding: Embedding) -> int:
-        """Start vectors of another embedder beside the current ones, or go on; how many passages they lack."""
-
-    def unembedded(self, embedding: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
-        """Passages the new vectors do not have yet, with the text to embed."""
-
-    def fill(self, numbers: Sequence[int], embedded: Embedded) -> int:
-        """Write new vectors, by their texts; passages that are gone or changed meanwhile are left out. How many."""
-
-    def finish_reembedding(self, embedding: Embedding) -> bool:
-        """Let the new vectors take the old ones' place; False if some are still missing."""
+    record: Record
+    passages: tuple[Passage, ...]
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether this thread is inside a transaction."""
-
-    def change(
-        self,
-        scope: Scope,
-        identifier: str,
-        changes: Mapping[str, Any],
-        *,
-        action: str,
-        embedded: Embedded | None = None,
-    ) -> Memory:
-        """Set fields of one memory and enter the change into its history."""
-
-    def forget(self, where: Filter, moment: datetime) -> int:
-        """End the validity of every memory that matches; how many there were."""
-
-    def purge(self, where: Filter) -> int:
-        """Remove every memory that matches, with its index and history; how many there were."""
-
-    def relate(self, scope: Scope, relation: Relation) -> Relation:
-        """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
-
-    def changed(self, where: Filter, since: datetime) -> list[Changed]:
-        """The memories that match now and had a field changed after a moment, each with its history."""
-
-    def related_since(self, org: str, since: datetime) -> bool:
-        """Whether any relation of an org was made after a moment."""
-
-    def history(self, scope: Scope, identifier: str) -> list[Change]:
-        """What happened to one memory, oldest first; after a purge only that it was purged."""
-
-    def touch(self, ids: Sequence[str], moment: datetime) -> None:
-        """Count a use of each memory; written with the next write, or when the store is closed."""
-
-    def stats(self, where: Filter, moment: datetime) -> Stats:
-        """Counts by kind, tier, status and project."""
-
-    def records(self, where: Filter) -> Iterator[Record]:
-        """Every memory that matches, with its history, in id order; no transaction stays open."""
-
-    def all_relations(self, where: Filter) -> Iterator[Relation]:
-        """Every relation between memories that match."""
-
-    def orgs(self) -> list[str]:
-        """All that have anything here; an error where whoever asks may see only one at a time."""
-
-    def holdings(self, org: str) -> "Holdings":
-        """All that one org has, as it moves between stores; uses that wait to be written are no part of it."""
-
-    def erase(self, org: str) -> "dict[Held, int]":
-        """Remove an org with everything it has, its sessions and its history too; how many rows of each kind."""
-
-    def backup(self, target: Path) -> int:
-        """Copy the store to a new file while others write; the number of bytes."""
-
-    def checks(self) -> list[Check]:
-        """What is well and what is not."""
-
-    def repair(self) -> list[str]:
-        """Mend what can be mended without losing anything; what was done."""
-
-    def close(self) -> None:
-        """Write what is pending and let go of the file."""
+    def memory(self) -> Memory:
+        return self.record.memory

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
-from satchel.store.contract import Store
+from satchel.store.store import Store
 
 if TYPE_CHECKING:
-    from satchel.store.postgres.address import Address
-    from satchel.store.postgres.status import Status
+    from satchel.store.postgres.connection import Address
+    from satchel.store.postgres.schema import Status
 
 __all__ = [
     "distribute_server",
@@ -60,7 +60,7 @@ def open_store(location: str, *, create: bool = True) -> Store:
 
 def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
     """Put a backup in place of the store at a location; where the old one was kept, if any."""
-    from satchel.store.sqlite.place import restore
+    from satchel.store.sqlite.migrations import restore
 
     if location == ":memory:":
         raise InputError("a backup is restored to a file, not to ':memory:'")
@@ -72,7 +72,7 @@ def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path
 def server_status(url: str) -> "Status":
     """What there is at the address of a server; nothing is changed."""
     address = _parsed(url)
-    from satchel.store.postgres.status import status
+    from satchel.store.postgres.schema import status
 
     return status(address)
 
@@ -80,7 +80,7 @@ def server_status(url: str) -> "Status":
 def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
     """Make the store on a server, or bring it to the newest version; what was done, or would be."""
     address = _parsed(url)
-    from satchel.store.postgres.migrations import prepare
+    from satchel.store.postgres.schema import prepare
 
     return prepare(address, grant=grant, dry_run=dry_run)
 
@@ -88,7 +88,7 @@ def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False
 def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
     """Spread the store over the nodes of a Citus cluster; what was done, or would be."""
     address = _parsed(url)
-    from satchel.store.postgres.distribution import distribute
+    from satchel.store.postgres.schema import distribute
 
     return distribute(address, dry_run=dry_run)
 
@@ -96,7 +96,7 @@ def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
 def index_server(url: str, *, dry_run: bool = False) -> list[str]:
     """Index tenants that have grown large, and drop indexes of what is gone; what was done, or would be."""
     address = _parsed(url)
-    from satchel.store.postgres.hnsw import index_large_tenants
+    from satchel.store.postgres.search import index_large_tenants
 
     return index_large_tenants(address, dry_run=dry_run)
 
@@ -106,21 +106,21 @@ def index_left(location: str, org: str) -> bool:
     if not is_address(location):
         return False
     address = _parsed(location)
-    from satchel.store.postgres.hnsw import is_left
+    from satchel.store.postgres.search import index_is_left
 
-    return is_left(address, org)
+    return index_is_left(address, org)
 
 
 def newest_schema() -> int:
     """The version of a server's schema that this Satchel makes."""
     with _needing_psycopg():
-        from satchel.store.postgres.migrations import SCHEMA_VERSION
+        from satchel.store.postgres.schema import SCHEMA_VERSION
     return SCHEMA_VERSION
 
 
 def _parsed(url: str) -> "Address":
     with _needing_psycopg():
-        from satchel.store.postgres.address import parse_address
+        from satchel.store.postgres.connection import parse_address
     return parse_address(url)
 
 

@@ -13,9 +13,11 @@ import msgspec
 from satchel.errors import InputError, StoreReadOnlyError
 from satchel.model.checks import as_path
 from satchel.model.memory import Scope, as_name
-from satchel.store.contract import Store
-from satchel.store.holdings import KINDS, Held, Holdings, Packet, Row
+from satchel.store import index
+from satchel.store.contract import KINDS, Held, Packet, Row
 from satchel.store.locations import open_store
+from satchel.store.store import Store
+from satchel.store.transfer import Holdings
 
 __all__ = ["Compared", "Migrated", "Move", "Tally", "Trouble", "compare", "migrate"]
 
@@ -146,7 +148,8 @@ class Move:
         """Contents before the entries that name them, memories before their relations."""
         self._embedding = self._source.embedding()
         if self._embedding is not None:
-            self._store.adopt(self._embedding)
+            with self._store.writing() as tx:
+                index.adopt(tx, self._embedding)
         self._bring_memories()
         for rows in _batches(self._source.purged(), BATCH):
             self._target.take_purged(rows)

@@ -5,7 +5,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from satchel import InputError
 from satchel.store.locations import is_address
-from satchel.store.postgres.address import parse_address
+from satchel.store.postgres.connection import parse_address
 from tables import each_row
 
 SHOWN = {

@@ -12,8 +12,8 @@ import pytest
 from pg_server import Server
 from satchel import StoreError
 from satchel.store.locations import prepare_server
-from satchel.store.postgres.address import parse_address
-from satchel.store.postgres.distribution import distribute, spread
+from satchel.store.postgres.connection import parse_address
+from satchel.store.postgres.schema import distribute, spread
 
 Raw = psycopg.Connection[Any]
 # Those of the terms, each of which begins with a sign of its tenant.

@@ -12,9 +12,8 @@ from satchel import Draft, Scope
 from satchel.embed.embedder import resolve_embedder
 from satchel.model.filters import Filter
 from satchel.recall.indexer import packed
-from satchel.store.postgres import hnsw
-from satchel.store.postgres.address import parse_address
-from satchel.store.postgres.connection import PostgresConnection
+from satchel.store.postgres import search
+from satchel.store.postgres.connection import PostgresConnection, parse_address
 
 WORDS = """
 boat harbor rain cloud token budget server memory apple pear river stone music paint winter summer doctor teacher
@@ -25,7 +24,7 @@ EVERYTHING = Filter(scope=Scope(org="large"))
 
 @pytest.fixture
 def large(pg_url: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hnsw, "LARGE", 100)
+    monkeypatch.setattr(search, "LARGE_TENANT", 100)
     chance = random.Random(5)
     with satchel.open(pg_url) as bag:
         view = bag.scoped(org="large")
@@ -40,9 +39,9 @@ def code(text: str) -> bytes:
 
 def test_only_large_tenants_are_indexed_and_only_once(large: satchel.Satchel, pg_url: str):
     address = parse_address(pg_url)
-    assert hnsw.index_large_tenants(address, least=100, dry_run=True) == ["indexed the 300 vectors of 'large'"]
-    assert hnsw.index_large_tenants(address, least=100) == ["indexed the 300 vectors of 'large'"]
-    assert hnsw.index_large_tenants(address, least=100) == []
+    assert search.index_large_tenants(address, least=100, dry_run=True) == ["indexed the 300 vectors of 'large'"]
+    assert search.index_large_tenants(address, least=100) == ["indexed the 300 vectors of 'large'"]
+    assert search.index_large_tenants(address, least=100) == []
 
 
 def test_the_index_brings_nearly_all_that_a_comparison_with_all_brings(
@@ -50,7 +49,7 @@ def test_the_index_brings_nearly_all_that_a_comparison_with_all_brings(
 ):
     questions = ["a boat in the harbor", "bread and cheese", "the doctor of the school"]
     exact = [large._store.nearest(EVERYTHING, code(each), limit=20) for each in questions]
-    hnsw.index_large_tenants(parse_address(pg_url), least=100)
+    search.index_large_tenants(parse_address(pg_url), least=100)
     asked = []
     execute = PostgresConnection.execute
     monkeypatch.setattr(
@@ -65,33 +64,35 @@ def test_the_index_brings_nearly_all_that_a_comparison_with_all_brings(
 
 
 def test_the_plan_takes_the_index(large: satchel.Satchel, pg_url: str):
-    hnsw.index_large_tenants(parse_address(pg_url), least=100)
+    search.index_large_tenants(parse_address(pg_url), least=100)
     with large._store._snapshot("large") as db:
         current = db.vectors.generation()
         sql = db.statement("nearest_by_index", bits="256", tenant=db.literal("large"), **current.parts)
-        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", ("1" * 256, 5)))
-    assert hnsw.index_name("large", current.number) in plan
+        plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", {"code": "1" * 256, "limit": 5}))
+    assert search.index_name("large", current.number) in plan
 
 
-@pytest.mark.parametrize("org", ["who?", "me@org.example", "a'b\\", "{x}", "a\ufdd0b", "名前"])
+@pytest.mark.parametrize(
+    "org", ["who?", "me@org.example", "100%", "%(org)s", ":org", "a'b\\", "{x}", "a\ufdd0b", "名前"]
+)
 def test_a_large_tenant_may_have_any_name(pg_url: str, monkeypatch: pytest.MonkeyPatch, org: str):
-    monkeypatch.setattr(hnsw, "LARGE", 10)
+    monkeypatch.setattr(search, "LARGE_TENANT", 10)
     with satchel.open(pg_url) as bag:
         view = bag.scoped(org=org)
         kept = view.add_many(Draft(f"{word} and {word}") for word in WORDS.split())
-        hnsw.index_large_tenants(parse_address(pg_url), least=10)
+        search.index_large_tenants(parse_address(pg_url), least=10)
         with view._store._snapshot(org) as db:
             current = db.vectors.generation()
-            assert hnsw.ready(db, org, current)
+            assert search.index_is_ready(db, org, current)
             sql = db.statement("nearest_by_index", bits="256", tenant=db.literal(org), **current.parts)
-            plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", ("1" * 256, 5)))
-        assert hnsw.index_name(org, current.number) in plan
+            plan = "\n".join(row[0] for row in db.execute(f"EXPLAIN {sql}", {"code": "1" * 256, "limit": 5}))
+        assert search.index_name(org, current.number) in plan
         found = view._store.nearest(Filter(scope=Scope(org=org)), code("boat and boat"), limit=5)
         assert view._store.memories([found[0].key])[found[0].key].id == kept[0].id
 
 
 def test_what_is_no_longer_valid_is_left_out_though_the_index_has_it(large: satchel.Satchel, pg_url: str):
-    hnsw.index_large_tenants(parse_address(pg_url), least=100)
+    search.index_large_tenants(parse_address(pg_url), least=100)
     nearest = large._store.nearest(EVERYTHING, code("apple and pear"), limit=3)
     gone = large._store.memories([match.key for match in nearest])
     large.forget([memory.id for memory in gone.values()], purge=True)
@@ -105,20 +106,20 @@ def test_a_login_that_is_bound_to_tenants_makes_no_index(large: satchel.Satchel,
         raw.execute("CREATE ROLE satchel_test_reader LOGIN IN ROLE satchel_app")
     url = pg_url.replace("postgres@", "satchel_test_reader@", 1)
     with pytest.raises(satchel.errors.StoreError, match="sees only the tenant"):
-        hnsw.index_large_tenants(parse_address(url))
+        search.index_large_tenants(parse_address(url))
 
 
 def test_an_index_goes_when_its_vectors_or_its_tenant_are_gone(large: satchel.Satchel, pg_url: str, cli: Cli):
     address = parse_address(pg_url)
-    index = partial(hnsw.index_large_tenants, address, least=100)
+    index = partial(search.index_large_tenants, address, least=100)
     index()
     made = "indexed the 300 vectors of 'large'"
     dropped = "dropped an index that no tenant needs: "
     large.reembed()
-    assert index() == [made, dropped + hnsw.index_name("large", 1)]
-    assert not hnsw.is_left(address, "small")
+    assert index() == [made, dropped + search.index_name("large", 1)]
+    assert not search.index_is_left(address, "small")
     done = cli("forget", "--db", pg_url, "--org", "large", "--purge", "--yes")
     assert "ask the owner to run `satchel db index`" in done.stderr
-    left = [dropped + hnsw.index_name("large", 2)]
+    left = [dropped + search.index_name("large", 2)]
     assert [index(dry_run=True), index(), index()] == [left, left, []]
-    assert not hnsw.is_left(address, "large")
+    assert not search.index_is_left(address, "large")

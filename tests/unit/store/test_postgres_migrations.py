@@ -18,11 +18,11 @@ import satchel
 from pg_server import Server
 from satchel import Draft, InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
 from satchel.store.locations import prepare_server, server_status
-from satchel.store.postgres import migrations, status
-from satchel.store.postgres.address import parse_address
-from satchel.store.sql.text_key import text_key
+from satchel.store.postgres import schema
+from satchel.store.postgres.connection import parse_address
+from satchel.store.rows import text_key
 
-NEWEST = migrations.SCHEMA_VERSION
+NEWEST = schema.SCHEMA_VERSION
 PASSWORD = "only for this test"
 TOGETHER = 8
 
@@ -92,7 +92,7 @@ def test_of_many_processes_that_open_an_empty_database_at_once_one_makes_the_sto
     assert [told.get() for _ in processes] == [""] * TOGETHER
     for process in processes:
         process.join()
-    assert _recorded(empty) == [(number, file.stem) for number, file in enumerate(migrations._files(), start=1)]
+    assert _recorded(empty) == [(number, file.stem) for number, file in enumerate(schema._files(), start=1)]
 
 
 def test_it_says_what_it_did_and_does_it_once(empty: str) -> None:
@@ -114,9 +114,9 @@ def test_an_upgrade_is_whole_or_not_there_and_its_tables_are_bound(
 ) -> None:
     table = 'CREATE TABLE more (org text COLLATE "C" PRIMARY KEY);\n'
     step = tmp_path / f"{NEWEST + 1:04}_more.sql"
-    files = [*migrations._files(), step]
-    monkeypatch.setattr(migrations, "_files", lambda: files)
-    monkeypatch.setattr(migrations, "SCHEMA_VERSION", NEWEST + 1)
+    files = [*schema._files(), step]
+    monkeypatch.setattr(schema, "_files", lambda: files)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", NEWEST + 1)
     step.write_text(table + "SELECT 1 / 0;")
     with pytest.raises(StoreError, match="division by zero"):
         satchel.open(pg_url)
@@ -171,12 +171,9 @@ def test_a_text_is_looked_for_by_the_index_of_its_tenant(pg_url: str) -> None:
         view = bag.scoped(org="acme")
         memory = view.add_many(Draft(f"note {number}") for number in range(50))[0]
         with bag._store.within("acme")._read("acme") as db:  # type: ignore[attr-defined]
-            listed = str([text_key(memory)])
-            for name, values in (
-                ("text_keys_held", ("acme", listed)),
-                ("memory_by_text", ("acme", text_key(memory), 0)),
-            ):
-                where = "m.org = ? AND m.text_key = ?"
+            values = {"keys": str([text_key(memory)]), "text_key": text_key(memory), "now": 0}
+            for name in ("text_keys_held", "memory_by_text"):
+                where = "m.org = %(org)s AND m.text_key = %(text_key)s"
                 plan = db.execute("EXPLAIN " + db.statement(name, where=where), values)
                 assert "memory_text_key" in "\n".join(row[0] for row in plan)
 
@@ -221,8 +218,8 @@ def test_a_database_that_can_only_be_read_is_read_and_says_so_when_written(pg: S
 
 
 def test_a_replica_is_not_changed(pg_rows_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    replica = status._CATALOGUE.replace("pg_is_in_recovery()", "true")
-    monkeypatch.setattr(status, "_CATALOGUE", replica)
+    replica = schema._CATALOGUE.replace("pg_is_in_recovery()", "true")
+    monkeypatch.setattr(schema, "_CATALOGUE", replica)
     with pytest.raises(StoreReadOnlyError, match="is a replica and can only be read; name its primary server"):
         prepare_server(pg_rows_url)
 
@@ -249,7 +246,7 @@ def test_an_owner_who_may_make_roles_makes_its_own_and_acts_as_it(
 ) -> None:
     """Since PostgreSQL 16 whoever makes a role is a member of it, and yet may not act as it."""
     role = f"app_{secrets.token_hex(4)}"
-    for module in (migrations, status):
+    for module in (schema, schema):
         monkeypatch.setattr(module, "ROLE", role)
     _add_vector(empty)
     name, url = logins.make(empty, rights="CREATEROLE", owner=True)
@@ -323,7 +320,7 @@ ADDRESS = parse_address("postgresql://u:geheim@h/d")
 @pytest.mark.parametrize("error", [errors.UndefinedFile, errors.FeatureNotSupported])
 def test_a_server_without_pgvector_is_told_how_to_get_it(error: type[psycopg.Error]) -> None:
     with pytest.raises(StoreError, match=r"h/d has no pgvector; install it .*https://github.com/pgvector/pgvector"):
-        migrations._add_vector(Deaf(error), ADDRESS)  # type: ignore[arg-type]
+        schema._add_vector(Deaf(error), ADDRESS)  # type: ignore[arg-type]
 
 
 def test_an_extension_that_is_not_installed_fails_as_is_supposed_here(pg: Server) -> None:
@@ -336,11 +333,11 @@ def test_an_extension_that_is_not_installed_fails_as_is_supposed_here(pg: Server
 
 def test_a_server_that_is_too_old_is_refused_before_it_is_asked_anything() -> None:
     with pytest.raises(StoreError, match="is PostgreSQL 14, which is too old; version 15 or newer is needed"):
-        status.look(Deaf(server=140017), ADDRESS)  # type: ignore[arg-type]
+        schema.look(Deaf(server=140017), ADDRESS)  # type: ignore[arg-type]
 
 
 def test_a_pgvector_that_is_too_old_is_refused(pg_rows_url: str) -> None:
     found = server_status(pg_rows_url)
-    migrations.refuse_without_vector(found)
+    schema.refuse_without_vector(found)
     with pytest.raises(StoreError, match=r"has pgvector 0.6.2; 0.7 or newer .*`ALTER EXTENSION vector UPDATE`"):
-        migrations.refuse_without_vector(msgspec.structs.replace(found, vector="0.6.2"))
+        schema.refuse_without_vector(msgspec.structs.replace(found, vector="0.6.2"))

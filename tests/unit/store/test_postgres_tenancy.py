@@ -15,8 +15,8 @@ import satchel
 from in_step import Letters
 from pg_server import Server
 from satchel import StoreError
-from satchel.store.postgres.address import parse_address
-from satchel.store.postgres.migrations import prepare
+from satchel.store.postgres.connection import parse_address
+from satchel.store.postgres.schema import prepare
 from satchel.store.postgres.terms import sign
 
 OURS, THEIRS = "alpha", "beta"

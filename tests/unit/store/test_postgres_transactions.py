@@ -9,7 +9,7 @@ import satchel
 from satchel import Draft, Satchel
 from satchel.errors import StoreBusyError, StoreError
 from satchel.model.filters import Filter
-from satchel.store.postgres import connections
+from satchel.store.postgres import store
 from satchel.store.postgres.connection import PostgresConnection
 
 
@@ -127,7 +127,7 @@ def test_many_writers_of_one_tenant_hold_up_no_other(bag: Satchel):
 
 
 def test_counting_a_use_never_waits_for_a_writer(bag: Satchel, monkeypatch):
-    monkeypatch.setattr("satchel.store.sql.store.USES_WAIT_SECONDS", -1.0)
+    monkeypatch.setattr("satchel.store.store.USES_WAIT_SECONDS", -1.0)
     memory = bag.add("an apple")
     held, done = threading.Event(), threading.Event()
 
@@ -148,7 +148,7 @@ def test_counting_a_use_never_waits_for_a_writer(bag: Satchel, monkeypatch):
 
 
 def test_a_writer_that_waits_too_long_says_so(bag: Satchel, monkeypatch):
-    monkeypatch.setattr(connections, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(store, "LOCK_SECONDS", 0.05)
     failures: list[str] = []
 
     def write() -> None:

@@ -6,11 +6,12 @@ import apsw
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from in_step import Letters, differences
 from satchel import Draft, Satchel
 from satchel.api.saving import new_candidate
 from satchel.store.contract import Check, Embedding
-from satchel.store.sql.text_key import text_key
+from satchel.store.rows import text_key
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.
 FAULTS = {
@@ -115,7 +116,7 @@ def test_what_waits_is_a_warning_that_names_the_command(path: Path):
 
 
 def test_a_reembedding_that_was_not_finished_is_a_warning(bag: Satchel):
-    bag._store.begin_reembedding(Embedding("static:other", 8))
+    CallByCall(bag._store).begin_reembedding(Embedding("static:other", 8))
     (found,) = unwell(bag)
     assert (found.name, found.state) == ("vectors", "warning")
     assert "`satchel reembed --embedder static:other` was begun" in found.detail

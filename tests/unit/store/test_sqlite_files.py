@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import satchel
+from call_by_call import CallByCall
 from in_step import Letters, differences
 from old_store import make_old, make_unconfirmed
 from satchel import Draft, Satchel
@@ -117,14 +118,14 @@ def test_an_old_store_is_found_by_words_at_once_and_embedded_with_the_next_write
     make_old(newer, path)
     with satchel.open(path) as bag:
         assert list(bag.export()) == exported
-        assert bag._store.embedding() is None
-        assert len(bag._store.backlog(limit=9)) == 4
+        assert CallByCall(bag._store).embedding() is None
+        assert len(CallByCall(bag._store).backlog(limit=9)) == 4
         assert differences(bag) == []
         assert [hit.memory.title for hit in bag.search("apple")] == ["Fruit"]
         (vectors_check,) = [check for check in bag.checks() if check.name == "vectors"]
         assert (vectors_check.state, "4 memories wait" in vectors_check.detail) == ("warning", True)
         bag.add("the next")
-        assert bag._store.backlog(limit=9) == []
+        assert CallByCall(bag._store).backlog(limit=9) == []
         assert differences(bag) == []
         assert [check for check in bag.checks() if check.state != "ok"] == []
     assert path.with_name("notes.db.schema-1.backup").exists()
@@ -159,7 +160,7 @@ def test_an_old_store_whose_owner_wants_no_vectors_does_not_wait_for_any(path: P
     make_old(newer, path)
     with satchel.open(path, embedder="none") as bag:
         bag.add("two")
-        assert bag._store.backlog(limit=9) == []
+        assert CallByCall(bag._store).backlog(limit=9) == []
         assert differences(bag) == []
 
 
@@ -195,7 +196,7 @@ def test_vectors_that_were_replaced_do_not_stay_in_the_file(path: Path):
 def test_a_store_that_can_only_be_read_is_searched_by_meaning_too(path: Path, monkeypatch):
     with satchel.open(path) as bag:
         bag.add_many(Draft(f"apple {number}") for number in range(1200))
-    monkeypatch.setattr("satchel.store.sqlite.place.os.access", lambda *_: False)
+    monkeypatch.setattr("satchel.store.sqlite.migrations.os.access", lambda *_: False)
     with satchel.open(path) as bag:
         assert bag._store._readonly
         assert len(bag.search("apple")) == 10

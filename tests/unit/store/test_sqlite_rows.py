@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Memory, Scope
-from satchel.store.sql.rows import (
+from satchel.store.rows import (
     COLUMNS,
     from_micros,
     memory_from_row,

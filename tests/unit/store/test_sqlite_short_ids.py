@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import satchel
+from call_by_call import CallByCall
 from satchel.model.memory import Memory, Scope
 from satchel.store.contract import Record
 from satchel.store.sqlite.store import SqliteStore
@@ -15,10 +16,10 @@ digits = st.text("01", min_size=32, max_size=32).map(
 )
 
 
-def stored(ids: list[str]) -> SqliteStore:
+def stored(ids: list[str]) -> CallByCall:
     import msgspec
 
-    store = SqliteStore(":memory:")
+    store = CallByCall(SqliteStore(":memory:"))
     store.put(
         Scope(),
         [Record(memory=msgspec.convert({"id": each, "text": "x", "tokens": 1, **MOMENT}, Memory)) for each in ids],

@@ -1,20 +1,25 @@
 """The named statements: each fits the schema, and the frequent ones go straight to their rows."""
 
+import re
 import string
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+import satchel
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.store.contract import Embedding
-from satchel.store.sql.ledgers import _NEEDED as NEEDED
-from satchel.store.sql.ledgers import ENTRY_COLUMNS, SESSION_COLUMNS
-from satchel.store.sql.where import filter_sql, scope_sql
+from satchel.store.database import Statements
+from satchel.store.rows import filter_sql, scope_sql
+from satchel.store.sessions import _NEEDED as NEEDED
+from satchel.store.sessions import ENTRY_COLUMNS, ENTRY_FIELDS, SESSION_COLUMNS, SESSION_FIELDS
 from satchel.store.sqlite.connection import STATEMENTS, SqliteConnection, connect
-from satchel.store.sqlite.lexical import match_expression
 from satchel.store.sqlite.migrations import prepare
+from satchel.store.sqlite.search import match_expression
 from tables import each_row
 
 DIALECT = SqliteConnection.dialect
@@ -37,30 +42,33 @@ def filled(name: str, where: str = WHERE) -> str:
     parts = {
         "where": where,
         "where_target": filter_sql(DIALECT, NARROW, alias="o")[0],
-        "assignments": "text = ?",
+        "assignments": "text = :text",
         "column": "kind",
         "codes": "code_1",
         "vectors": "vector_1",
         "memories": "memory m",
-        "values": "(" + ", ".join("?" * (1 + len(connect(":memory:").columns()))) + ")",
+        "values": "(" + DIALECT.values(("seq", *connect(":memory:").columns())) + ")",
         "near": "source",
         "far": "target",
     }
     if name.startswith(("session", "entr")):
         columns = SESSION_COLUMNS if name.startswith("session") else ENTRY_COLUMNS
-        places = columns.count(",") + (1 if name.startswith("session") else 3)
-        parts |= {"columns_of": columns, "marks": ", ".join("?" * places), "assignments": "turn = ?"}
+        fields = SESSION_FIELDS if name.startswith("session") else ("org", "session", *ENTRY_FIELDS)
+        parts |= {"columns_of": columns, "marks": DIALECT.values(fields), "assignments": "turn = :turn"}
         parts["where"] = scope_sql(DIALECT, Scope(project="p"))[0]
     parts["needed"] = NEEDED
-    fields = {field for _, field, _, _ in string.Formatter().parse(STATEMENTS.named[name]) if field}
-    wanted = fields - STATEMENTS.fixed.keys()
+    holes = {field for _, field, _, _ in string.Formatter().parse(STATEMENTS.named[name]) if field}
+    wanted = holes - STATEMENTS.fixed.keys()
     return STATEMENTS.statement(name, **{field: parts[field] for field in wanted})
 
 
 def plan(db: apsw.Connection, sql: str) -> list[str]:
-    # Unbound parameters are NULL, which the plan does not depend on.
-    values = [None] * sql.count("?") if "?1" not in sql else [None]
-    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", unbound(sql))]
+
+
+def unbound(sql: str) -> dict[str, None]:
+    """All parameters as NULL, which the plan does not depend on."""
+    return dict.fromkeys(re.findall(r":(\w+)", sql))
 
 
 def scans(lines: list[str], table: str) -> list[str]:
@@ -71,13 +79,26 @@ def scans(lines: list[str], table: str) -> list[str]:
 def test_every_statement_fits_the_schema(db: apsw.Connection, name):
     sql = filled(name)
     assert "{" not in sql
-    count = next((number for number in (3, 2, 1) if f"?{number}" in sql), sql.count("?"))
-    assert db.execute(f"EXPLAIN {sql}", [None] * count).fetchall()
+    assert db.execute(f"EXPLAIN {sql}", unbound(sql)).fetchall()
 
 
 def test_there_are_statements_and_none_has_a_comment_left():
     assert len(STATEMENTS.named) > 20
     assert not [name for name, sql in STATEMENTS.named.items() if "--" in sql or not sql]
+
+
+def test_parameters_are_spelled_for_the_driver_and_nothing_else_is_touched(tmp_path: Path):
+    text = """SELECT ':a', 'it''s :b', x::text, ":c" FROM t WHERE y = :y AND z > :y_z::bigint"""
+    (tmp_path / "queries.sql").write_text(f"-- name: one\n{text}\n")
+    (tmp_path / "ledger.sql").write_text("")
+    statements = Statements(tmp_path, {}, DIALECT._replace(named="%({name})s"))
+    expected = text.replace("= :y ", "= %(y)s ").replace(":y_z::", "%(y_z)s::")
+    assert statements.statement("one") == expected
+
+
+def test_a_value_that_is_not_given_raises(db: apsw.Connection):
+    with pytest.raises(KeyError):
+        db.execute(filled("id_exists"), {})
 
 
 def test_an_unknown_name_raises():
@@ -208,7 +229,7 @@ def test_what_changed_since_a_moment_is_found_by_its_own_indexes(db: apsw.Connec
 def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
     for term in ('say "hi"', "NEAR(", "a*", "title:", "AND", "\0", "^", "-x", "{", "\\", "'"):
         expression = match_expression([term, "plain"])
-        assert db.execute(filled("search_filtered", "1"), (expression, 10)).fetchall() == []
+        assert db.execute(filled("search_filtered", "1"), {"match": expression, "limit": 10}).fetchall() == []
 
 
 @pytest.mark.parametrize("scope", [Scope(), Scope(project="p"), Scope(project="p", session="s")])
@@ -217,3 +238,18 @@ def test_the_few_that_are_pinned_or_important_have_an_index_of_their_own(db: aps
     lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **{chosen: True}))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
+
+
+def test_an_add_reads_the_embedding_of_the_store_once(path: Path, monkeypatch):
+    with satchel.open(path) as bag:
+        bag.add("the first memory brings the embedder")
+        asked: list[str] = []
+        execute = SqliteConnection.execute
+
+        def listening(db: SqliteConnection, sql: str, *values: Any) -> Any:
+            asked.append(sql)
+            return execute(db, sql, *values)
+
+        monkeypatch.setattr(SqliteConnection, "execute", listening)
+        bag.add("a memory beside it")
+        assert sum("FROM embedding" in sql for sql in asked) == 1

@@ -1,12 +1,13 @@
-"""One connection to a server: a transaction for one tenant at a time, its driver's errors in our words."""
+"""One connection to a server: its address, one tenant's transaction at a time, its driver's errors in our words."""
 
 import contextlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import errors, sql
@@ -25,16 +26,131 @@ from satchel.errors import (
     StoreUnreachableError,
 )
 from satchel.model.memory import Memory
-from satchel.store.postgres.address import Address
-from satchel.store.postgres.tally import Tally
-from satchel.store.postgres.terms import SIGN, Entry, index_entry, tag_keys
-from satchel.store.postgres.vectors import PostgresVectors
-from satchel.store.sql.database import Dialect
-from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, memory_row
-from satchel.store.sql.statements import Statements
-from satchel.store.sql.text_key import spell_nul
+from satchel.store.database import Dialect, Generation, Statements, Vectors
+from satchel.store.postgres.terms import SIGN, Entry, Tally, index_entry, tag_keys
+from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
-__all__ = ["STATEMENTS", "Access", "PostgresConnection", "connect", "reading_errors"]
+__all__ = [
+    "STATEMENTS",
+    "Access",
+    "Address",
+    "PostgresConnection",
+    "PostgresVectors",
+    "bits",
+    "connect",
+    "parse_address",
+    "reading_errors",
+]
+
+
+SCHEMES = ("postgresql", "postgres")
+_FORM = "postgresql://USER@HOST:PORT/DATABASE"
+_SCHEME = re.compile(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
+# A password that went astray into another field.
+_ASTRAY = re.compile(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
+# What is repeated beside user, host and database; none of it is secret, and no other address is the same without.
+_REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
+_SECRET = ("password", "sslpassword")
+
+
+class Address(NamedTuple):
+    """How to reach one database of one server."""
+
+    conninfo: str
+    shown: str
+    """As it may be printed and logged, and used again: without a password."""
+    secrets: tuple[str, ...] = ()
+    """What must never be printed."""
+
+    def __repr__(self) -> str:
+        return f"<Address {self.shown}>"
+
+
+def parse_address(url: str) -> Address:
+    """Read a URL; nothing of one that cannot be read is repeated, since any part of it may be a password."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES:
+        what = f"stores at {scheme}:// are not known; " if _SCHEME.fullmatch(scheme) and rest else ""
+        raise InputError(f"{what}a store is a file, ':memory:' or {_FORM}")
+    wrong = InputError(
+        f"that is no address of a PostgreSQL database: write it as {_FORM}, "
+        "with signs such as @ : / ? # % in the password percent-encoded"
+    )
+    place = rest.partition("/")[0].partition("?")[0]
+    # What libpq would take for a host or a port, and name when it does not find it, is the rest of a password.
+    if place.count("@") > 1 or ("@" in rest and "@" not in place):
+        raise wrong
+    try:
+        told = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except (psycopg.ProgrammingError, UnicodeError):
+        raise wrong from None
+    ports = [port for port in told.get("port", "").split(",") if port]
+    open_fields = [value for name, value in told.items() if name not in _SECRET]
+    if not all(map(_is_port, ports)) or any(map(_ASTRAY.search, open_fields)):
+        raise wrong
+    secrets = {value for name in _SECRET if (value := told.get(name))}
+    return Address(url, _shown(told), tuple(sorted(secrets | {quote(value, safe="") for value in secrets})))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16
+
+
+def _shown(told: dict[str, Any]) -> str:
+    user, host, port = (told.get(name, "") for name in ("user", "host", "port"))
+    at = f"{quote(user, safe='')}@" if user else ""
+    hosts, ports = host.split(","), port.split(",")
+    options = {name: told[name] for name in _REPEATED if told.get(name)}
+    if any(each.startswith(("/", "@")) for each in hosts) or (not host and port):
+        where = ""
+        options = {"host": host, "port": port} | options
+    elif len(ports) == len(hosts):
+        where = ",".join(
+            f"{_host(one)}:{other}" if other else _host(one) for one, other in zip(hosts, ports, strict=True)
+        )
+    else:
+        where = ",".join(f"{_host(one)}:{port}" for one in hosts)
+    asked = urlencode({name: value for name, value in options.items() if value}, safe="/,")
+    return f"postgresql://{at}{where}/{quote(told.get('dbname', ''), safe='')}{'?' if asked else ''}{asked}"
+
+
+def _host(name: str) -> str:
+    return f"[{name}]" if ":" in name else quote(name, safe="")
+
+
+# Vectors of all generations in one table.
+
+
+def bits(code: bytes) -> str:
+    """A code as PostgreSQL writes it."""
+    return f"{int.from_bytes(code, 'big'):0{8 * len(code)}b}" if code else ""
+
+
+class PostgresVectors(Vectors):
+    """Vectors and codes go with their passages."""
+
+    def drop(self, found: Generation) -> None:
+        self._db.execute(self._db.statement("delete_vectors", **found.parts))
+        self._db.execute(self._db.statement("delete_generation"), {"generation": found.number})
+
+    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
+        sql = self._db.statement("write_vector", **to.parts)
+        for number, vector, code in passages:
+            self._db.execute(sql, {"number": number, "vector": vector, "code": bits(code)})
+
+    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
+        rows = [{"number": number} for (number,) in passages]
+        self._db.executemany(self._db.statement("delete_vector", **found.parts), rows)
+
+    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
+        """Foreign keys take them along."""
+
+    def before_org_goes(self, org: str) -> None:
+        """Foreign keys take them along."""
+
+
+# One connection to a server: a transaction for one tenant at a time, its driver's errors in our words.
+
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
@@ -52,6 +168,13 @@ _COLUMNS = (*('"user"' if name == "user" else name for name in COLUMNS), "tag_ke
 _THREAD = (
     "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
 )
+DIALECT = Dialect(
+    unindexed="",
+    listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text({value}::json)))",
+    tagged='lower({value} COLLATE "C") = ANY ({alias}.tag_keys)',
+    named="%({name})s",
+    numbered="${number}",
+)
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
     {
@@ -63,6 +186,7 @@ STATEMENTS = Statements(
         "thread_of_session": _THREAD.format(kind="session"),
         "thread_of_source": _THREAD.format(kind="source"),
     },
+    DIALECT,
 )
 
 
@@ -108,7 +232,7 @@ logging.getLogger("psycopg").addFilter(lambda record: not str(record.msg).starts
 class Rows:
     """What a statement gave."""
 
-    def __init__(self, cursor: "psycopg.RawCursor[Any]") -> None:
+    def __init__(self, cursor: "psycopg.Cursor[Any] | psycopg.RawCursor[Any]") -> None:
         self._cursor = cursor
 
     @property
@@ -130,17 +254,13 @@ class Rows:
 class PostgresConnection:
     """A connection that knows Satchel's statements, and is bound to one tenant in every transaction."""
 
-    dialect = Dialect(
-        unindexed="",
-        listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text(?::json)))",
-        tagged='lower(? COLLATE "C") = ANY ({alias}.tag_keys)',
-    )
+    dialect = DIALECT
 
     def __init__(self, raw: "psycopg.Connection[Any]", access: Access) -> None:
         self.raw = raw
         self.org: str | None = None
         self.access = access
-        self._cursor: psycopg.RawCursor[Any] | None = None
+        self._cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
         self._entries: dict[str, Entry] = {}
         self._tallies: dict[str, Tally] = {}
@@ -236,21 +356,28 @@ class PostgresConnection:
     def statement(self, name: str, **parts: str) -> str:
         return STATEMENTS.statement(name, **parts)
 
-    def execute(self, statements: str, bindings: Any = ()) -> Rows:
-        text, with_org = _numbered(statements)
-        cursor = self._cursor = psycopg.RawCursor(self.raw)
-        values = [_numbers(value) if type(value) is list else value for value in bindings]
-        cursor.execute(text, [self.org, *values] if with_org else values, binary=True)
+    def execute(self, statements: str, bindings: Mapping[str, Any] | Sequence[Any] | None = None) -> Rows:
+        """Run a statement with its values by name, and the tenant's as `org`; a sequence is for numbered ones."""
+        cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any]
+        values: Any
+        if isinstance(bindings, Sequence):
+            cursor, values = psycopg.RawCursor(self.raw), bindings
+        else:
+            cursor, values = psycopg.Cursor(self.raw), self._values(bindings or {})
+        self._cursor = cursor
+        cursor.execute(statements, values, binary=True)
         return Rows(cursor)
 
-    def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> None:
-        text, with_org = _numbered(statements)
-        rows = [[self.org, *row] if with_org else list(row) for row in sequenceofbindings]
-        if rows:
-            psycopg.RawCursor(self.raw).executemany(text, rows)
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Mapping[str, Any]]) -> None:
+        if rows := [self._values(row) for row in sequenceofbindings]:
+            psycopg.Cursor(self.raw).executemany(statements, rows)
+
+    def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        values = {name: _numbers(value) if type(value) is list else value for name, value in given.items()}
+        return {"org": self.org, **values}
 
     def literal(self, text: str) -> str:
-        """A text as it is written in SQL, without signs that have a meaning in a statement of ours."""
+        """A text as it is written in SQL, without signs that have a meaning in a statement of the driver."""
         return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spell_nul(text)) + "'"
 
     def changes(self) -> int:
@@ -274,8 +401,11 @@ class PostgresConnection:
             self._tally.count(entry.terms, entry.length)
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        for length, terms in self.execute(self.statement("words_of"), (list(seqs),)):
+        for length, terms in self.execute(self.statement("words_of"), {"numbers": list(seqs)}):
             self._tally.count(terms, length, sign=-1)
+
+    def scrub(self) -> None:
+        """What was removed is gone for every transaction that begins later."""
 
     def settle(self) -> None:
         """Write what was counted: before the transaction ends, and before its counts are read."""
@@ -285,10 +415,11 @@ class PostgresConnection:
             self.bind(org)
             if changes := tally.changes:
                 terms, counts = map(list, zip(*changes, strict=True))
-                self.execute(self.statement("count_terms"), (terms, counts))
+                self.execute(self.statement("count_terms"), {"terms": terms, "counts": counts})
                 if fewer := [term for term, change in changes if change < 0]:
-                    self.execute(self.statement("drop_terms"), (fewer,))
-            self.execute(self.statement("count_words"), (tally.memories, tally.words))
+                    self.execute(self.statement("drop_terms"), {"terms": fewer})
+            counted = {"memories": tally.memories, "words": tally.words}
+            self.execute(self.statement("count_words"), counted)
         if bound is not None:
             self.bind(bound)
 
@@ -307,20 +438,6 @@ def _numbers(values: list[Any]) -> Any:
 
 def _binding(org: str) -> sql.Composed:
     return sql.SQL("SET LOCAL satchel.org TO {}").format(org)
-
-
-@lru_cache(maxsize=2048)
-def _numbered(text: str) -> tuple[str, bool]:
-    """Places for values as PostgreSQL counts them; with @org the tenant comes first."""
-    with_org = "@org" in text
-    count = 0
-
-    def place(found: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"${int(found[1] or count) + with_org}"
-
-    return re.sub(r"\?(\d*)", place, text).replace("@org", "$1"), with_org
 
 
 def connect(address: Address, access: Access) -> PostgresConnection:

@@ -1,30 +1,248 @@
-"""The shared store: one PostgreSQL database for many tenants, each apart from the others."""
+"""The shared store: one PostgreSQL database for many tenants, each apart from the others.
+
+`Connections` holds the transactions that threads are in, and opens new connections where the old are gone.
+"""
 
 import contextlib
+import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 from weakref import WeakValueDictionary
 
-from satchel.errors import StoreError
-from satchel.model.filters import Filter
-from satchel.model.memory import Scope
-from satchel.store.contract import Check, Link, Match, Trace
-from satchel.store.postgres import lexical, tracing, upkeep
-from satchel.store.postgres.address import Address, parse_address
-from satchel.store.postgres.beside import beside
-from satchel.store.postgres.connection import LOCK_SECONDS, PostgresConnection
-from satchel.store.postgres.connections import Connections
-from satchel.store.postgres.migrations import first_connection
-from satchel.store.sql import writing
-from satchel.store.sql.ledgers import SqlLedgers
-from satchel.store.sql.store import CLOSING_SECONDS, SqlStore
-from satchel.store.sql.uses import Uses
+import psycopg
 
-__all__ = ["PostgresStore"]
+from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
+from satchel.model.memory import Scope
+from satchel.store import memories
+from satchel.store.contract import Check
+from satchel.store.memories import Uses
+from satchel.store.pool import Pool
+from satchel.store.postgres import health
+from satchel.store.postgres.connection import (
+    LOCK_SECONDS,
+    Address,
+    PostgresConnection,
+    connect,
+    parse_address,
+    reading_errors,
+)
+from satchel.store.postgres.schema import first_connection
+from satchel.store.postgres.search import PostgresSearch
+from satchel.store.sessions import Ledgers
+from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
+
+__all__ = ["Connections", "PostgresStore"]
+
+
+CONNECTIONS = 16
+# So many of them at most are given to writers.
+WRITERS = 12
+# How long a call waits for a server that restarts.
+PATIENCE = 5.0
+NAP = 0.1
+ENDED = "an earlier failure has ended this transaction; nothing of it was stored"
+
+
+class _Turn:
+    """Kept for as long as somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class Connections:
+    """Hands out connections inside a transaction, and commits or undoes it afterwards."""
+
+    def __init__(self, address: Address, first: PostgresConnection) -> None:
+        self._address = address
+        self._access = first.access
+        self._pool: Pool[PostgresConnection] = Pool(self._connect, limit=CONNECTIONS, patience=LOCK_SECONDS)
+        self._pool.adopt(first)
+        self._queue()
+
+    def _queue(self) -> None:
+        self._writers = threading.BoundedSemaphore(WRITERS)
+        self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._current = threading.local()
+        self._pid = os.getpid()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: no thread of the parent's has a turn here, or is in a transaction."""
+        if self._pid != os.getpid():
+            self._queue()
+
+    def _connect(self) -> PostgresConnection:
+        return connect(self._address, self._access)
+
+    @property
+    def current(self) -> PostgresConnection | None:
+        """That of the transaction this thread is in."""
+        self._leave_to_parent()
+        found: PostgresConnection | None = getattr(self._current, "connection", None)
+        return found
+
+    @contextlib.contextmanager
+    def reading(self, org: str, *, snapshot: bool = False) -> Iterator[PostgresConnection]:
+        """For one statement, or for several that see the same state."""
+        if (outer := self.current) is not None:
+            with reading_errors(self._address.shown):
+                outer.bind(org)
+                yield outer
+            return
+        reader: PostgresConnection | None = getattr(self._current, "reader", None)
+        if reader is not None and reader.org == org:
+            with reading_errors(self._address.shown):
+                yield reader
+            return
+        with self._begun(org, snapshot=snapshot) as db:
+            yield db
+
+    @contextlib.contextmanager
+    def kept_for_reading(self, org: str) -> Iterator[PostgresConnection]:
+        """One transaction for all that this thread reads inside."""
+        if self.current is not None or getattr(self._current, "reader", None) is not None:
+            with self.reading(org, snapshot=True) as db:
+                yield db
+            return
+        with self._begun(org, snapshot=True) as db:
+            self._current.reader = db
+            try:
+                yield db
+            finally:
+                self._current.reader = None
+
+    @contextlib.contextmanager
+    def writing(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
+        """Committed whole or rolled back; inside another one it is a part that can fail alone."""
+        outer = self.current
+        if outer is None:
+            if getattr(self._current, "reader", None) is not None:
+                raise StoreError(WHILE_READING)
+            with self._turn(org, patience), self._begun(org, patience=patience) as db, self._entered(db):
+                db.hold()
+                yield db
+            return
+        with reading_errors(self._address.shown):
+            if outer.lost or outer.failed:
+                raise StoreError(ENDED)
+            with outer.part():
+                outer.bind(org)
+                outer.hold()
+                yield outer
+
+    @contextlib.contextmanager
+    def transaction(self, org: str) -> Iterator[None]:
+        """One transaction of all that this thread does inside, for the most part for one tenant."""
+        if (outer := self.current) is not None:
+            # Bound to no tenant yet, or to the last one: what is done inside binds it.
+            with reading_errors(self._address.shown), outer.part():
+                yield
+            return
+        with self._turn(org, LOCK_SECONDS), self._begun() as db, self._entered(db):
+            yield
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def _turn(self, org: str, patience: float) -> Iterator[None]:
+        """One thread writes for a tenant at a time, and readers find a connection while writers wait.
+
+        The others would wait for the tenant's row, each with a connection.
+        """
+        with self._lock:
+            turn = self._turns.setdefault(org, _Turn())
+        with contextlib.ExitStack() as stack:
+            for lock in (turn.lock, self._writers):
+                if not lock.acquire(timeout=patience):
+                    raise StoreBusyError(
+                        f"{self._address.shown}: others have been writing for {patience:.0f} s; nothing was "
+                        "written, try again"
+                    )
+                stack.callback(lock.release)
+            yield
+
+    @contextlib.contextmanager
+    def _entered(self, db: PostgresConnection) -> Iterator[None]:
+        self._current.connection = db
+        try:
+            yield
+        finally:
+            self._current.connection = None
+
+    @contextlib.contextmanager
+    def _begun(
+        self, org: str | None = None, *, snapshot: bool = False, patience: float = LOCK_SECONDS
+    ) -> Iterator[PostgresConnection]:
+        begin = partial(PostgresConnection.begin, org=org, snapshot=snapshot, lock_seconds=patience)
+        db = self._begin(begin, patience=min(patience, PATIENCE))
+        try:
+            with reading_errors(self._address.shown):
+                try:
+                    yield db
+                except BaseException:
+                    if not db.lost:
+                        db.end("ROLLBACK")
+                    raise
+                self._commit(db)
+        finally:
+            # One that was interrupted may be in its transaction still, which nobody else shall end.
+            if db.idle:
+                self._pool.give_back(db)
+            else:
+                self._pool.discard(db)
+
+    def _commit(self, db: PostgresConnection) -> None:
+        if db.lost:
+            raise StoreUnreachableError(
+                f"{self._address.shown}: the connection was lost; nothing was stored, try again"
+            )
+        if db.failed:
+            # PostgreSQL would undo it and call that a commit.
+            db.end("ROLLBACK")
+            raise StoreError(ENDED)
+        db.settle()
+        try:
+            db.end("COMMIT")
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not db.lost:
+                raise
+            raise StoreUnreachableError(
+                f"{self._address.shown}: the connection was lost while it committed; whether it was stored is not "
+                "known: look before you try again"
+            ) from error
+
+    def _begin(self, begin: Callable[[PostgresConnection], None], *, patience: float) -> PostgresConnection:
+        """A connection in a new transaction; one that was lost while nobody used it costs only a new one."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                db = self._pool.take()
+            except (StoreUnreachableError, StoreBusyError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(NAP)
+                continue
+            try:
+                with reading_errors(self._address.shown):
+                    begin(db)
+                return db
+            except StoreUnreachableError:
+                self._pool.discard(db)
+                if time.monotonic() > deadline:
+                    raise
+            except BaseException:
+                self._pool.discard(db)
+                raise
+
+
+# Tenants, on the same connections.
 
 
 class _Tenants:
@@ -36,8 +254,8 @@ class _Tenants:
         self.waiting: dict[str, PostgresStore] = {}
 
 
-class PostgresStore(SqlStore[PostgresConnection]):
-    """Fulfils the `Store` contract for one tenant; `within` gives the others, on the same connections."""
+class PostgresStore(PostgresSearch, Store):
+    """The store of one tenant; `within` gives the others, on the same connections."""
 
     dialect = PostgresConnection.dialect
 
@@ -53,7 +271,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
         self._connections = connections
         self._tenants = tenants
         self._uses = Uses()
-        self.ledgers = SqlLedgers(self._read, self._written, self._hold)
+        self.ledgers = Ledgers(self._read, self._written, self._hold)
         tenants.known[org] = self
 
     def within(self, org: str) -> Self:
@@ -76,46 +294,15 @@ class PostgresStore(SqlStore[PostgresConnection]):
         with self._connections.transaction(self.org):
             yield
 
-    @contextlib.contextmanager
-    def reading(self, org: str) -> Iterator[None]:
-        with self._connections.kept_for_reading(org):
-            yield
+    def reading(self, org: str | None = None) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._connections.kept_for_reading(self.org if org is None else org)
+
+    def writing(self, org: str | None = None) -> contextlib.AbstractContextManager[PostgresConnection]:
+        return self._write(self.org if org is None else org)
 
     @property
     def in_transaction(self) -> bool:
         return self._connections.current is not None
-
-    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-        with self._read(where.scope.org) as db:
-            return lexical.matches(db, where, terms, limit=limit)
-
-    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        with self._snapshot(where.scope.org) as db:
-            return tracing.nearest(db, where, code, limit=limit)
-
-    def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        with self._snapshot(where.scope.org) as db:
-            return tracing.traces(db, where, keys)
-
-    def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-        with self._snapshot(where.scope.org) as db:
-            return tracing.links(db, keys, where, limit=limit)
-
-    def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        with self._read(where.scope.org) as db:
-            return beside(db, traces, where, reach=reach)
-
-    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        with self._read(self.org) as db:
-            return lexical.frequencies(db, terms)
-
-    def words_like(self, word: str, *, start: str) -> list[str]:
-        with self._read(self.org) as db:
-            return lexical.words_like(db, word, start=start)
-
-    def purge(self, where: Filter) -> int:
-        with self._write(where.scope.org) as db:
-            return writing.purge(db, where)
 
     def backup(self, target: Path) -> int:
         raise StoreError(
@@ -125,14 +312,14 @@ class PostgresStore(SqlStore[PostgresConnection]):
 
     def checks(self) -> list[Check]:
         with self._read(self.org) as db:
-            return upkeep.checks(db, self._address)
+            return health.checks(db, self._address)
 
     def repair(self) -> list[str]:
         with self._write(self.org) as db:
-            return upkeep.repair(db)
+            return health.repair(db)
 
     def close(self) -> None:
-        self._refuse_inside_transaction("close the store")
+        self.refuse_inside_transaction("close the store")
         deadline = time.monotonic() + CLOSING_SECONDS
         try:
             for tenant in list(self._tenants.waiting.values()):
@@ -156,7 +343,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
             yield db
             if uses:
                 db.bind(org)
-                writing.use(db, uses)
+                memories.count_uses(db, uses)
         if uses and not tenant._uses:
             with self._tenants.lock:
                 self._tenants.waiting.pop(org, None)

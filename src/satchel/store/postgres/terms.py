@@ -1,5 +1,6 @@
-"""The words of a memory as the index keeps them."""
+"""The words of a memory as the index keeps them, and the counts of a tenant's words."""
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -7,10 +8,11 @@ from hashlib import blake2s
 from typing import NamedTuple
 
 from satchel.model.memory import Memory
-from satchel.store.sql.rows import json_names
+from satchel.store.rows import json_names
 from satchel.text.terms import terms
 
-__all__ = ["SIGN", "index_entry", "query_text", "sign", "tag_keys"]
+__all__ = ["SIGN", "Tally", "index_entry", "query_text", "sign", "tag_keys"]
+
 
 # Characters of a tenant's sign, which stands before each of its terms.
 SIGN = 6
@@ -84,3 +86,35 @@ def query_text(org: str, words: Iterable[str]) -> str:
 
 
 _POSITIONS = ["", *(",".join(map(str, range(1, count + 1))) for count in range(1, MOST_POSITIONS + 1))]
+
+
+# What a transaction adds to the counts of a tenant's words, gathered until it ends.
+#
+# Every memory would change the same rows of common words, and PostgreSQL keeps each old state of a row until the
+# transaction ends: a thousand of them would be walked through for every further one.
+
+
+class Tally:
+    """The changes of one tenant's counts."""
+
+    def __init__(self) -> None:
+        self.terms: Counter[str] = Counter()
+        self.memories = 0
+        self.words = 0
+
+    def count(self, terms: Iterable[str], length: int, *, sign: int = 1) -> None:
+        """One memory that comes, or goes."""
+        for term in terms:
+            self.terms[term] += sign
+        self.memories += sign
+        self.words += sign * length
+
+    @property
+    def changes(self) -> list[tuple[str, int]]:
+        """Terms that are in more or fewer memories, in an order that is the same for all."""
+        return sorted((term, change) for term, change in self.terms.items() if change)
+
+    def copied(self) -> "Tally":
+        other = copy.copy(self)
+        other.terms = self.terms.copy()
+        return other

@@ -1,11 +1,11 @@
-"""One connection to a store's file: opened safely, its driver's errors in our words."""
+"""One connection to a store's file: opened safely, its driver's errors in our words; its tables of vectors."""
 
 import contextlib
 import os
 import random
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,9 @@ import apsw
 
 from satchel.errors import StoreBusyError, StoreError, StoreFormatError, StoreFullError, StoreReadOnlyError
 from satchel.model.memory import Memory
-from satchel.store.sql.database import Dialect
-from satchel.store.sql.rows import COLUMNS, READ_COLUMNS, json_names, memory_row
-from satchel.store.sql.statements import Statements
-from satchel.store.sql.text_key import text_key
-from satchel.store.sqlite.vectors import SqliteVectors
+from satchel.store.contract import Embedding
+from satchel.store.database import Dialect, Generation, Statements, Vectors
+from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.text.terms import segment
 
 __all__ = [
@@ -26,15 +24,91 @@ __all__ = [
     "PRAGMAS",
     "STATEMENTS",
     "SqliteConnection",
+    "SqliteVectors",
     "connect",
     "create_file",
     "file_errors",
+    "load_vectors",
     "reading_errors",
     "trust",
     "use_wal",
     "waiting_at_most",
     "write_transaction",
 ]
+
+
+def load_vectors(db: apsw.Connection) -> None:
+    """Make sqlite-vec known to a connection."""
+    import sqlite_vec
+
+    db.enable_load_extension(True)
+    try:
+        db.load_extension(sqlite_vec.loadable_path())
+    finally:
+        db.enable_load_extension(False)
+
+
+class SqliteVectors(Vectors):
+    """Vectors in `vector_N` and, as one bit for each number, in `code_N`."""
+
+    _loaded = False
+
+    def load(self) -> None:
+        """Most commands of a command line never need it."""
+        if not self._loaded:
+            load_vectors(self._db)  # type: ignore[arg-type]
+            self._loaded = True
+
+    def generations(self) -> list[Generation]:
+        if found := super().generations():
+            self.load()
+        return found
+
+    def create(self, embedding: Embedding, *, state: str) -> Generation:
+        made = super().create(embedding, state=state)
+        if made.dimensions:
+            self.load()
+            self._db.execute(
+                f"CREATE TABLE vector_{made.number} (passage INTEGER PRIMARY KEY "
+                "REFERENCES passage (seq) ON DELETE CASCADE, vector BLOB NOT NULL) STRICT"
+            )
+            self._db.execute(
+                f"CREATE VIRTUAL TABLE code_{made.number} USING vec0 (code bit[{8 * made.code_bytes}])"
+            )
+        return made
+
+    def drop(self, found: Generation) -> None:
+        if found.dimensions:
+            self.load()
+            self._db.execute(
+                f"DROP TABLE IF EXISTS vector_{found.number}; DROP TABLE IF EXISTS code_{found.number}"
+            )
+        self._db.execute(self._db.statement("delete_generation"), {"generation": found.number})
+
+    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
+        self.load()
+        for passage, vector, code in passages:
+            self._db.execute(f"INSERT INTO vector_{to.number} (passage, vector) VALUES (?, ?)", (passage, vector))
+            self._db.execute(f"INSERT INTO code_{to.number} (rowid, code) VALUES (?, vec_bit(?))", (passage, code))
+
+    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
+        self.load()
+        self.before_passages_go([found], passages)
+        self._db.executemany(f"DELETE FROM vector_{found.number} WHERE passage = ?", passages)
+
+    def before_org_goes(self, org: str) -> None:
+        if found := self.generations():
+            passages = self._db.execute(self._db.statement("passages_of_org"), {"org": org}).fetchall()
+            self.before_passages_go(found, passages)
+
+    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
+        """A virtual table has no foreign key that would take its rows along."""
+        for each in found:
+            self._db.executemany(f"DELETE FROM code_{each.number} WHERE rowid = ?", passages)
+
+
+# One connection to a store's file: opened safely, its driver's errors in our words.
+
 
 BUSY_SECONDS = 60.0
 # Applied to every connection, in this order, after the busy handler is in place.
@@ -50,6 +124,13 @@ PRAGMAS = (
 
 _INDEX_COLUMNS = ("title_index", "tags_index", "text_index", "text_key")
 
+DIALECT = Dialect(
+    unindexed="+",
+    listed="{alias}.id IN (SELECT value FROM json_each({value}))",
+    tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = {value} AND t.seq = {alias}.seq)",
+    named=":{name}",
+    numbered="?{number}",
+)
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
     {
@@ -60,17 +141,16 @@ STATEMENTS = Statements(
         "weights": "4.0, 1.0, 2.0",
         "names": ", ".join((*COLUMNS, *_INDEX_COLUMNS)),
     },
+    DIALECT,
 )
 
 
 class SqliteConnection(apsw.Connection):
     """A connection that knows Satchel's statements; triggers keep words and tags in step."""
 
-    dialect = Dialect(
-        unindexed="+",
-        listed="{alias}.id IN (SELECT value FROM json_each(?))",
-        tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = ? AND t.seq = {alias}.seq)",
-    )
+    dialect = DIALECT
+    scrubbing = False
+    """Whether the transaction has removed what no file may keep."""
 
     @cached_property
     def vectors(self) -> SqliteVectors:
@@ -94,6 +174,10 @@ class SqliteConnection(apsw.Connection):
     def words_come(self, memories: Sequence[Memory]) -> None: ...
 
     def words_go(self, seqs: Sequence[int]) -> None: ...
+
+    def scrub(self) -> None:
+        """The log would keep what was removed until it is next written back; see `SqliteStore.writing`."""
+        self.scrubbing = True
 
 
 def create_file(path: Path) -> None:

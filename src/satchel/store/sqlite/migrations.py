@@ -1,30 +1,72 @@
-"""The schema and its versions: forward only, backed up first, a newer file left alone."""
+"""The schema and its versions: forward only, backed up first, a newer file left alone; restoring a backup."""
 
 import contextlib
 import os
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from satchel.errors import StoreReadOnlyError
-from satchel.store.sql import index
-from satchel.store.sqlite import audit
+from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError
+from satchel.store import index
+from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
+    create_file,
     reading_errors,
     trust,
     use_wal,
     write_transaction,
 )
-from satchel.store.sqlite.copy import copy_to_new_file
-from satchel.store.sqlite.header import APPLICATION_ID, refuse_foreign, refuse_newer
+from satchel.store.sqlite.files import (
+    APPLICATION_ID,
+    copy_into,
+    copy_to_new_file,
+    refuse_foreign,
+    refuse_newer,
+    refuse_strange_file,
+)
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "prepare", "recognise", "recognise_abandoned"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "look_at_text_keys",
+    "make_ready",
+    "mend_text_keys",
+    "prepare",
+    "recognise",
+    "recognise_abandoned",
+    "restore",
+]
+
 
 MIGRATIONS = Path(__file__).with_name("sql")
+PAGE = 1000
+
+
+def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
+    """The right hash and the number of each memory whose hash is not that of its text."""
+    differing: list[tuple[int | None, int]] = []
+    last: Any = -1
+    sql = db.statement("texts_with_keys")
+    while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
+        for row in page:
+            right, (last, held) = text_key(memory_from_row(row)), row[-2:]
+            if right != held:
+                differing.append((right, last))
+    return differing
+
+
+def mend_text_keys(db: SqliteConnection) -> int:
+    """Make the hashes of texts right; how many were not."""
+    differing = look_at_text_keys(db)
+    rows = [{"text_key": right, "seq": seq} for right, seq in differing]
+    db.executemany(db.statement("set_text_key"), rows)
+    return len(differing)
+
+
 # What SQL alone cannot bring up to date.
-_BUILDERS = {"0002_recall.sql": index.build, "0005_confirming.sql": audit.mend_text_keys}
+_BUILDERS = {"0002_recall.sql": index.build_passages, "0005_confirming.sql": mend_text_keys}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -107,3 +149,74 @@ def _back_up(location: str, version: int) -> None:
     # A connection of its own: the one that holds the lock is inside a transaction.
     with contextlib.closing(connect(location, readonly=True)) as source:
         copy_to_new_file(source, target)
+
+
+# Where a store's file is: made there, looked at before it is opened, replaced by a backup.
+
+
+def make_ready(path: Path, *, create: bool) -> bool:
+    """Make the file where there is none, refuse what is no store; whether it can only be read."""
+    if not path.exists() and not create:
+        raise InputError(f"there is no store at {path}; `satchel add` makes one")
+    _check_place(path)
+    if not path.exists():
+        create_file(path)
+    _look_first(path)
+    return not os.access(path, os.W_OK)
+
+
+def restore(backup: Path, location: str, *, replace: bool = False) -> Path | None:
+    """Put a backup in place of a store; what was there is first kept beside it, at the path returned."""
+    if not backup.is_file():
+        raise InputError(f"there is no backup at {backup}")
+    target = Path(location).expanduser()
+    if target.exists() and backup.samefile(target):
+        raise InputError(f"{backup} is the store itself; give a backup of it")
+    _check_place(target)
+    _look_first(backup)
+    with contextlib.closing(connect(str(backup), readonly=True)) as source:
+        with reading_errors(str(backup)):
+            if recognise(source, str(backup)) == 0:
+                raise InputError(f"{backup} is empty; there is nothing to restore")
+            if (found := source.pragma("integrity_check")) != "ok":
+                raise StoreError(f"{backup} is damaged and was not used: {found}")
+        kept = None
+        if target.exists() and target.stat().st_size:
+            if not replace:
+                raise InputError(f"{target} exists; add --force to replace it (it is kept aside)")
+            kept = _keep_aside(target)
+        create_file(target)
+        # Through SQLite, not by moving files: other processes may have the store open.
+        with contextlib.closing(connect(str(target))) as destination:
+            trust(destination)
+            copy_into(source, destination)
+            prepare(destination, str(target))
+    return kept
+
+
+def _keep_aside(target: Path) -> Path:
+    number = 1
+    while (aside := target.with_name(f"{target.name}.before-restore-{number}")).exists():
+        number += 1
+    try:
+        _look_first(target)
+        with contextlib.closing(connect(str(target))) as current:
+            recognise(current, str(target))
+            trust(current)
+            copy_to_new_file(current, aside)
+    except (SatchelError, apsw.Error) as error:
+        raise StoreError(f"{target} cannot be kept aside ({error}); move it away yourself, then restore") from error
+    return aside
+
+
+def _look_first(path: Path) -> None:
+    """Refuse what is not ours before SQLite touches it."""
+    refuse_strange_file(path, newest=SCHEMA_VERSION)
+    recognise_abandoned(path)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; make it first")

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -10,15 +10,12 @@ from typing import Self
 import apsw
 
 from satchel.errors import InputError, StoreError
-from satchel.model.filters import Filter
-from satchel.store.contract import Check, Match
-from satchel.store.holdings import Held
-from satchel.store.sql import erasing, writing
-from satchel.store.sql.ledgers import SqlLedgers
-from satchel.store.sql.pool import Pool
-from satchel.store.sql.store import CLOSING_SECONDS, WHILE_READING, SqlStore
-from satchel.store.sql.uses import Uses
-from satchel.store.sqlite import lexical, upkeep
+from satchel.store import memories
+from satchel.store.contract import Check
+from satchel.store.memories import Uses
+from satchel.store.pool import Pool
+from satchel.store.sessions import Ledgers
+from satchel.store.sqlite import health
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -27,18 +24,17 @@ from satchel.store.sqlite.connection import (
     waiting_at_most,
     write_transaction,
 )
-from satchel.store.sqlite.copy import copy_to_new_file
-from satchel.store.sqlite.header import refuse_newer
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
-from satchel.store.sqlite.nearest import nearest
-from satchel.store.sqlite.place import make_ready
+from satchel.store.sqlite.files import copy_to_new_file, refuse_newer
+from satchel.store.sqlite.migrations import SCHEMA_VERSION, make_ready, prepare
+from satchel.store.sqlite.search import SqliteSearch
+from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
 
 __all__ = ["SqliteStore"]
 
 CONNECTIONS = 8
 
 
-class SqliteLedgers(SqlLedgers):
+class SqliteLedgers(Ledgers):
     """The books, without keeping in memory what expired."""
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
@@ -49,8 +45,8 @@ class SqliteLedgers(SqlLedgers):
         return dropped
 
 
-class SqliteStore(SqlStore[SqliteConnection]):
-    """Fulfils the `Store` contract on a file, or in memory with the location ":memory:"."""
+class SqliteStore(SqliteSearch, Store):
+    """A store in a file, or in memory with the location ":memory:"."""
 
     dialect = SqliteConnection.dialect
 
@@ -74,72 +70,45 @@ class SqliteStore(SqlStore[SqliteConnection]):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._write():
+        with self.writing():
             yield
 
     @contextlib.contextmanager
-    def reading(self, org: str) -> Iterator[None]:
+    def reading(self, org: str | None = None) -> Iterator[SqliteConnection]:
         if getattr(self._current, "reader", None) is not None:
-            yield
+            with self._read() as db:
+                yield db
             return
         with self._snapshot() as db:
             self._current.reader = db
             try:
-                yield
+                yield db
             finally:
                 self._current.reader = None
 
     def within(self, org: str) -> Self:
         return self
 
-    def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-        with self._read() as db:
-            return lexical.matches(db, where, terms, limit=limit)
-
-    def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        with self._snapshot() as db:
-            return nearest(db, where, code, limit=limit)
-
-    def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        with self._read() as db:
-            return lexical.frequencies(db, terms)
-
-    def words_like(self, word: str, *, start: str) -> list[str]:
-        with self._read() as db:
-            return lexical.words_like(db, word, start=start)
-
-    def purge(self, where: Filter) -> int:
-        with self._write() as db:
-            self._current.purged = True
-            return writing.purge(db, where)
-
-    def erase(self, org: str) -> dict[Held, int]:
-        self._refuse_inside_transaction("erase an org")
-        with self._write() as db:
-            self._current.purged = True
-            db.vectors.before_org_goes(org)
-            return erasing.erase(db, org)
-
     @property
     def in_transaction(self) -> bool:
         return getattr(self._current, "connection", None) is not None
 
     def backup(self, target: Path) -> int:
-        self._refuse_inside_transaction("make a backup")
+        self.refuse_inside_transaction("make a backup")
         self._write_uses(patience=CLOSING_SECONDS)
         with self._read() as db:
             return copy_to_new_file(db, target)
 
     def checks(self) -> list[Check]:
         with self._read() as db:
-            return upkeep.checks(db, self.location)
+            return health.checks(db, self.location)
 
     def repair(self) -> list[str]:
         with self._read() as db:
-            return upkeep.repair(db, self.location)
+            return health.repair(db, self.location)
 
     def close(self) -> None:
-        self._refuse_inside_transaction("close the store")
+        self.refuse_inside_transaction("close the store")
         try:
             self._write_uses(patience=CLOSING_SECONDS)
         finally:
@@ -171,7 +140,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
             yield db
 
     @contextlib.contextmanager
-    def _write(self, org: str = "") -> Iterator[SqliteConnection]:
+    def writing(self, org: str | None = None) -> Iterator[SqliteConnection]:
         """Waiting uses go along with any write: they cost no transaction of their own."""
         outer = getattr(self._current, "connection", None)
         if outer is None and getattr(self._current, "reader", None) is not None:
@@ -182,14 +151,15 @@ class SqliteStore(SqlStore[SqliteConnection]):
         with self._pool.writing(), self._uses_taken() as uses, self._read() as db:
             with write_transaction(db):
                 refuse_newer(self.location, db.pragma("user_version"), newest=SCHEMA_VERSION)
+                if outer is None:
+                    db.scrubbing = False
                 self._current.connection = db
                 try:
                     yield db
                 finally:
                     self._current.connection = outer
-                writing.use(db, uses)
-            if outer is None and getattr(self._current, "purged", False):
-                self._current.purged = False
+                memories.count_uses(db, uses)
+            if outer is None and db.scrubbing:
                 _empty_log(db)
 
     @contextlib.contextmanager
@@ -200,7 +170,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
             with reading_errors(self.location):
                 yield outer
         else:
-            with self._write() as db:
+            with self.writing() as db:
                 yield db
 
     def _write_uses(self, *, patience: float) -> None:
@@ -214,7 +184,7 @@ class SqliteStore(SqlStore[SqliteConnection]):
             self._uses_taken() as uses,
             write_transaction(db),
         ):
-            writing.use(db, uses)
+            memories.count_uses(db, uses)
 
 
 def _absolute(location: str) -> Path:

@@ -1,162 +1,162 @@
 -- Named statements, as SQLite's. {columns} are the columns a memory is read from, {where} is a filter on m.
--- @org is the tenant of the transaction.
+-- :org is the tenant of the transaction, unless a call names another value.
 -- Nothing that grows with a tenant is joined: where nobody has analysed the tables yet, PostgreSQL takes every
 -- tenant for a row or two, and compares each of its rows with each. Keys go along in arrays instead, and what a
 -- filter asks of another table is asked by a subquery for one value, which is not made a join.
 
 -- name: update_memory
-UPDATE memory SET {assignments} WHERE org = @org AND id = ?
+UPDATE memory SET {assignments} WHERE org = :org AND id = :id
 
 -- name: memory_by_ref
 SELECT {columns} FROM memory m
-WHERE m.org = ?1 AND m.ref_key = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5) || md5(?6))
+WHERE m.org = :org AND m.ref_key = md5(md5(:project) || md5(:user) || md5(:agent) || md5(:session) || md5(:ref))
 
 -- name: memory_by_topic
 SELECT {columns} FROM memory m
-WHERE m.org = ?1 AND m.topic_id = md5(md5(?2) || md5(?3) || md5(?4) || md5(?5))
+WHERE m.org = :org AND m.topic_id = md5(md5(:project) || md5(:user) || md5(:agent) || md5(:topic_key))
 
 -- name: text_keys_held
 SELECT DISTINCT m.text_key FROM memory m
-WHERE m.org = ? AND m.text_key = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+WHERE m.org = :org AND m.text_key = ANY (ARRAY(SELECT json_array_elements_text(:keys::json)::bigint))
 
 -- name: id_exists
-SELECT 1 FROM memory WHERE org = @org AND id = ?
+SELECT 1 FROM memory WHERE org = :org AND id = :id
 
 -- name: memory_in_scope
-SELECT {columns} FROM memory m WHERE m.org = @org AND m.id = ? AND {where}
+SELECT {columns} FROM memory m WHERE m.org = :org AND m.id = :id AND {where}
 
 -- name: ids_with_prefix
-SELECT m.id FROM memory m WHERE m.org = @org AND m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
+SELECT m.id FROM memory m WHERE m.org = :org AND m.id >= :start AND m.id < :stop AND {where} ORDER BY m.id LIMIT :limit
 
 -- name: id_neighbours
-SELECT (SELECT max(b.id) FROM memory b WHERE b.org = @org AND b.id < ?1),
-    (SELECT min(a.id) FROM memory a WHERE a.org = @org AND a.id > ?1)
+SELECT (SELECT max(b.id) FROM memory b WHERE b.org = :org AND b.id < :id),
+    (SELECT min(a.id) FROM memory a WHERE a.org = :org AND a.id > :id)
 
 -- name: memory_by_seq
-SELECT {columns} FROM memory m WHERE m.org = @org AND m.seq = ?
+SELECT {columns} FROM memory m WHERE m.org = :org AND m.seq = :seq
 
 -- name: memories_by_seq
 SELECT {columns}, m.seq FROM memory m
-WHERE m.org = @org AND m.seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+WHERE m.org = :org AND m.seq = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint))
 
 -- name: upsert_relation
-INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (:org, :source, :target, :kind, :strength, :created_at)
 ON CONFLICT (org, source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
 
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
 FROM relation r
-WHERE r.org = @org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
-    AND (r.source, r.target, r.kind) > (?, ?, ?)
+WHERE r.org = :org AND (SELECT true FROM memory m WHERE m.org = r.org AND m.id = r.source AND {where})
+    AND (r.source, r.target, r.kind) > (:source, :target, :kind)
     AND (SELECT true FROM memory o WHERE o.org = r.org AND o.id = r.target AND {where_target})
-ORDER BY r.source, r.target, r.kind LIMIT ?
+ORDER BY r.source, r.target, r.kind LIMIT :limit
 
 -- name: delete_memory
-DELETE FROM memory WHERE org = @org AND id = ?
+DELETE FROM memory WHERE org = :org AND id = :id
 
 -- name: add_usage
 INSERT INTO usage (org, seq, count, last_at)
-SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+SELECT org, seq, :count::bigint, :last_at::bigint FROM memory WHERE org = :org AND id = :id
 ON CONFLICT (org, seq) DO UPDATE
 SET count = usage.count + excluded.count, last_at = greatest(usage.last_at, excluded.last_at)
 
 -- name: set_usage
 INSERT INTO usage (org, seq, count, last_at)
-SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+SELECT org, seq, :count::bigint, :last_at::bigint FROM memory WHERE org = :org AND id = :id
 ON CONFLICT (org, seq) DO UPDATE SET count = excluded.count, last_at = excluded.last_at
 
 -- name: totals
 SELECT count(*), coalesce(sum(m.tokens), 0)::bigint, min(m.at), max(m.at),
-    count(*) FILTER (WHERE m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
-        AND (m.invalid_at IS NULL OR m.invalid_at > ?))
+    count(*) FILTER (WHERE m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= :now)
+        AND (m.invalid_at IS NULL OR m.invalid_at > :now))
 FROM memory m WHERE {where}
 
 -- name: memory_seq
-SELECT seq FROM memory WHERE org = @org AND id = ?
+SELECT seq FROM memory WHERE org = :org AND id = :id
 
 -- name: memories_after
-SELECT {columns}, m.seq FROM memory m WHERE m.org = @org AND m.seq > ? ORDER BY m.seq LIMIT ?
+SELECT {columns}, m.seq FROM memory m WHERE m.org = :org AND m.seq > :after ORDER BY m.seq LIMIT :limit
 
 -- A passage's number is its memory's, shifted by 12 bits, plus its place in the text.
 -- name: insert_passage
 INSERT INTO passage (org, memory, place, start, stop, flags, codes)
-VALUES (@org, ?1::bigint >> 12, ?1::bigint & 4095, ?2, ?3, ?4, ?5)
+VALUES (:org, :number::bigint >> 12, :number::bigint & 4095, :start, :stop, :flags, :codes)
 
 -- name: delete_passages
-DELETE FROM passage WHERE org = @org AND memory >= ?1::bigint >> 12 AND memory < ?2::bigint >> 12
+DELETE FROM passage WHERE org = :org AND memory >= :start::bigint >> 12 AND memory < :stop::bigint >> 12
 
 -- name: passages_of
 SELECT (memory << 12) + place FROM passage
-WHERE org = @org AND memory >= ?1::bigint >> 12 AND memory < ?2::bigint >> 12
+WHERE org = :org AND memory >= :start::bigint >> 12 AND memory < :stop::bigint >> 12
 
 -- name: vectors_of
 SELECT (memory << 12) + place FROM passage_vector
-WHERE org = @org AND generation = {generation}
-    AND (memory, place) >= (?1::bigint >> 12, (?1::bigint & 4095)::integer)
-    AND (memory, place) < (?2::bigint >> 12, (?2::bigint & 4095)::integer)
+WHERE org = :org AND generation = {generation}
+    AND (memory, place) >= (:start::bigint >> 12, (:start::bigint & 4095)::integer)
+    AND (memory, place) < (:stop::bigint >> 12, (:stop::bigint & 4095)::integer)
 
 -- name: write_vector
 INSERT INTO passage_vector (org, memory, place, generation, vector, code)
-VALUES (@org, ?1::bigint >> 12, ?1::bigint & 4095, {generation}, ?2, ?3::varbit)
+VALUES (:org, :number::bigint >> 12, :number::bigint & 4095, {generation}, :vector, :code::varbit)
 
 -- name: delete_vector
 DELETE FROM passage_vector
-WHERE org = @org AND memory = ?1::bigint >> 12 AND place = (?1::bigint & 4095)::integer AND generation = {generation}
+WHERE org = :org AND memory = :number::bigint >> 12 AND place = (:number::bigint & 4095)::integer AND generation = {generation}
 
 -- name: delete_vectors
-DELETE FROM passage_vector WHERE org = @org AND generation = {generation}
+DELETE FROM passage_vector WHERE org = :org AND generation = {generation}
 
 -- name: generation
-SELECT generation, name, dimensions FROM embedding WHERE org = @org AND state = ?
+SELECT generation, name, dimensions FROM embedding WHERE org = :org AND state = :state
 
 -- name: insert_generation
 INSERT INTO embedding (org, generation, name, dimensions, state)
-SELECT @org, coalesce((SELECT max(e.generation) FROM embedding e WHERE e.org = @org), 0) + 1, ?, ?, ?
+SELECT :org, coalesce((SELECT max(e.generation) FROM embedding e WHERE e.org = :org), 0) + 1, :name, :dimensions, :state
 RETURNING generation
 
 -- name: delete_generation
-DELETE FROM embedding WHERE org = @org AND generation = ?
+DELETE FROM embedding WHERE org = :org AND generation = :generation
 
 -- name: make_current
-UPDATE embedding SET state = 'current' WHERE org = @org AND generation = ?
+UPDATE embedding SET state = 'current' WHERE org = :org AND generation = :generation
 
 -- name: count_missing
-SELECT count(*) FROM passage p WHERE p.org = @org AND (
+SELECT count(*) FROM passage p WHERE p.org = :org AND (
     SELECT true FROM passage_vector v
     WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
 ) IS NULL
 
 -- name: missing_passages
 SELECT (p.memory << 12) + p.place FROM passage p
-WHERE p.org = @org AND (p.memory, p.place) > (?1::bigint >> 12, (?1::bigint & 4095)::integer) AND (
+WHERE p.org = :org AND (p.memory, p.place) > (:after::bigint >> 12, (:after::bigint & 4095)::integer) AND (
     SELECT true FROM passage_vector v
     WHERE v.org = p.org AND v.memory = p.memory AND v.place = p.place AND v.generation = {generation}
-) IS NULL ORDER BY p.memory, p.place LIMIT ?2
+) IS NULL ORDER BY p.memory, p.place LIMIT :limit
 
 -- name: insert_backlog
-INSERT INTO backlog (org, memory) VALUES (@org, ?) ON CONFLICT DO NOTHING
+INSERT INTO backlog (org, memory) VALUES (:org, :memory) ON CONFLICT DO NOTHING
 
 -- name: delete_backlog
-DELETE FROM backlog WHERE org = @org AND memory = ?
+DELETE FROM backlog WHERE org = :org AND memory = :memory
 
 -- name: clear_backlog
-DELETE FROM backlog WHERE org = @org
+DELETE FROM backlog WHERE org = :org
 
 -- name: waiting_memory
 SELECT {columns} FROM memory m
-WHERE m.org = @org AND m.seq = ?1 AND (SELECT true FROM backlog b WHERE b.org = @org AND b.memory = ?1)
+WHERE m.org = :org AND m.seq = :memory AND (SELECT true FROM backlog b WHERE b.org = :org AND b.memory = :memory)
 
 -- name: backlog
-SELECT {columns}, m.seq FROM memory m WHERE m.org = @org AND m.seq = ANY (
-    ARRAY(SELECT b.memory FROM backlog b WHERE b.org = @org ORDER BY b.memory LIMIT ?)
+SELECT {columns}, m.seq FROM memory m WHERE m.org = :org AND m.seq = ANY (
+    ARRAY(SELECT b.memory FROM backlog b WHERE b.org = :org ORDER BY b.memory LIMIT :limit)
 ) ORDER BY m.seq
 
 -- name: count_backlog
-SELECT count(*) FROM backlog WHERE org = @org
+SELECT count(*) FROM backlog WHERE org = :org
 
 -- name: count_some
-SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?) counted
+SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT :most) counted
 
 -- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
 -- name: traced_memories
@@ -166,86 +166,86 @@ SELECT m.seq, m.at, m.id,
 FROM memory m WHERE {where} ORDER BY m.at, m.id
 
 -- name: traced_uses
-SELECT seq, count FROM usage WHERE org = @org AND seq = ANY (?::bigint[])
+SELECT seq, count FROM usage WHERE org = :org AND seq = ANY (:numbers::bigint[])
 
 -- name: traced_passages
 SELECT memory, start, stop, flags, codes FROM passage
-WHERE org = @org AND memory = ANY (?::bigint[]) ORDER BY memory, place
+WHERE org = :org AND memory = ANY (:numbers::bigint[]) ORDER BY memory, place
 
 -- name: traced_vectors
 SELECT memory, place, vector FROM passage_vector
-WHERE org = @org AND memory = ANY (?::bigint[]) AND generation = {generation}
+WHERE org = :org AND memory = ANY (:numbers::bigint[]) AND generation = {generation}
 
 -- For each of many places, those before and after it in its session or document: one question for all.
 -- name: beside
 SELECT t.origin, b.seq, b.later FROM unnest(
-    ?1::bigint[], ?2::text[], ?3::text[], ?4::text[], ?5::text[], ?6::bigint[], ?7::text[]
+    :origins::bigint[], :projects::text[], :users::text[], :agents::text[], :threads::text[], :ats::bigint[], :ids::text[]
 ) t(origin, project, "user", agent, thread, at, id) CROSS JOIN LATERAL (
     (SELECT m.seq, m.at, m.id, false AS later FROM memory m
-        WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
+        WHERE m.org = :org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
             AND (m.at, m.id) < (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at DESC, m.id DESC LIMIT {reach})
     UNION ALL
     (SELECT m.seq, m.at, m.id, true FROM memory m
-        WHERE m.org = @org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
+        WHERE m.org = :org AND {same} AND m.project = t.project AND m.user = t.user AND m.agent = t.agent
             AND (m.at, m.id) > (t.at, t.id COLLATE "C") AND {where} ORDER BY m.at, m.id LIMIT {reach})
 ) b ORDER BY t.origin, b.at, b.id
 
 -- name: newest_seq
-SELECT coalesce(max(seq), 0) FROM memory WHERE org = @org
+SELECT coalesce(max(seq), 0) FROM memory WHERE org = :org
 
 -- name: ids_of_seqs
-SELECT seq, id FROM memory WHERE org = @org AND seq = ANY (?::bigint[])
+SELECT seq, id FROM memory WHERE org = :org AND seq = ANY (:numbers::bigint[])
 
 -- name: relations_at
-SELECT {near}, {far}, kind, strength FROM relation WHERE org = @org AND {near} = ANY (?::text[])
+SELECT {near}, {far}, kind, strength FROM relation WHERE org = :org AND {near} = ANY (:ids::text[])
 
 -- name: seqs_of_ids
-SELECT m.id, m.seq FROM memory m WHERE m.org = @org AND m.id = ANY (?::text[]) AND {where}
+SELECT m.id, m.seq FROM memory m WHERE m.org = :org AND m.id = ANY (:ids::text[]) AND {where}
 
 -- What SQLite's triggers do.
 -- name: count_terms
-INSERT INTO word (org, term, docs) SELECT @org, t.term, t.docs FROM unnest(?::text[], ?::bigint[]) t(term, docs)
+INSERT INTO word (org, term, docs) SELECT :org, t.term, t.docs FROM unnest(:terms::text[], :counts::bigint[]) t(term, docs)
 ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
 
 -- name: drop_terms
-DELETE FROM word WHERE org = @org AND docs <= 0 AND term = ANY (?::text[])
+DELETE FROM word WHERE org = :org AND docs <= 0 AND term = ANY (:terms::text[])
 
 -- name: count_words
-UPDATE tenant SET memories = memories + ?::bigint, words = words + ?::bigint WHERE org = @org
+UPDATE tenant SET memories = memories + :memories::bigint, words = words + :words::bigint WHERE org = :org
 
 -- name: words_of
 SELECT m.length, ARRAY(SELECT substr(w.lexeme, {sign} + 1) FROM unnest(m.words) w) FROM memory m
-WHERE m.org = @org AND m.seq = ANY (?::bigint[])
+WHERE m.org = :org AND m.seq = ANY (:numbers::bigint[])
 
 -- name: word_counts
-SELECT w.term, w.docs FROM word w WHERE w.org = @org AND w.term = ANY (?::text[])
+SELECT w.term, w.docs FROM word w WHERE w.org = :org AND w.term = ANY (:terms::text[])
 
 -- name: tenant_counts
-SELECT memories, words FROM tenant WHERE org = @org
+SELECT memories, words FROM tenant WHERE org = :org
 
 -- name: words_between
-SELECT term FROM word WHERE org = @org AND term >= ? AND term < ? AND length(term) BETWEEN ? AND ? ORDER BY term
+SELECT term FROM word WHERE org = :org AND term >= :start AND term < :stop AND length(term) BETWEEN :shortest AND :longest ORDER BY term
 
 -- name: search
 SELECT m.seq, {score} AS score FROM memory m
-WHERE m.org = @org AND {matching} AND {where}
-ORDER BY score DESC, m.at DESC, m.id LIMIT ?
+WHERE m.org = :org AND {matching} AND {where}
+ORDER BY score DESC, m.at DESC, m.id LIMIT :limit
 
 -- name: nearest
-SELECT v.memory, v.code <~> ?::varbit AS distance FROM passage_vector v
-WHERE v.org = @org AND v.generation = {generation} ORDER BY 2, 1 LIMIT ?
+SELECT v.memory, v.code <~> :code::varbit AS distance FROM passage_vector v
+WHERE v.org = :org AND v.generation = {generation} ORDER BY 2, 1 LIMIT :limit
 
 -- name: nearest_among
-SELECT v.memory, v.code <~> ?::varbit AS distance FROM passage_vector v
-WHERE v.org = @org AND v.generation = {generation} AND v.memory = ANY (?::bigint[]) ORDER BY 2, 1 LIMIT ?
+SELECT v.memory, v.code <~> :code::varbit AS distance FROM passage_vector v
+WHERE v.org = :org AND v.generation = {generation} AND v.memory = ANY (:numbers::bigint[]) ORDER BY 2, 1 LIMIT :limit
 
 -- name: index_ready
-SELECT coalesce((SELECT i.indisvalid AND i.indisready FROM pg_index i WHERE i.indexrelid = to_regclass(?)), false)
+SELECT coalesce((SELECT i.indisvalid AND i.indisready FROM pg_index i WHERE i.indexrelid = to_regclass(:index)), false)
 
 -- The tenant is spelled out, as its index says it.
 -- name: nearest_by_index
-SELECT v.memory, v.code::bit({bits}) <~> ?1::bit({bits}) AS distance FROM passage_vector v
-WHERE v.org = {tenant} AND v.generation = {generation} ORDER BY v.code::bit({bits}) <~> ?1::bit({bits}) LIMIT ?2
+SELECT v.memory, v.code::bit({bits}) <~> :code::bit({bits}) AS distance FROM passage_vector v
+WHERE v.org = {tenant} AND v.generation = {generation} ORDER BY v.code::bit({bits}) <~> :code::bit({bits}) LIMIT :limit
 
 -- name: search_wider
 SELECT set_config('hnsw.ef_search', '400', true), set_config('hnsw.iterative_scan', 'strict_order', true)
@@ -254,36 +254,36 @@ SELECT set_config('hnsw.ef_search', '400', true), set_config('hnsw.iterative_sca
 SELECT m.seq FROM memory m WHERE {where}
 
 -- name: seqs_among
-SELECT m.seq FROM memory m WHERE m.org = @org AND m.seq = ANY (?::bigint[]) AND {where}
+SELECT m.seq FROM memory m WHERE m.org = :org AND m.seq = ANY (:numbers::bigint[]) AND {where}
 
 -- name: new_tenant
-INSERT INTO tenant (org) VALUES (@org) ON CONFLICT (org) DO NOTHING
+INSERT INTO tenant (org) VALUES (:org) ON CONFLICT (org) DO NOTHING
 
 -- name: hold_tenant
-SELECT 1 FROM tenant WHERE org = @org FOR UPDATE
+SELECT 1 FROM tenant WHERE org = :org FOR UPDATE
 
 -- name: uses_of
-SELECT seq, count, last_at FROM usage WHERE org = @org AND seq = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint))
+SELECT seq, count, last_at FROM usage WHERE org = :org AND seq = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint))
 
 -- name: passages_held
 SELECT memory, place, start, stop, flags, codes FROM passage
-WHERE org = @org AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) ORDER BY memory, place
+WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint)) ORDER BY memory, place
 
 -- A varying bit string is sent as its length in four bytes, and then its bits.
 -- name: vectors_held
 SELECT memory, place, vector, substring(varbit_send(code) FROM 5) FROM passage_vector
-WHERE org = @org AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json)::bigint)) AND generation = {generation}
+WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint)) AND generation = {generation}
 ORDER BY memory, place
 
 -- name: histories_of
 SELECT memory, at, action, changes FROM history
-WHERE org = ? AND memory = ANY (ARRAY(SELECT json_array_elements_text(?::json))) ORDER BY memory, seq
+WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:ids::json))) ORDER BY memory, seq
 
 -- name: purged_page
 SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
-WHERE h.org = ? AND (h.memory, h.seq) > (?, ?)
+WHERE h.org = :org AND (h.memory, h.seq) > (:memory, :seq)
     AND (SELECT true FROM memory m WHERE m.org = h.org AND m.id = h.memory) IS NULL
-ORDER BY h.memory, h.seq LIMIT ?
+ORDER BY h.memory, h.seq LIMIT :limit
 
 -- In the order of `Mark`.
 -- name: marks
@@ -291,33 +291,33 @@ SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.org = 
     (SELECT u.count FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
     (SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq),
     (SELECT 1 FROM backlog b WHERE b.org = m.org AND b.memory = m.seq)
-FROM memory m WHERE {where} ORDER BY m.seq LIMIT ?
+FROM memory m WHERE {where} ORDER BY m.seq LIMIT :limit
 
 -- name: raise_usage
 INSERT INTO usage (org, seq, count, last_at)
-SELECT org, seq, ?2::bigint, ?3::bigint FROM memory WHERE org = @org AND id = ?1
+SELECT org, seq, :count::bigint, :last_at::bigint FROM memory WHERE org = :org AND id = :id
 ON CONFLICT (org, seq) DO UPDATE
 SET count = greatest(usage.count, excluded.count), last_at = greatest(usage.last_at, excluded.last_at)
 
 -- name: renew_relation
-INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (:org, :source, :target, :kind, :strength, :created_at)
 ON CONFLICT (org, source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
 WHERE relation.created_at < excluded.created_at
 
 -- name: amounts
-SELECT (SELECT count(*) FROM memory WHERE org = ?1),
-    (SELECT count(*) FROM usage WHERE org = ?1),
-    (SELECT count(*) FROM history WHERE org = ?1),
-    (SELECT count(*) FROM relation WHERE org = ?1),
-    (SELECT count(*) FROM passage WHERE org = ?1),
-    (SELECT count(*) FROM session WHERE org = ?1),
-    (SELECT count(*) FROM entry WHERE org = ?1),
-    (SELECT count(*) FROM turn WHERE org = ?1),
-    (SELECT count(*) FROM content WHERE org = ?1)
+SELECT (SELECT count(*) FROM memory WHERE org = :org),
+    (SELECT count(*) FROM usage WHERE org = :org),
+    (SELECT count(*) FROM history WHERE org = :org),
+    (SELECT count(*) FROM relation WHERE org = :org),
+    (SELECT count(*) FROM passage WHERE org = :org),
+    (SELECT count(*) FROM session WHERE org = :org),
+    (SELECT count(*) FROM entry WHERE org = :org),
+    (SELECT count(*) FROM turn WHERE org = :org),
+    (SELECT count(*) FROM content WHERE org = :org)
 
 -- name: amount_of_vectors
-SELECT count(*) FROM passage_vector WHERE org = ? AND generation = {generation}
+SELECT count(*) FROM passage_vector WHERE org = :org AND generation = {generation}
 
 -- As the login itself, and with an error where policies bind that too.
 -- name: see_all_orgs
@@ -327,7 +327,7 @@ SELECT set_config('role', 'none', true), set_config('row_security', 'off', true)
 SELECT org FROM tenant ORDER BY org
 
 -- name: org_exists
-SELECT EXISTS (SELECT 1 FROM tenant WHERE org = ?)
+SELECT EXISTS (SELECT 1 FROM tenant WHERE org = :org)
 
 -- What tells this database from all others, however it was named.
 -- name: whereabouts
@@ -335,6 +335,6 @@ SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database W
 
 -- What goes with no memory and no session.
 -- name: erase_rest
-WITH history AS (DELETE FROM history WHERE org = ?1), words AS (DELETE FROM word WHERE org = ?1),
-    embedding AS (DELETE FROM embedding WHERE org = ?1)
-DELETE FROM tenant WHERE org = ?1
+WITH history AS (DELETE FROM history WHERE org = :org), words AS (DELETE FROM word WHERE org = :org),
+    embedding AS (DELETE FROM embedding WHERE org = :org)
+DELETE FROM tenant WHERE org = :org

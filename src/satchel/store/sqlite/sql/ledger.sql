@@ -5,29 +5,29 @@ INSERT INTO session ({columns_of}) VALUES ({marks}) ON CONFLICT (org, project, u
 
 -- name: session_exact
 SELECT {columns_of} FROM session
-WHERE org = ? AND project = ? AND user = ? AND agent = ? AND name = ?
+WHERE org = :org AND project = :project AND user = :user AND agent = :agent AND name = :name
 
 -- name: entry_update
-UPDATE entry SET {assignments} WHERE org = ? AND session = ? AND seq IN (SELECT value FROM json_each(?))
+UPDATE entry SET {assignments} WHERE org = :org AND session = :session AND seq IN (SELECT value FROM json_each(:seqs))
 
 -- Of a long session most entries have left; without a word SQLite would read them all, as they are in order.
 -- name: entries_held
-SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = ? AND session = ? AND level <> 'gone' ORDER BY seq
+SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = :org AND session = :session AND level <> 'gone' ORDER BY seq
 
 -- name: entries_held_in
-SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = ? AND session = ? AND category = ? AND level <> 'gone' ORDER BY seq
+SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = :org AND session = :session AND category = :category AND level <> 'gone' ORDER BY seq
 
 -- name: entry_last_of_call
 SELECT {columns_of} FROM entry INDEXED BY entry_call
-WHERE org = ? AND session = ? AND call_id = ? AND call_id <> '' ORDER BY seq DESC LIMIT 1
+WHERE org = :org AND session = :session AND call_id = :call_id AND call_id <> '' ORDER BY seq DESC LIMIT 1
 
 -- name: content_total
-SELECT coalesce(sum(bytes), 0) FROM content WHERE org = ?
+SELECT coalesce(sum(bytes), 0) FROM content WHERE org = :org
 
 -- name: content_bring
-INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (:org, :hash, :used_at, :bytes, :codec, :data)
 ON CONFLICT (org, hash) DO UPDATE SET used_at = max(used_at, excluded.used_at)
 
 -- name: content_unshared
-DELETE FROM content WHERE org = ?1 AND hash IN (SELECT content FROM entry WHERE org = ?1 AND session = ?2)
-AND hash NOT IN (SELECT content FROM entry WHERE org = ?1 AND session <> ?2)
+DELETE FROM content WHERE org = :org AND hash IN (SELECT content FROM entry WHERE org = :org AND session = :session)
+AND hash NOT IN (SELECT content FROM entry WHERE org = :org AND session <> :session)

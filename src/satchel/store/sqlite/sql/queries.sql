@@ -2,140 +2,140 @@
 -- CROSS JOIN keeps the order of a join: SQLite must not start from the filter and scan a project.
 
 -- name: update_memory
-UPDATE memory SET {assignments} WHERE id = ?
+UPDATE memory SET {assignments} WHERE id = :id
 
 -- name: memory_by_ref
 SELECT {columns} FROM memory m
-WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.session = ? AND m.ref = ?
+WHERE m.org = :org AND m.project = :project AND m.user = :user AND m.agent = :agent AND m.session = :session AND m.ref = :ref
 
 -- name: memory_by_topic
 SELECT {columns} FROM memory m
-WHERE m.org = ? AND m.project = ? AND m.user = ? AND m.agent = ? AND m.topic_key = ?
+WHERE m.org = :org AND m.project = :project AND m.user = :user AND m.agent = :agent AND m.topic_key = :topic_key
 
 -- name: text_keys_held
-SELECT DISTINCT m.text_key FROM memory m WHERE +m.org = ? AND m.text_key IN (SELECT value FROM json_each(?))
+SELECT DISTINCT m.text_key FROM memory m WHERE +m.org = :org AND m.text_key IN (SELECT value FROM json_each(:keys))
 
 -- name: texts_with_keys
-SELECT {columns}, m.seq, m.text_key FROM memory m WHERE m.seq > ? ORDER BY m.seq LIMIT ?
+SELECT {columns}, m.seq, m.text_key FROM memory m WHERE m.seq > :after ORDER BY m.seq LIMIT :limit
 
 -- name: set_text_key
-UPDATE memory SET text_key = ? WHERE seq = ?
+UPDATE memory SET text_key = :text_key WHERE seq = :seq
 
 -- name: id_exists
-SELECT 1 FROM memory WHERE id = ?
+SELECT 1 FROM memory WHERE id = :id
 
 -- name: memory_in_scope
-SELECT {columns} FROM memory m WHERE m.id = ? AND {where}
+SELECT {columns} FROM memory m WHERE m.id = :id AND {where}
 
 -- name: ids_with_prefix
-SELECT m.id FROM memory m WHERE m.id >= ? AND m.id < ? AND {where} ORDER BY m.id LIMIT ?
+SELECT m.id FROM memory m WHERE m.id >= :start AND m.id < :stop AND {where} ORDER BY m.id LIMIT :limit
 
 -- name: id_neighbours
-SELECT (SELECT max(b.id) FROM memory b WHERE b.id < ?1), (SELECT min(a.id) FROM memory a WHERE a.id > ?1)
+SELECT (SELECT max(b.id) FROM memory b WHERE b.id < :id), (SELECT min(a.id) FROM memory a WHERE a.id > :id)
 
 -- The best of all matches, and only then the filter: exact as long as enough of them pass it.
 -- name: search_best
 SELECT m.seq, f.score, m.at, m.id FROM (
     SELECT rowid AS seq, bm25(memory_fts, {weights}) AS score FROM memory_fts
-    WHERE memory_fts MATCH ? ORDER BY score LIMIT ?
+    WHERE memory_fts MATCH :match ORDER BY score LIMIT :depth
 ) f CROSS JOIN memory m ON m.seq = f.seq
 WHERE {where} ORDER BY f.score, m.at DESC, m.id
 
 -- name: search_filtered
 SELECT m.seq, bm25(memory_fts, {weights}) AS score, m.at, m.id
 FROM memory_fts CROSS JOIN memory m ON m.seq = memory_fts.rowid
-WHERE memory_fts MATCH ? AND {where} ORDER BY score, m.at DESC, m.id LIMIT ?
+WHERE memory_fts MATCH :match AND {where} ORDER BY score, m.at DESC, m.id LIMIT :limit
 
 -- name: memory_by_seq
-SELECT {columns} FROM memory m WHERE m.seq = ?
+SELECT {columns} FROM memory m WHERE m.seq = :seq
 
 -- name: memories_by_seq
-SELECT {columns}, m.seq FROM json_each(?) j CROSS JOIN memory m ON m.seq = j.value
+SELECT {columns}, m.seq FROM json_each(:numbers) j CROSS JOIN memory m ON m.seq = j.value
 
 -- name: upsert_relation
-INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (:org, :source, :target, :kind, :strength, :created_at)
 ON CONFLICT (source, target, kind) DO UPDATE
 SET strength = excluded.strength, created_at = excluded.created_at
 
 -- name: relations_between
 SELECT r.source, r.target, r.kind, r.strength, r.created_at
 FROM relation r JOIN memory m ON m.id = r.source
-WHERE {where} AND (r.source, r.target, r.kind) > (?, ?, ?)
+WHERE {where} AND (r.source, r.target, r.kind) > (:source, :target, :kind)
     AND EXISTS (SELECT 1 FROM memory o WHERE o.id = r.target AND {where_target})
-ORDER BY r.source, r.target, r.kind LIMIT ?
+ORDER BY r.source, r.target, r.kind LIMIT :limit
 
 -- name: delete_memory
-DELETE FROM memory WHERE id = ?
+DELETE FROM memory WHERE id = :id
 
 -- name: add_usage
-INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+INSERT INTO usage (seq, count, last_at) SELECT seq, :count, :last_at FROM memory WHERE id = :id
 ON CONFLICT (seq) DO UPDATE
 SET count = count + excluded.count, last_at = max(last_at, excluded.last_at)
 
 -- name: set_usage
-INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+INSERT INTO usage (seq, count, last_at) SELECT seq, :count, :last_at FROM memory WHERE id = :id
 ON CONFLICT (seq) DO UPDATE SET count = excluded.count, last_at = excluded.last_at
 
 -- name: totals
 SELECT count(*), coalesce(sum(m.tokens), 0), min(m.at), max(m.at),
-    coalesce(sum(m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= ?)
-        AND (m.invalid_at IS NULL OR m.invalid_at > ?)), 0)
+    coalesce(sum(m.status = 'active' AND (m.valid_from IS NULL OR m.valid_from <= :now)
+        AND (m.invalid_at IS NULL OR m.invalid_at > :now)), 0)
 FROM memory m WHERE {where}
 
 -- name: memory_seq
-SELECT seq FROM memory WHERE id = ?
+SELECT seq FROM memory WHERE id = :id
 
 -- name: memories_after
-SELECT {columns}, m.seq FROM memory m WHERE m.seq > ? ORDER BY m.seq LIMIT ?
+SELECT {columns}, m.seq FROM memory m WHERE m.seq > :after ORDER BY m.seq LIMIT :limit
 
 -- name: insert_passage
-INSERT INTO passage (seq, start, stop, flags, codes) VALUES (?, ?, ?, ?, ?)
+INSERT INTO passage (seq, start, stop, flags, codes) VALUES (:number, :start, :stop, :flags, :codes)
 
 -- name: delete_passages
-DELETE FROM passage WHERE seq >= ? AND seq < ?
+DELETE FROM passage WHERE seq >= :start AND seq < :stop
 
 -- name: passages_of
-SELECT seq FROM passage WHERE seq >= ? AND seq < ?
+SELECT seq FROM passage WHERE seq >= :start AND seq < :stop
 
 -- name: vectors_of
-SELECT passage FROM {vectors} WHERE passage >= ? AND passage < ?
+SELECT passage FROM {vectors} WHERE passage >= :start AND passage < :stop
 
 -- name: generation
-SELECT generation, name, dimensions FROM embedding WHERE state = ?
+SELECT generation, name, dimensions FROM embedding WHERE state = :state
 
 -- name: insert_generation
-INSERT INTO embedding (name, dimensions, state) VALUES (?, ?, ?) RETURNING generation
+INSERT INTO embedding (name, dimensions, state) VALUES (:name, :dimensions, :state) RETURNING generation
 
 -- name: delete_generation
-DELETE FROM embedding WHERE generation = ?
+DELETE FROM embedding WHERE generation = :generation
 
 -- name: make_current
-UPDATE embedding SET state = 'current' WHERE generation = ?
+UPDATE embedding SET state = 'current' WHERE generation = :generation
 
 -- name: count_missing
 SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
 
 -- name: missing_passages
 SELECT p.seq FROM passage p
-WHERE p.seq > ? AND NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq) ORDER BY p.seq LIMIT ?
+WHERE p.seq > :after AND NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq) ORDER BY p.seq LIMIT :limit
 
 -- name: insert_backlog
-INSERT OR IGNORE INTO backlog (memory) VALUES (?)
+INSERT OR IGNORE INTO backlog (memory) VALUES (:memory)
 
 -- name: delete_backlog
-DELETE FROM backlog WHERE memory = ?
+DELETE FROM backlog WHERE memory = :memory
 
 -- name: clear_backlog
 DELETE FROM backlog
 
 -- name: waiting_memory
-SELECT {columns} FROM backlog b CROSS JOIN memory m ON m.seq = b.memory WHERE b.memory = ?
+SELECT {columns} FROM backlog b CROSS JOIN memory m ON m.seq = b.memory WHERE b.memory = :memory
 
 -- name: backlog
-SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory ORDER BY b.memory LIMIT ?
+SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory ORDER BY b.memory LIMIT :limit
 
 -- name: count_some
-SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT ?)
+SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT :most)
 
 -- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
 -- name: traces
@@ -163,42 +163,42 @@ WHERE {where} ORDER BY m.at, m.id, p.seq
 
 -- name: seqs_before
 SELECT m.seq FROM memory m
-WHERE {where} AND (m.at, m.id) < (?, ?) ORDER BY m.at DESC, m.id DESC LIMIT ?
+WHERE {where} AND (m.at, m.id) < (:at, :id) ORDER BY m.at DESC, m.id DESC LIMIT :limit
 
 -- name: seqs_after
 SELECT m.seq FROM memory m
-WHERE {where} AND (m.at, m.id) > (?, ?) ORDER BY m.at, m.id LIMIT ?
+WHERE {where} AND (m.at, m.id) > (:at, :id) ORDER BY m.at, m.id LIMIT :limit
 
 -- name: nearest
 SELECT m.seq, min(f.distance) AS distance, count(*) FROM (
-    SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(?) AND k = ?
+    SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(:code) AND k = :limit
 ) f CROSS JOIN memory m ON m.seq = f.passage >> 12
 WHERE {where} GROUP BY m.seq ORDER BY distance, m.seq
 
 -- name: nearest_filtered
 SELECT rowid >> 12 AS seq, min(distance) AS distance, count(*) FROM {codes}
-WHERE code MATCH vec_bit(?) AND k = ? AND rowid IN (
+WHERE code MATCH vec_bit(:code) AND k = :limit AND rowid IN (
     SELECT p.seq FROM memory m CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
     WHERE {where}
 ) GROUP BY 1 ORDER BY 2, 1
 
 -- name: word_frequency
-SELECT doc FROM memory_word WHERE term = ?
+SELECT doc FROM memory_word WHERE term = :term
 
 -- name: words_between
-SELECT term FROM memory_word WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?
+SELECT term FROM memory_word WHERE term >= :start AND term < :stop AND length(term) BETWEEN :shortest AND :longest
 
 -- name: newest_seq
 SELECT coalesce(max(seq), 0) FROM memory
 
 -- name: linked
 SELECT m.seq, o.seq, r.kind, r.strength
-FROM json_each(?) j CROSS JOIN memory o ON o.seq = j.value CROSS JOIN relation r ON r.{near} = o.id
+FROM json_each(:numbers) j CROSS JOIN memory o ON o.seq = j.value CROSS JOIN relation r ON r.{near} = o.id
     CROSS JOIN memory m ON m.id = r.{far}
-WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT ?
+WHERE {where} ORDER BY m.seq, o.seq, r.kind LIMIT :limit
 
 -- name: delete_passage
-DELETE FROM passage WHERE seq = ?
+DELETE FROM passage WHERE seq = :number
 
 -- name: stray_passages
 SELECT p.seq FROM passage p WHERE NOT EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)
@@ -229,57 +229,57 @@ WHERE NOT EXISTS (SELECT 1 FROM {vectors} v WHERE v.passage = p.seq)
     AND EXISTS (SELECT 1 FROM memory m WHERE m.seq = p.seq >> 12)
 
 -- name: uses_of
-SELECT u.seq, u.count, u.last_at FROM json_each(?) j CROSS JOIN usage u ON u.seq = j.value
+SELECT u.seq, u.count, u.last_at FROM json_each(:numbers) j CROSS JOIN usage u ON u.seq = j.value
 
 -- name: passages_held
 SELECT p.seq >> 12, p.seq & 4095, p.start, p.stop, p.flags, p.codes
-FROM json_each(?) j CROSS JOIN passage p ON p.seq BETWEEN j.value << 12 AND (j.value << 12) + 4095 ORDER BY p.seq
+FROM json_each(:numbers) j CROSS JOIN passage p ON p.seq BETWEEN j.value << 12 AND (j.value << 12) + 4095 ORDER BY p.seq
 
 -- name: vectors_held
 SELECT v.passage >> 12, v.passage & 4095, v.vector, (SELECT c.code FROM {codes} c WHERE c.rowid = v.passage)
-FROM json_each(?) j CROSS JOIN {vectors} v ON v.passage BETWEEN j.value << 12 AND (j.value << 12) + 4095
+FROM json_each(:numbers) j CROSS JOIN {vectors} v ON v.passage BETWEEN j.value << 12 AND (j.value << 12) + 4095
 ORDER BY v.passage
 
 -- name: histories_of
 SELECT memory, at, action, changes FROM history
-WHERE org = ? AND memory IN (SELECT value FROM json_each(?)) ORDER BY memory, seq
+WHERE org = :org AND memory IN (SELECT value FROM json_each(:ids)) ORDER BY memory, seq
 
 -- name: purged_page
 SELECT h.memory, h.seq, h.at, h.action, h.changes FROM history h
-WHERE h.org = ? AND (h.memory, h.seq) > (?, ?) AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.id = h.memory)
-ORDER BY h.memory, h.seq LIMIT ?
+WHERE h.org = :org AND (h.memory, h.seq) > (:memory, :seq) AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.id = h.memory)
+ORDER BY h.memory, h.seq LIMIT :limit
 
 -- In the order of `Mark`.
 -- name: marks
 SELECT m.seq, m.id, m.updated_at, (SELECT count(*) FROM history h WHERE h.memory = m.id),
     (SELECT u.count FROM usage u WHERE u.seq = m.seq), (SELECT u.last_at FROM usage u WHERE u.seq = m.seq),
     (SELECT 1 FROM backlog b WHERE b.memory = m.seq)
-FROM memory m WHERE {where} ORDER BY m.seq LIMIT ?
+FROM memory m WHERE {where} ORDER BY m.seq LIMIT :limit
 
 -- name: raise_usage
-INSERT INTO usage (seq, count, last_at) SELECT seq, ?2, ?3 FROM memory WHERE id = ?1
+INSERT INTO usage (seq, count, last_at) SELECT seq, :count, :last_at FROM memory WHERE id = :id
 ON CONFLICT (seq) DO UPDATE SET count = max(count, excluded.count), last_at = max(last_at, excluded.last_at)
 
 -- name: renew_relation
-INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO relation (org, source, target, kind, strength, created_at) VALUES (:org, :source, :target, :kind, :strength, :created_at)
 ON CONFLICT (source, target, kind) DO UPDATE SET strength = excluded.strength, created_at = excluded.created_at
 WHERE relation.created_at < excluded.created_at
 
 -- name: amounts
-SELECT (SELECT count(*) FROM memory WHERE org = ?1),
-    (SELECT count(*) FROM memory m CROSS JOIN usage u ON u.seq = m.seq WHERE m.org = ?1),
-    (SELECT count(*) FROM history WHERE org = ?1),
-    (SELECT count(*) FROM relation WHERE org = ?1),
+SELECT (SELECT count(*) FROM memory WHERE org = :org),
+    (SELECT count(*) FROM memory m CROSS JOIN usage u ON u.seq = m.seq WHERE m.org = :org),
+    (SELECT count(*) FROM history WHERE org = :org),
+    (SELECT count(*) FROM relation WHERE org = :org),
     (SELECT count(*) FROM memory m
-        CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?1),
-    (SELECT count(*) FROM session WHERE org = ?1),
-    (SELECT count(*) FROM entry WHERE org = ?1),
-    (SELECT count(*) FROM turn WHERE org = ?1),
-    (SELECT count(*) FROM content WHERE org = ?1)
+        CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org),
+    (SELECT count(*) FROM session WHERE org = :org),
+    (SELECT count(*) FROM entry WHERE org = :org),
+    (SELECT count(*) FROM turn WHERE org = :org),
+    (SELECT count(*) FROM content WHERE org = :org)
 
 -- name: amount_of_vectors
 SELECT count(*) FROM memory m
-CROSS JOIN {vectors} v ON v.passage BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?
+CROSS JOIN {vectors} v ON v.passage BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
 -- A file keeps no org from another.
 -- name: see_all_orgs
@@ -290,8 +290,8 @@ SELECT org FROM memory UNION SELECT org FROM session UNION SELECT org FROM conte
 ORDER BY org
 
 -- name: org_exists
-SELECT EXISTS (SELECT 1 FROM memory WHERE org = ?1) OR EXISTS (SELECT 1 FROM session WHERE org = ?1)
-    OR EXISTS (SELECT 1 FROM content WHERE org = ?1) OR EXISTS (SELECT 1 FROM history WHERE org = ?1)
+SELECT EXISTS (SELECT 1 FROM memory WHERE org = :org) OR EXISTS (SELECT 1 FROM session WHERE org = :org)
+    OR EXISTS (SELECT 1 FROM content WHERE org = :org) OR EXISTS (SELECT 1 FROM history WHERE org = :org)
 
 -- What tells this database from all others, however it was named; nothing for one in memory.
 -- name: whereabouts
@@ -299,8 +299,8 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 
 -- name: passages_of_org
 SELECT p.seq FROM memory m
-CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = ?
+CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
 -- What goes with no memory and no session.
 -- name: erase_rest
-DELETE FROM history WHERE org = ?
+DELETE FROM history WHERE org = :org

@@ -1,0 +1,326 @@
+"""The index beside the full-text one: the passages of each memory, their vectors, and checks of both."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from satchel.errors import StoreError
+from satchel.model.memory import Memory
+from satchel.store.contract import Check, Embedded, Embedding
+from satchel.store.database import Database, Generation
+from satchel.store.rows import memory_from_row
+from satchel.text.passages import Part, parts_of
+
+__all__ = [
+    "PLACE_BITS",
+    "Index",
+    "State",
+    "adopt",
+    "backlog",
+    "backlog_size",
+    "begin_reembedding",
+    "build_passages",
+    "check",
+    "differing_memories",
+    "embed_backlog",
+    "embedding",
+    "fill",
+    "finish_reembedding",
+    "passage_number",
+    "passages_check",
+    "unembedded",
+    "vectors_check",
+]
+
+
+PLACE_BITS = 12
+PAGE = 1000
+
+
+def passage_number(memory: int, place: int) -> int:
+    return (memory << PLACE_BITS) + place
+
+
+def _bounds(memory: int) -> dict[str, int]:
+    return {"start": passage_number(memory, 0), "stop": passage_number(memory + 1, 0)}
+
+
+class Index:
+    """What one write does to the index, with the vectors that were made before it began."""
+
+    def __init__(self, db: Database, embedded: Embedded | None = None) -> None:
+        self._db = db
+        self._current: Generation | None
+        if embedded is None:
+            self._current = db.vectors.generation()
+        else:
+            self._current = adopt(db, Embedding(embedded.name, embedded.dimensions))
+        self._vectors = embedded.vectors if embedded is not None and self.holds(embedded) else {}
+        self._parts = embedded.parts if embedded is not None else {}
+
+    def holds(self, embedded: Embedded) -> bool:
+        """Whether these vectors can be compared with those that are here."""
+        return self._current is not None and self._current.embedding == (embedded.name, embedded.dimensions)
+
+    def enter(self, seq: int, memory: Memory) -> None:
+        """Index a new memory."""
+        self._enter(seq, self._parts.get(memory.id) or parts_of(memory))
+
+    def replace(self, seq: int, memory: Memory) -> None:
+        """Index a memory again, after its title, text or tags changed."""
+        self.remove(seq)
+        self._enter(seq, parts_of(memory))
+
+    def remake(self, seq: int, memory: Memory) -> None:
+        """Index a memory again after a fault, also where vectors have outlived their passages."""
+        for each in self._with_codes:
+            sql = self._db.statement("vectors_of", **each.parts)
+            self._db.vectors.delete(each, self._db.execute(sql, _bounds(seq)).fetchall())
+        self.remove(seq)
+        self._enter(seq, parts_of(memory))
+
+    def remove(self, seq: int) -> None:
+        """Take out a memory's passages, and with them their vectors."""
+        if self._with_codes:
+            self._db.vectors.before_passages_go(self._with_codes, self._passages(seq))
+        self._db.execute(self._db.statement("delete_passages"), _bounds(seq))
+        self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
+
+    def make_good(self, seq: int) -> bool:
+        """Write the vectors a memory waits for; whether it is whole now."""
+        row = self._db.execute(self._db.statement("waiting_memory"), {"memory": seq}).fetchone()
+        if row is None or self._current is None:
+            return False
+        if self._current.dimensions:
+            # None are there, unless a fault was mended.
+            self._db.vectors.delete(self._current, self._passages(seq))
+        if not self._embed(seq, parts_of(memory_from_row(row))):
+            return False
+        self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
+        return True
+
+    @cached_property
+    def _with_codes(self) -> list[Generation]:
+        return self._db.vectors.generations()
+
+    def _passages(self, seq: int) -> list[tuple[int]]:
+        return self._db.execute(self._db.statement("passages_of"), _bounds(seq)).fetchall()
+
+    def _enter(self, seq: int, parts: Sequence[Part]) -> None:
+        write_passages(self._db, seq, parts)
+        if not self._embed(seq, parts):
+            self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
+
+    def _embed(self, seq: int, parts: Sequence[Part]) -> bool:
+        """Whether nothing is left to embed; all of its vectors are written or none, so none is written twice."""
+        if self._current is None or not self._current.dimensions:
+            return self._current is not None
+        vectors = [found for part in parts if (found := self._vectors.get(part.text)) is not None]
+        if len(vectors) < len(parts):
+            return False
+        numbered = [(passage_number(seq, place), *vector) for place, vector in enumerate(vectors)]
+        self._db.vectors.write(self._current, numbered)
+        return True
+
+
+def write_passages(db: Database, seq: int, parts: Sequence[Part]) -> None:
+    sql = db.statement("insert_passage")
+    for place, part in enumerate(parts):
+        values = {"number": passage_number(seq, place), "start": part.start, "stop": part.end}
+        db.execute(sql, values | {"flags": part.flags, "codes": part.codes})
+
+
+def embedding(db: Database) -> Embedding | None:
+    """The embedder whose vectors are held; None before there are any."""
+    found = db.vectors.generation()
+    return None if found is None else found.embedding
+
+
+def adopt(db: Database, wanted: Embedding) -> Generation:
+    """Record the embedder of a store that has none yet; the one that it has now."""
+    if (held := db.vectors.generation()) is not None:
+        return held
+    if not wanted.dimensions:
+        db.execute(db.statement("clear_backlog"))
+    return db.vectors.create(wanted, state="current")
+
+
+def build_passages(db: Database) -> None:
+    """The passages of every memory of a store that had none; their vectors wait in the backlog."""
+    last = -1
+    sql = db.statement("memories_after")
+    while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
+        for row in page:
+            last = row[-1]
+            write_passages(db, last, parts_of(memory_from_row(row)))
+
+
+def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
+    """Memories that wait to be embedded, with the store's own numbers."""
+    rows = db.execute(db.statement("backlog"), {"limit": limit})
+    return [(row[-1], memory_from_row(row)) for row in rows]
+
+
+def backlog_size(db: Database) -> int:
+    """How many memories wait to be embedded."""
+    return int(db.execute(db.statement("count_backlog")).get)
+
+
+def embed_backlog(db: Database, seqs: Iterable[int], embedded: Embedded) -> int:
+    """Write the vectors of memories that waited for them; how many are whole now."""
+    index = Index(db, embedded)
+    return sum(index.make_good(seq) for seq in seqs) if index.holds(embedded) else 0
+
+
+# Vectors of another embedder, made beside the current ones until they can take their place.
+#
+# Several processes may do it at once, and others write meanwhile: what is embedded is compared, under the
+# write lock, with what stands there now.
+
+
+def begin_reembedding(db: Database, wanted: Embedding) -> int:
+    """Start, or go on with what was begun; how many passages there are to embed."""
+    building = db.vectors.generation("building")
+    if building is not None and building.embedding != wanted:
+        db.vectors.drop(building)
+        building = None
+    if building is None:
+        building = db.vectors.create(wanted, state="building")
+    if not building.dimensions:
+        return 0
+    return int(db.execute(db.statement("count_missing", **building.parts)).get)
+
+
+def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
+    """Passages that the generation being built does not have, and what is to be embedded of them."""
+    building = _building(db, wanted)
+    if building is None or not building.dimensions:
+        return []
+    sql = db.statement("missing_passages", **building.parts)
+    rows: list[Any] = db.execute(sql, {"after": after, "limit": limit}).fetchall()
+    return list(_texts(db, [row[0] for row in rows]))
+
+
+def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
+    """Write new vectors; how many. What was changed, removed or embedded by others meanwhile is left out."""
+    building = _building(db, Embedding(embedded.name, embedded.dimensions))
+    if building is None or not building.dimensions:
+        return 0
+    sql = db.statement("vectors_of", **building.parts)
+    new = [
+        (number, *vector)
+        for number, text in _texts(db, numbers)
+        if (vector := embedded.vectors.get(text))
+        and db.execute(sql, {"start": number, "stop": number + 1}).fetchone() is None
+    ]
+    db.vectors.write(building, new)
+    return len(new)
+
+
+def finish_reembedding(db: Database, wanted: Embedding) -> bool:
+    """Let the new vectors take the old ones' place; False if some are still missing."""
+    building = _building(db, wanted)
+    if building is None:
+        return True
+    if unembedded(db, wanted, after=-1, limit=1):
+        return False
+    old = db.vectors.generation()
+    if old is not None:
+        db.vectors.drop(old)
+    db.execute(db.statement("make_current"), {"generation": building.number})
+    db.execute(db.statement("clear_backlog"))
+    return True
+
+
+def _building(db: Database, wanted: Embedding) -> Generation | None:
+    """What is being built; None if another process has finished it."""
+    building = db.vectors.generation("building")
+    if building is not None and building.embedding == wanted:
+        return building
+    current = db.vectors.generation()
+    if building is None and current is not None and current.embedding == wanted:
+        return None
+    other = building or current
+    raise StoreError(
+        f"another process has begun to reembed this store with {other.name if other else 'another embedder'}, "
+        f"which ended that with {wanted.name}; run only one of them"
+    )
+
+
+def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """What is to be embedded of those passages that are still there."""
+    parts: list[Part] = []
+    known = None
+    for number in numbers:
+        seq, place = number >> PLACE_BITS, number & ((1 << PLACE_BITS) - 1)
+        if seq != known:
+            row = db.execute(db.statement("memory_by_seq"), {"seq": seq}).fetchone()
+            parts, known = (parts_of(memory_from_row(row)) if row else []), seq
+        if place < len(parts):
+            yield number, parts[place].text
+
+
+# How it is told whether passages and vectors are in step with the memories, in whichever database they are.
+
+
+State = Literal["ok", "warning", "failed"]
+
+
+def check(name: str, problem: str | None, good: str, *, bad: State = "failed") -> Check:
+    return Check(name=name, state=bad if problem else "ok", detail=problem or good)
+
+
+def differing_memories(db: Database, passage_ends: str) -> list[int]:
+    """Those whose passages do not reach from one end of their text to the other.
+
+    By count and ends: to cut every text again would take as long as to store it.
+    """
+    return [row[0] for row in db.execute(passage_ends) if not _covers(*row[1:])]
+
+
+def _covers(text: str, places: int, last: int | None, start: int | None, stop: int | None) -> bool:
+    end = len(text.rstrip())
+    if not end or last is None:
+        return not end and not places
+    return (places, start, stop) == (last + 1, len(text) - len(text.lstrip()), end)
+
+
+def passages_check(total: int, *, differing: int, stray: int = 0) -> Check:
+    wrong = []
+    if differing:
+        wrong.append(f"those of {differing:,} memories differ from the texts")
+    if stray:
+        wrong.append(f"{stray:,} belong to no memory")
+    problem = f"{'; '.join(wrong)}; `satchel doctor --fix` makes them anew" if wrong else None
+    return check("passages", problem, f"{total:,} in step")
+
+
+def vectors_check(
+    current: Generation | None,
+    building: Generation | None,
+    *,
+    broken: list[Generation],
+    overlooked: int,
+    stray: int,
+    waiting: int,
+) -> Check:
+    wrong = []
+    if broken:
+        wrong.append(f"those by {' and '.join(each.name for each in broken)} cannot be read")
+    if overlooked:
+        wrong.append(f"{overlooked:,} memories lack theirs")
+    if stray:
+        wrong.append(f"{stray:,} belong to nothing")
+    if wrong:
+        problem = f"{'; '.join(wrong)}; `satchel doctor --fix` takes out what is wrong"
+        return check("vectors", problem, "")
+    open_ends = []
+    if waiting:
+        command = "satchel reembed"
+        if current is not None and current.name.startswith("openai:"):
+            command += f" --embedder {current.name}"
+        open_ends.append(f"{waiting:,} memories wait for theirs; `{command}` makes them")
+    if building is not None:
+        open_ends.append(f"`satchel reembed --embedder {building.name}` was begun and is not finished")
+    good = "none yet" if current is None else f"by {current.name}"
+    return check("vectors", "; ".join(open_ends) or None, good, bad="warning")

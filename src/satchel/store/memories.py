@@ -1,0 +1,726 @@
+"""Reading and changing memories: each function runs inside a transaction that its caller holds."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
+from satchel.model.filters import Filter
+from satchel.model.ids import normalise_prefix, unique_prefix
+from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, checked, utc_now
+from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
+from satchel.store.database import Database, Dialect
+from satchel.store.index import Index
+from satchel.store.rows import (
+    filter_sql,
+    from_micros,
+    json_array,
+    memory_from_row,
+    micros,
+    read_change,
+    read_relation,
+    relation_values,
+    scope_columns,
+    scope_sql,
+    scope_values,
+    text_key,
+    write_changes,
+)
+from satchel.text.redact import masked_labels
+
+__all__ = [
+    "Batch",
+    "KnownTexts",
+    "Uses",
+    "add",
+    "by_number",
+    "change",
+    "changed",
+    "confirmed",
+    "count_uses",
+    "find_same_text",
+    "forget",
+    "history",
+    "history_row",
+    "memory_in_scope",
+    "purge",
+    "put",
+    "put_relations",
+    "records",
+    "relate",
+    "related_since",
+    "relation_pages",
+    "relations",
+    "resolve",
+    "select_ids",
+    "short_ids",
+    "stats",
+    "usage_row",
+]
+
+
+PAGE = 500
+
+Reader = Callable[[], AbstractContextManager[Database]]
+
+
+def resolve(db: Database, scope: Scope, prefix: str) -> str:
+    """The one id inside the scope that starts with a prefix."""
+    start = normalise_prefix(prefix)
+    condition, values = scope_sql(db.dialect, scope, indexed=False)
+    rows = db.execute(
+        db.statement("ids_with_prefix", where=condition), values | {"start": start, "stop": start + "g", "limit": 4}
+    ).fetchall()
+    if not rows:
+        raise UnknownIdError(f"no memory has the id {prefix!r} here")
+    if len(rows) > 1:
+        some = ", ".join(str(row[0]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
+        raise AmbiguousIdError(f"several memories have ids that start with {prefix!r}: {some}")
+    return str(rows[0][0])
+
+
+def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
+    """The shortest prefix that names each of these ids."""
+    sql = db.statement("id_neighbours")
+    return [unique_prefix(each, *db.execute(sql, {"id": each}).get) for each in ids]
+
+
+def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
+    condition, values = scope_sql(db.dialect, scope, indexed=False)
+    row = db.execute(db.statement("memory_in_scope", where=condition), values | {"id": identifier}).fetchone()
+    if row is None:
+        raise UnknownIdError(f"no memory has the id {identifier!r} here")
+    return memory_from_row(row)
+
+
+def by_number(db: Database, numbers: Sequence[int]) -> dict[int, Memory]:
+    """The memories with these numbers that are still there."""
+    rows = db.execute(db.statement("memories_by_seq"), {"numbers": json_array(numbers)})
+    found = {row[-1]: memory_from_row(row) for row in rows}
+    return {number: found[number] for number in numbers if number in found}
+
+
+def select_ids(db: Database, where: Filter) -> list[str]:
+    condition, values = filter_sql(db.dialect, where)
+    return [row[0] for row in db.execute(db.statement("matching_ids", where=condition), values)]
+
+
+def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
+    source, values = scope_sql(db.dialect, scope, indexed=False)
+    target, _ = scope_sql(db.dialect, scope, "o", indexed=False)
+    sql = db.statement("relations_of", where=source, where_target=target)
+    rows = {row: None for each in ids for row in db.execute(sql, values | {"org": scope.org, "id": each})}
+    return [read_relation(row) for row in rows]
+
+
+def history(db: Database, org: str, identifier: str) -> list[Change]:
+    """What happened to one memory, oldest first; after a purge only that it was purged."""
+    return [read_change(row) for row in db.execute(db.statement("history_of"), {"org": org, "memory": identifier})]
+
+
+def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
+    """The memories that match now and had a field changed after a moment, each with its history."""
+    # Only tested: the way in is the index on changes, not the one on projects.
+    condition, values = filter_sql(db.dialect, where, indexed=False)
+    values |= {"org": where.scope.org, "since": micros(since)}
+    rows = db.execute(db.statement("changed_memories", where=condition), values).fetchall()
+    if not rows:
+        return []
+    told: dict[str, list[Change]] = {}
+    for row in db.execute(db.statement("history_of_changed", where=condition), values):
+        told.setdefault(row[0], []).append(read_change(row))
+    return [Changed(row[-1], memory_from_row(row), tuple(told.get(row[0], ()))) for row in rows]
+
+
+def related_since(db: Database, org: str, since: datetime) -> bool:
+    """Whether any relation of an org was made after a moment."""
+    return bool(db.execute(db.statement("related_since"), {"org": org, "since": micros(since)}).get)
+
+
+def stats(db: Database, where: Filter, moment: datetime) -> Stats:
+    """Counts by kind, tier, status and project."""
+    condition, values = filter_sql(db.dialect, where)
+    now = micros(moment)
+    count, tokens, oldest, newest, current = db.execute(
+        db.statement("totals", where=condition), values | {"now": now}
+    ).get
+
+    def by(column: str) -> dict[str, int]:
+        rows: list[Any] = db.execute(db.statement("count_by", column=column, where=condition), values).fetchall()
+        return dict(rows)
+
+    return Stats(
+        memories=count,
+        current=current,
+        tokens=tokens,
+        relations=_count_relations(db, where),
+        by_kind=by("kind"),
+        by_tier=by("tier"),
+        by_status=by("status"),
+        by_project=by("project"),
+        oldest=None if oldest is None else from_micros(oldest),
+        newest=None if newest is None else from_micros(newest),
+    )
+
+
+def _count_relations(db: Database, where: Filter) -> int:
+    source, values = filter_sql(db.dialect, where, indexed=False)
+    target, _ = filter_sql(db.dialect, where, "o", indexed=False)
+    sql = db.statement("relations_inside", where=source, where_target=target)
+    return int(db.execute(sql, values | {"org": where.scope.org}).get)
+
+
+def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]:
+    """Pages by id, each its own short transaction, so that no log grows while someone exports."""
+    condition, values = filter_sql(dialect, where, indexed=False)
+    last = ""
+    while True:
+        with reader() as db:
+            sql = db.statement("page_by_id", where=condition)
+            page = [memory_from_row(row) for row in db.execute(sql, values | {"after": last, "limit": PAGE})]
+            found = [
+                Record(memory=memory, history=tuple(history(db, memory.scope.org, memory.id))) for memory in page
+            ]
+        yield from found
+        if len(page) < PAGE:
+            return
+        last = page[-1].id
+
+
+def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Relation]:
+    condition, values = filter_sql(dialect, where, indexed=False)
+    target, _ = filter_sql(dialect, where, alias="o")
+    last = {"source": "", "target": "", "kind": ""}
+    while True:
+        with reader() as db:
+            sql = db.statement("relations_between", where=condition, where_target=target)
+            page = db.execute(sql, values | last | {"limit": PAGE}).fetchall()
+        yield from map(read_relation, page)
+        if len(page) < PAGE:
+            return
+        last = dict(zip(last, page[-1], strict=False))
+
+
+# New memories, written several at a time.
+
+
+# How many rows a statement takes, largest first; few sizes, so that each is prepared once.
+SIZES = (256, 32, 4, 1)
+
+
+def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "org": memory.scope.org,
+        "memory": memory.id,
+        "at": micros(at),
+        "action": action,
+        "changes": write_changes(changes),
+    }
+
+
+def usage_row(identifier: str, count: int, last: datetime) -> dict[str, Any]:
+    return {"id": identifier, "count": count, "last_at": micros(last)}
+
+
+class Batch:
+    """Memories that are known to be new, held back until `write`.
+
+    After each statement that fires triggers FTS5 writes out what it has gathered, so a row at a time costs twice as
+    much as a few hundred in one statement.
+    """
+
+    def __init__(self, db: Database, index: Index) -> None:
+        self.index = index
+        self._db = db
+        self._memories: list[Memory] = []
+        self._history: list[dict[str, Any]] = []
+        self._uses: list[dict[str, Any]] = []
+        self._names: set[object] = set()
+
+    def make_room(self, memory: Memory) -> None:
+        """Write what is held back if one of it is the same as this memory: the store is asked for that next."""
+        if not self._names.isdisjoint(_names(memory)):
+            self.write()
+
+    def take(self, memory: Memory, history: Sequence[dict[str, Any]]) -> None:
+        self._memories.append(memory)
+        self._names.update(_names(memory))
+        self._history += history
+        if memory.accessed_at is not None:
+            self._uses.append(usage_row(memory.id, memory.access_count, memory.accessed_at))
+
+    def write(self) -> None:
+        if not self._memories:
+            return
+        first = int(self._db.execute(self._db.statement("newest_seq")).get) + 1
+        numbered = list(enumerate(self._memories, start=first))
+        with self._db.together():
+            for rows in _slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
+                sql = self._db.statement(
+                    "insert_memories", values=_places(self._db.dialect, len(rows[0]), len(rows))
+                )
+                self._db.execute(sql, [value for row in rows for value in row])
+            self._db.words_come(self._memories)
+            for seq, memory in numbered:
+                self.index.enter(seq, memory)
+            self._db.executemany(self._db.statement("insert_history"), self._history)
+            self._db.executemany(self._db.statement("set_usage"), self._uses)
+        self._memories, self._history, self._uses = [], [], []
+        self._names.clear()
+
+
+@lru_cache(maxsize=2 * len(SIZES))
+def _places(dialect: Dialect, width: int, rows: int) -> str:
+    """The places of many rows: numbered, since a name for each would take longer than to write them."""
+    numbers = [dialect.numbered.format(number=number) for number in range(1, width * rows + 1)]
+    return ", ".join(f"({', '.join(numbers[start : start + width])})" for start in range(0, len(numbers), width))
+
+
+def _names(memory: Memory) -> Iterator[object]:
+    """All by which another memory could be the same as this one."""
+    scope = scope_columns(memory.scope)
+    yield memory.id
+    if memory.ref is not None:
+        yield ("ref", *scope, memory.ref)
+    if memory.topic_key is not None:
+        yield ("topic", *scope[:4], memory.topic_key)
+
+
+def _slices(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    start = 0
+    for size in SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+
+
+# A text that is added again: which memory it confirms, and what that memory becomes.
+
+
+DEFAULT_KIND = "observation"
+# Two memories that differ in one of these are two memories, unless one of them does not say.
+_NAMES = ("title", "speaker", "source", "ref", "topic_key")
+
+
+class KnownTexts:
+    """The hashes of texts that may be in the store: one question for a whole batch, of which most is new."""
+
+    def __init__(self, db: Database, memories: Sequence[Memory]) -> None:
+        """For memories of one org."""
+        self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
+        rows: Iterable[Any] = ()
+        if self._keys:
+            listed = json_array(self._keys.values())
+            rows = db.execute(db.statement("text_keys_held"), {"org": memories[0].scope.org, "keys": listed})
+        self._held: set[int | None] = {row[0] for row in rows}
+
+    def add(self, memory: Memory) -> None:
+        """One that is new, or may have another text now."""
+        self._held.add(self._keys.get(memory.id) if memory.revision == 1 else text_key(memory))
+
+    def __contains__(self, memory: Memory) -> bool:
+        return self._keys.get(memory.id) in self._held
+
+
+def find_same_text(db: Database, memory: Memory) -> Memory | None:
+    """The memory of the same scope that has this text and that nothing tells apart from this one.
+
+    Of several the oldest that still holds. No memory has the ref or topic of this one.
+    """
+    place = db.dialect.value
+    conditions = [f"{db.dialect.unindexed}m.org = {place('org')}", f"m.text_key = {place('text_key')}"]
+    values = {"org": memory.scope.org, "text_key": text_key(memory), "now": micros(memory.created_at)}
+    # One with the same ref or topic would have been found by it.
+    conditions += [f"m.{name} IS NULL" for name in ("ref", "topic_key") if getattr(memory, name) is not None]
+    for name in ("title", "speaker", "source"):
+        if (value := getattr(memory, name)) is not None:
+            conditions.append(f"(m.{name} IS NULL OR m.{name} = {place(name)})")
+            values[name] = value
+    if memory.kind != DEFAULT_KIND:
+        conditions.append(f"m.kind IN ({place('default_kind')}, {place('kind')})")
+        values |= {"default_kind": DEFAULT_KIND, "kind": memory.kind}
+    sql = db.statement("memory_by_text", where=" AND ".join(conditions))
+    row = db.execute(sql, values).fetchone()
+    found = None if row is None else memory_from_row(row)
+    # Different texts may have the same hash.
+    same = found is not None and (found.scope, found.text) == (memory.scope, memory.text)
+    return found if same else None
+
+
+def confirmed(existing: Memory, candidate: Candidate) -> Memory:
+    """What a memory becomes when its text is added again; nothing that either of the two says is lost.
+
+    The earliest `at` that was given stays, and the latest is `confirmed_at`. Where one holds without a limit
+    (`valid_from` or `invalid_at` unset), so does the outcome. What was archived or superseded is active again,
+    unless the candidate gives a status.
+    """
+    said, given = candidate.memory, candidate.given
+    times = [said.at, *([existing.at] if "at" in given else []), existing.confirmed_at]
+    fields: dict[str, Any] = {
+        "kind": said.kind if existing.kind == DEFAULT_KIND else existing.kind,
+        "tags": checked("tags", (*existing.tags, *said.tags)),
+        "pinned": existing.pinned or said.pinned,
+        "valid_from": _unset_or(min, existing.valid_from, said.valid_from),
+        "invalid_at": _unset_or(max, existing.invalid_at, said.invalid_at),
+        "confirmations": existing.confirmations + 1,
+        "confirmed_at": max(time for time in times if time is not None),
+    }
+    fields |= {name: getattr(said, name) for name in _NAMES if getattr(existing, name) is None}
+    for name in ("importance", "confidence"):
+        if name in given:
+            fields[name] = max(getattr(existing, name), getattr(said, name))
+    if "at" in given:
+        fields["at"] = min(existing.at, said.at)
+    if "tier" in given and said.tier == "knowledge":
+        # What lasts is more than what is being worked on.
+        fields["tier"] = said.tier
+    status = said.status if "status" in given else existing.status
+    if "status" not in given and status in ("archived", "superseded"):
+        status = "active"
+    if status != existing.status:
+        fields |= {"status": status, "superseded_by": None}
+    return msgspec.structs.replace(existing, **fields)
+
+
+def _unset_or(choose: Any, one: Any, other: Any) -> Any:
+    return None if one is None or other is None else choose(one, other)
+
+
+# Adding, changing, forgetting, relating.
+
+
+# Fields that follow from others or from use: a difference in them alone is no change.
+_DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
+
+
+def add(
+    db: Database, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
+) -> list[Memory]:
+    """Store all or none; the same ref or topic in the same scope updates what is there.
+
+    With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
+    differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
+    """
+    batch = Batch(db, Index(db, embedded))
+    known = KnownTexts(db, [candidate.memory for candidate in candidates] if deduplicate else [])
+    stored = [_add_one(db, candidate, batch, known if deduplicate else None) for candidate in candidates]
+    batch.write()
+    return stored
+
+
+def put(
+    db: Database, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
+) -> list[Literal["added", "updated", "kept"]]:
+    """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
+    batch = Batch(db, Index(db, embedded))
+    outcomes = [_put_one(db, scope, record, batch) for record in records]
+    batch.write()
+    return outcomes
+
+
+def change(
+    db: Database,
+    scope: Scope,
+    identifier: str,
+    changes: Mapping[str, Any],
+    *,
+    action: str,
+    embedded: Embedded | None = None,
+) -> Memory:
+    """Set fields of one memory and enter the change into its history."""
+    memory = memory_in_scope(db, scope, identifier)
+    changed = msgspec.structs.replace(memory, **changes)
+    return _revise(db, memory, changed, Index(db, embedded), action=action)
+
+
+def forget(db: Database, where: Filter, moment: datetime) -> int:
+    """What has ended already keeps its end, and is not counted."""
+    found = [memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where)]
+    ending = [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
+    index = Index(db)
+    for memory in ending:
+        _revise(db, memory, msgspec.structs.replace(memory, invalid_at=moment), index, action="forget")
+    return len(ending)
+
+
+def purge(db: Database, where: Filter) -> int:
+    """Everything goes, the history's texts too; one line stays that says it was purged."""
+    ids = select_ids(db, where)
+    org, now = where.scope.org, micros(utc_now())
+    index = Index(db)
+    db.scrub()
+    seqs = [_seq(db, identifier) for identifier in ids]
+    db.words_go(seqs)
+    for identifier, seq in zip(ids, seqs, strict=True):
+        index.remove(seq)
+        told = {"org": org, "memory": identifier, "at": now, "action": "purge", "changes": "{}"}
+        db.execute(db.statement("clear_history"), {"org": org, "memory": identifier})
+        db.execute(db.statement("delete_memory"), {"id": identifier})
+        db.execute(db.statement("insert_history"), told)
+    return len(ids)
+
+
+def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
+    """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
+    source = memory_in_scope(db, scope, relation.source)
+    target = memory_in_scope(db, scope, relation.target)
+    if source.id == target.id:
+        raise InputError(f"a memory cannot be related to itself: {source.id}")
+    if relation.kind == "supersedes" and source.status == "superseded":
+        raise InputError(f"{source.id} is itself superseded, by {source.superseded_by}")
+    named = (relation.source, relation.target, relation.kind)
+    found = (each for each in relations(db, scope, [source.id]) if (each.source, each.target, each.kind) == named)
+    held = next(found, None)
+    done = relation.kind != "supersedes" or target.status == "superseded"
+    if held is not None and done and held.strength == relation.strength:
+        return held
+    _write_relation(db, scope.org, relation)
+    # What is overwritten is told with its time, so that `as_of` can restore it.
+    before = None if held is None else msgspec.structs.asdict(held)
+    after = {"kind": relation.kind, "source": source.id, "target": target.id, "strength": relation.strength}
+    for memory in (source, target):
+        _record(db, memory, relation.created_at, "relate", {"relation": [before, after]})
+    if relation.kind == "supersedes" and target.status != "superseded":
+        ended = msgspec.structs.replace(
+            target,
+            status="superseded",
+            superseded_by=source.id,
+            invalid_at=target.invalid_at or relation.created_at,
+        )
+        _revise(db, target, ended, Index(db), action="supersede")
+    return relation
+
+
+def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None:
+    """Relations as another store had them: nothing follows from them a second time."""
+    for relation in given:
+        for end in (relation.source, relation.target):
+            memory_in_scope(db, scope, end)
+        _write_relation(db, scope.org, relation)
+
+
+def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
+    """Add to the count of uses of each memory that is still there."""
+    db.executemany(
+        db.statement("add_usage"),
+        [usage_row(identifier, *use) for identifier, use in uses.items()],
+    )
+
+
+def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts | None) -> Memory:
+    """Store a candidate; without `known` texts, equal texts are different memories."""
+    stored = _updated(db, candidate, batch)
+    if stored is None and known is not None and candidate.memory in known:
+        stored = _confirmed(db, candidate, batch)
+    if stored is None:
+        stored = candidate.memory
+        batch.take(stored, [history_row(stored, stored.created_at, "add", {})])
+    if known is not None:
+        known.add(stored)
+    return stored
+
+
+def _confirmed(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
+    # It may repeat one that is held back.
+    batch.write()
+    existing = find_same_text(db, candidate.memory)
+    if existing is None:
+        return None
+    return _revise(db, existing, confirmed(existing, candidate), batch.index, action="confirm")
+
+
+def _updated(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
+    """The memory that has the candidate's ref or topic, with the fields that were given."""
+    memory = candidate.memory
+    batch.make_room(memory)
+    existing = _same_memory(db, memory)
+    if existing is None:
+        return None
+    given = {name: getattr(memory, name) for name in candidate.given}
+    if memory.scope.session is not None:
+        # A topic outlives sessions, and is found in the one that spoke of it last.
+        given["scope"] = memory.scope
+    revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
+    batch.write()
+    return _revise(db, existing, revised, batch.index, action="update")
+
+
+def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
+    """To say something again is to say that it holds, even if it was ended meanwhile."""
+    fields: dict[str, Any] = {}
+    if existing.status in ("archived", "superseded"):
+        fields |= {"status": "active", "superseded_by": None}
+    if existing.invalid_at is not None and existing.invalid_at <= now:
+        fields["invalid_at"] = None
+    return fields
+
+
+def _same_memory(db: Database, memory: Memory) -> Memory | None:
+    scope = scope_values(memory.scope)
+    found: list[Memory] = []
+    if memory.ref is not None:
+        row = db.execute(db.statement("memory_by_ref"), scope | {"ref": memory.ref}).fetchone()
+        found += [memory_from_row(row)] if row else []
+    if memory.topic_key is not None:
+        row = db.execute(db.statement("memory_by_topic"), scope | {"topic_key": memory.topic_key}).fetchone()
+        found += [memory_from_row(row)] if row else []
+    if len({each.id for each in found}) > 1:
+        raise InputError(
+            f"ref {memory.ref!r} and topic {memory.topic_key!r} belong to two different memories: "
+            f"{found[0].id} and {found[1].id}"
+        )
+    return found[0] if found else None
+
+
+def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Literal["added", "updated", "kept"]:
+    memory = record.memory
+    existing = None
+    batch.make_room(memory)
+    if db.execute(db.statement("id_exists"), {"id": memory.id}).fetchone():
+        try:
+            existing = memory_in_scope(db, scope, memory.id)
+        except UnknownIdError:
+            raise InputError(f"the id {memory.id} belongs to another scope here") from None
+        if existing.updated_at >= memory.updated_at:
+            if existing.updated_at == memory.updated_at:
+                _complete_history(db, record)
+            return "kept"
+    clash = _same_memory(db, memory)
+    if clash is not None and clash.id != memory.id:
+        raise InputError(f"ref {memory.ref!r} or topic {memory.topic_key!r} is taken here by {clash.id}")
+    if existing is None:
+        db.execute(db.statement("clear_history"), {"org": memory.scope.org, "memory": memory.id})
+        entries = [history_row(memory, entry.at, entry.action, entry.changes) for entry in record.history]
+        batch.take(memory, entries)
+        return "added"
+    batch.write()
+    _write_row(db, existing, memory, batch.index)
+    _replace_history(db, record)
+    if memory.accessed_at is not None:
+        db.execute(db.statement("set_usage"), usage_row(memory.id, memory.access_count, memory.accessed_at))
+    return "updated"
+
+
+def _complete_history(db: Database, record: Record) -> None:
+    """A relation adds to the history of a memory without changing the memory itself."""
+    memory = record.memory
+    if len(record.history) > len(history(db, memory.scope.org, memory.id)):
+        _replace_history(db, record)
+
+
+def _replace_history(db: Database, record: Record) -> None:
+    memory = record.memory
+    db.execute(db.statement("clear_history"), {"org": memory.scope.org, "memory": memory.id})
+    for entry in record.history:
+        _record(db, memory, entry.at, entry.action, entry.changes)
+
+
+def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str) -> Memory:
+    """Write what differs, with the next revision and a line of history; nothing if nothing does."""
+    changes = {
+        name: [before, after]
+        for name in Memory.__struct_fields__
+        if name not in _DERIVED and (before := getattr(old, name)) != (after := getattr(new, name))
+    }
+    if not changes:
+        return old
+    now = max(utc_now(), old.updated_at)
+    new = msgspec.structs.replace(
+        new,
+        updated_at=now,
+        revision=old.revision + 1,
+        masked=masked_labels(*(getattr(new, name) for name in FREE_TEXT), *new.tags),
+    )
+    clash = _same_memory(db, new) if {"ref", "topic_key", "scope"} & changes.keys() else None
+    if clash is not None and clash.id != new.id:
+        raise InputError(f"that ref or topic is taken by another memory: {clash.id}")
+    _write_row(db, old, new, index)
+    _record(db, new, now, action, changes)
+    return new
+
+
+def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
+    worded = (old.text, old.title, old.tags) != (new.text, new.title, new.tags)
+    seq = _seq(db, new.id)
+    if worded:
+        db.words_go([seq])
+    names = [name.strip('"') for name in db.columns()]
+    assignments = ", ".join(f'"{name}" = {db.dialect.value(name)}' for name in names[1:])
+    db.execute(db.statement("update_memory", assignments=assignments), dict(zip(names, db.row(new), strict=True)))
+    if worded:
+        db.words_come([new])
+        index.replace(seq, new)
+
+
+def _seq(db: Database, identifier: str) -> int:
+    return int(db.execute(db.statement("memory_seq"), {"id": identifier}).get)
+
+
+def _write_relation(db: Database, org: str, relation: Relation) -> None:
+    db.execute(db.statement("upsert_relation"), {"org": org} | relation_values(relation))
+
+
+def _record(db: Database, memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> None:
+    db.execute(db.statement("insert_history"), history_row(memory, at, action, changes))
+
+
+# Uses of memories that are not written yet.
+
+
+class Uses:
+    """Counted here until a write takes them along, so that no read has to write."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[int, datetime]] = {}
+        self._since: datetime | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __bool__(self) -> bool:
+        self._leave_to_parent()
+        return bool(self._waiting)
+
+    def count(self, ids: Sequence[str], moment: datetime) -> float:
+        """Count a use of each; for how many seconds the oldest one has been waiting."""
+        self._leave_to_parent()
+        with self._lock:
+            if self._since is None:
+                self._since = moment
+            for identifier in ids:
+                count, _ = self._waiting.get(identifier, (0, moment))
+                self._waiting[identifier] = (count + 1, moment)
+            return (moment - self._since).total_seconds()
+
+    def take(self) -> dict[str, tuple[int, datetime]]:
+        """Hand all of them over to a write."""
+        self._leave_to_parent()
+        with self._lock:
+            taken, self._waiting, self._since = self._waiting, {}, None
+        return taken
+
+    def give_back(self, taken: Mapping[str, tuple[int, datetime]]) -> None:
+        """The write failed: they wait again."""
+        with self._lock:
+            for identifier, (count, last) in taken.items():
+                later, newest = self._waiting.get(identifier, (0, last))
+                self._waiting[identifier] = (count + later, newest)
+                self._since = min(self._since or last, last)
+
+    def added_to(self, memory: Memory) -> Memory:
+        """The memory with the uses that wait for it."""
+        if (waiting := self._waiting.get(memory.id)) is None:
+            return memory
+        count, last = waiting
+        return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: what the parent counted is the parent's to write."""
+        if self._pid != os.getpid():
+            self._waiting, self._since, self._lock = {}, None, threading.Lock()
+            self._pid = os.getpid()

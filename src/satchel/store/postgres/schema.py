@@ -1,0 +1,510 @@
+"""Setting up a server: what is there, the schema and its versions, spreading it over a Citus cluster."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import psycopg
+from psycopg import errors, sql
+
+from satchel.errors import InputError, StoreError, StoreFormatError, StoreReadOnlyError, StoreVersionError
+from satchel.store.postgres.connection import Access, Address, PostgresConnection, connect, reading_errors
+
+__all__ = [
+    "OLDEST_SERVER",
+    "ROLE",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Status",
+    "distribute",
+    "first_connection",
+    "look",
+    "open_raw",
+    "prepare",
+    "refuse_newer",
+    "refuse_without_vector",
+    "spread",
+    "status",
+]
+
+
+SCHEMA = "satchel"
+ROLE = "satchel_app"
+OLDEST_SERVER = 150000
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one database, as one login sees it."""
+
+    place: str
+    server: str
+    encoding: str
+    read_only: bool
+    """Whether it is a replica."""
+    vector: str | None
+    """The version of pgvector in this database; None where it is not there."""
+    extensions: str
+    """The schema in which pgvector is."""
+    version: int
+    """Of Satchel's schema; 0 where there is none."""
+    login: str
+    role: str | None
+    """The role that the store acts as; None where it acts as its login."""
+    bound: bool
+    """Whether the policies bind the store, on every table: they bind neither a superuser nor the tables' owner."""
+    tenants: int | None
+    """None where the login sees only the one that it is bound to."""
+    citus: str | None
+    distributed: bool
+    """Whether Citus has spread the tables."""
+
+    @property
+    def access(self) -> Access:
+        return Access(SCHEMA, self.role, self.extensions, self.distributed)
+
+
+# May another role be acted as? Since PostgreSQL 16 a member may be kept from it.
+_CATALOGUE = """
+SELECT current_setting('server_version') AS server,
+    (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,
+    pg_is_in_recovery() AS read_only,
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
+    (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS citus,
+    coalesce((SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+        WHERE e.extname = 'vector'), 'public') AS extensions,
+    current_user::text AS login,
+    coalesce((SELECT pg_has_role(oid, CASE WHEN current_setting('server_version_num')::integer >= 160000
+        THEN 'SET' ELSE 'MEMBER' END) FROM pg_roles WHERE rolname = {role}), false) AS may_act,
+    (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace({schema})
+        AND relkind IN ('r', 'p', 'v', 'm')) AS relations,
+    coalesce((SELECT has_schema_privilege(relnamespace, 'USAGE') AND has_table_privilege(oid, 'SELECT')
+        FROM pg_class WHERE relnamespace = to_regnamespace({schema}) AND relname = 'tenant'), false) AS may_count,
+    coalesce((SELECT has_schema_privilege(relnamespace, 'USAGE') AND has_table_privilege(oid, 'SELECT')
+        FROM pg_class WHERE relnamespace = to_regnamespace({schema}) AND relname = 'migration'), false) AS may_read,
+    EXISTS (SELECT 1 FROM pg_class
+        WHERE relnamespace = to_regnamespace({schema}) AND relname = 'migration') AS ours,
+    (SELECT bool_and(row_security_active(c.oid)
+            AND EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = c.oid AND polname = 'tenant')) FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' AND NOT a.attisdropped
+        WHERE c.relnamespace = to_regnamespace({schema}) AND c.relkind IN ('r', 'p')) AS bound
+"""
+
+
+def status(address: Address) -> Status:
+    """Look, and change nothing."""
+    with reading_errors(address.shown), open_raw(address) as raw:
+        return look(raw, address)
+
+
+def open_raw(address: Address) -> "psycopg.Connection[Any]":
+    """A connection that acts as its login."""
+    return connect(address, Access(SCHEMA, None, "public")).raw
+
+
+def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
+    if raw.info.server_version < OLDEST_SERVER:
+        raise StoreError(
+            f"{address.shown} is PostgreSQL {raw.info.server_version // 10000}, which is too old; version "
+            f"{OLDEST_SERVER // 10000} or newer is needed"
+        )
+    found = _catalogue(raw)
+    if found["encoding"] != "UTF8":
+        raise StoreError(
+            f"{address.shown} keeps text as {found['encoding']}; memories need a database made with ENCODING 'UTF8'"
+        )
+    version = _version(raw, address, found)
+    distributed = version > 0 and found["citus"] is not None and _distributed(raw)
+    # Citus goes to its nodes as whoever acts here, and the role may not log in.
+    acting = found["may_act"] and not distributed
+    bound = found["bound"]
+    if acting and version:
+        with _acting(raw):
+            bound = _catalogue(raw)["bound"]
+    return Status(
+        place=address.shown,
+        **{
+            name: found[name]
+            for name in ("server", "encoding", "read_only", "vector", "extensions", "login", "citus")
+        },
+        version=version,
+        role=ROLE if acting else None,
+        bound=bool(bound),
+        tenants=_tenants(raw) if version and found["may_count"] and not found["bound"] else None,
+        distributed=distributed,
+    )
+
+
+@contextlib.contextmanager
+def _acting(raw: "psycopg.Connection[Any]") -> Iterator[None]:
+    with raw.transaction(force_rollback=True):
+        raw.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(ROLE)))
+        yield
+
+
+def _catalogue(raw: "psycopg.Connection[Any]") -> dict[str, Any]:
+    cursor = raw.execute(sql.SQL(_CATALOGUE).format(schema=sql.Literal(SCHEMA), role=sql.Literal(ROLE)))
+    row = cursor.fetchone()
+    assert row is not None
+    assert cursor.description is not None
+    return {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+def _version(raw: "psycopg.Connection[Any]", address: Address, found: dict[str, Any]) -> int:
+    if not found["relations"]:
+        return 0
+    foreign = StoreFormatError(
+        f"{address.shown} has a schema {SCHEMA} with tables that are not Satchel's; rename it, or name another "
+        "database"
+    )
+    if not found["ours"]:
+        raise foreign
+    # A login may have been made so that it has the rights of its roles only when it acts as them.
+    acting = found["may_act"] and not found["may_read"]
+    try:
+        with _acting(raw) if acting else contextlib.nullcontext():
+            row = raw.execute(
+                f"SELECT count(*), coalesce(max(number), 0) FROM {SCHEMA}.migration".encode()
+            ).fetchone()
+    except errors.InsufficientPrivilege:
+        raise StoreError(
+            f"{address.shown}: the login {found['login']} may not read the store; its owner allows that with "
+            f"`satchel db init --grant {found['login']}`"
+        ) from None
+    except (errors.UndefinedColumn, errors.WrongObjectType, errors.UndefinedFunction):
+        raise foreign from None
+    if row is None or row[0] != row[1]:
+        raise foreign
+    return int(row[1])
+
+
+def _tenants(raw: "psycopg.Connection[Any]") -> int:
+    row = raw.execute(f"SELECT count(*) FROM {SCHEMA}.tenant".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _distributed(raw: "psycopg.Connection[Any]") -> bool:
+    row = raw.execute(
+        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = %s::regclass AND partmethod = 'h'",
+        (f"{SCHEMA}.tenant",),
+    ).fetchone()
+    return row is not None and row[0] > 0
+
+
+# The schema and its versions: forward only, by one process at a time, a newer one left alone.
+
+
+OLDEST_VECTOR = (0, 7)
+# Any number that others do not use for their locks.
+LOCK = 0x5A7C4E1
+MIGRATIONS = Path(__file__).with_name("sql")
+INSTALLING = (
+    "install it on the server (https://github.com/pgvector/pgvector, or the extensions of your provider), then run "
+    "`CREATE EXTENSION vector` in this database as somebody who may"
+)
+# Roles belong to the whole server, where another database may be changing the same one.
+TRIES = 5
+
+
+def _files() -> list[Path]:
+    return sorted(MIGRATIONS.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+
+
+SCHEMA_VERSION = len(_files())
+
+
+def first_connection(address: Address, *, create: bool) -> PostgresConnection:
+    """A connection to a database, which is brought to the newest version if need be and allowed."""
+    with contextlib.ExitStack() as unless_all_is_well:
+        with reading_errors(address.shown):
+            raw = open_raw(address)
+            unless_all_is_well.callback(raw.close)
+            access = _access_of(raw, address, create=create)
+        unless_all_is_well.pop_all()
+        return PostgresConnection(raw, access)
+
+
+def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool) -> Access:
+    found = look(raw, address)
+    refuse_newer(found)
+    if found.version < SCHEMA_VERSION:
+        if not create:
+            _refuse_without_store(found)
+        prepare(address)
+        found = look(raw, address)
+    refuse_without_vector(found)
+    if not found.bound:
+        raise StoreError(
+            f"{address.shown}: row-level security does not bind the login {found.login}, so tenants would not be "
+            "kept apart; run `satchel db init` with the owner of the tables, or use a login that is a member of "
+            f"{ROLE}"
+        )
+    return found.access
+
+
+def _refuse_without_store(found: Status) -> None:
+    if not found.version:
+        raise InputError(f"there is no store at {found.place}; `satchel db init` makes one")
+    raise StoreError(
+        f"{found.place} has schema version {found.version}, {SCHEMA_VERSION} is needed: run `satchel db upgrade` "
+        "with the owner of the tables"
+    )
+
+
+def refuse_newer(found: Status) -> None:
+    if found.version > SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{found.place} has schema version {found.version}, made by a newer Satchel; this one knows "
+            f"{SCHEMA_VERSION}: upgrade it"
+        )
+
+
+def refuse_without_vector(found: Status) -> None:
+    if found.vector is None:
+        raise StoreError(f"{found.place} has no pgvector; {INSTALLING}")
+    version = tuple(int(part) for part in re.findall(r"\d+", found.vector)[:2])
+    if version < OLDEST_VECTOR:
+        raise StoreError(
+            f"{found.place} has pgvector {found.vector}; {'.'.join(map(str, OLDEST_VECTOR))} or newer is needed: "
+            "install it, then run `ALTER EXTENSION vector UPDATE`"
+        )
+
+
+def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
+    """Bring a database to the newest version, whole or not at all; what was done. Of many at once one does it.
+
+    The lock is one of the transaction, since a pool of connections may hand each transaction to another one.
+    """
+    with reading_errors(address.shown), open_raw(address) as raw:
+        raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        with raw.transaction(force_rollback=dry_run):
+            raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            found = look(raw, address)
+            refuse_newer(found)
+            if found.read_only:
+                raise StoreReadOnlyError(
+                    f"{address.shown} is a replica and can only be read; name its primary server"
+                )
+            try:
+                return _prepared(raw, address, found, grant)
+            except errors.InsufficientPrivilege as error:
+                raise StoreError(
+                    f"{address.shown}: the login {found.login} may not do this ({error.diag.message_primary}); run "
+                    "`satchel db init` with the owner of the database"
+                ) from None
+
+
+def _prepared(raw: "psycopg.Connection[Any]", address: Address, found: Status, grant: Sequence[str]) -> list[str]:
+    done = []
+    if found.vector is None:
+        _add_vector(raw, address)
+        found = look(raw, address)
+        done.append(f"added pgvector {found.vector}")
+    refuse_without_vector(found)
+    done += _make_role(raw, address, found)
+    done += _migrate(raw, found)
+    if not done:
+        done += _unprotected(raw)
+    _settle_access(raw)
+    return done + [each for login in grant for each in _granted(raw, address, login)]
+
+
+def _add_vector(raw: "psycopg.Connection[Any]", address: Address) -> None:
+    try:
+        raw.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (errors.UndefinedFile, errors.FeatureNotSupported):
+        raise StoreError(f"{address.shown} has no pgvector; {INSTALLING}") from None
+    except errors.InsufficientPrivilege:
+        raise StoreError(f"{address.shown} has no pgvector, and this login may not add it; {INSTALLING}") from None
+
+
+def _make_role(raw: "psycopg.Connection[Any]", address: Address, found: Status) -> list[str]:
+    """The role that the policies bind; whoever makes a store acts as it."""
+    done = []
+    try:
+        if not _is_there(raw, ROLE):
+            _of_server(raw, sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(ROLE)))
+            done.append(f"made the role {ROLE}")
+        if not _may_act(raw, found.login):
+            _grant(raw, found.login)
+    except errors.InsufficientPrivilege:
+        raise StoreError(
+            f"{address.shown}: the login {found.login} may not make the role {ROLE}, or not act as it; somebody "
+            f"who may runs `CREATE ROLE {ROLE} NOLOGIN` and `GRANT {ROLE} TO {found.login}`, then try again"
+        ) from None
+    return done
+
+
+def _granted(raw: "psycopg.Connection[Any]", address: Address, login: str) -> list[str]:
+    if not _is_there(raw, login):
+        raise InputError(
+            f"{address.shown} has no login {login!r}; make it first, by CREATE ROLE … LOGIN PASSWORD …"
+        )
+    if _may_act(raw, login):
+        return []
+    _grant(raw, login)
+    return [f"granted {ROLE} to {login}"]
+
+
+def _is_there(raw: "psycopg.Connection[Any]", role: str) -> bool:
+    return raw.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone() is not None
+
+
+def _may_act(raw: "psycopg.Connection[Any]", login: str) -> bool:
+    how = "SET" if raw.info.server_version >= 160000 else "MEMBER"
+    row = raw.execute("SELECT pg_has_role(%s::name, %s::name, %s)", (login, ROLE, how)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _grant(raw: "psycopg.Connection[Any]", login: str) -> None:
+    _of_server(raw, sql.SQL("GRANT {} TO {}").format(sql.Identifier(ROLE), sql.Identifier(login)))
+
+
+def _of_server(raw: "psycopg.Connection[Any]", statement: sql.Composed) -> None:
+    """Change what all databases of the server share, though another one may be doing the same."""
+    for left in reversed(range(TRIES)):
+        try:
+            with raw.transaction():
+                raw.execute(statement)
+        except (errors.DuplicateObject, errors.UniqueViolation):
+            return
+        except errors.InternalError_:
+            # "tuple concurrently updated"
+            if not left:
+                raise
+        else:
+            return
+
+
+def _migrate(raw: "psycopg.Connection[Any]", found: Status) -> list[str]:
+    schema = sql.Identifier(SCHEMA)
+    if found.version == 0:
+        raw.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+        raw.execute(
+            sql.SQL(
+                "CREATE TABLE {}.migration "
+                "(number integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())"
+            ).format(schema)
+        )
+    raw.execute(sql.SQL("SET LOCAL search_path TO {}, {}").format(schema, sql.Identifier(found.extensions)))
+    files = _files()[found.version :]
+    for number, file in enumerate(files, start=found.version + 1):
+        raw.execute(file.read_text(encoding="utf-8").encode())
+        raw.execute("INSERT INTO migration (number, name) VALUES (%s, %s)", (number, file.stem))
+    return [f"brought the schema to version {file.stem}" for file in files]
+
+
+def _unprotected(raw: "psycopg.Connection[Any]") -> list[str]:
+    """What is put back of the policies."""
+    rows = raw.execute(
+        sql.SQL(
+            "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' "
+            "WHERE c.relnamespace = {}::regnamespace AND c.relkind IN ('r', 'p') AND NOT a.attisdropped "
+            "AND NOT (c.relrowsecurity AND EXISTS ("
+            "SELECT 1 FROM pg_policy WHERE polrelid = c.oid AND polname = 'tenant')) ORDER BY 1"
+        ).format(sql.Literal(SCHEMA))
+    )
+    return [f"put back row-level security on {SCHEMA}.{row[0]}" for row in rows.fetchall()]
+
+
+def _settle_access(raw: "psycopg.Connection[Any]") -> None:
+    access = (MIGRATIONS / "access.sql").read_text(encoding="utf-8")
+    raw.execute(access.replace("{schema}", SCHEMA).replace("{role}", ROLE).encode())
+
+
+# Spreading the tables over the nodes of a Citus cluster: by org, all rows of a tenant on one of them.
+
+
+# The others are put beside it.
+FIRST = "tenant"
+OLDEST_CITUS = (11, 3)
+
+_TABLES = """
+SELECT c.relname FROM pg_class c
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' AND NOT a.attisdropped
+WHERE c.relnamespace = {schema}::regnamespace AND c.relkind = 'r'
+    AND NOT EXISTS (SELECT 1 FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+ORDER BY c.relname <> {first}, c.relname
+"""
+_REFERENCES = """
+SELECT c.relname, k.conname, pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid
+WHERE k.contype = 'f' AND c.relnamespace = {schema}::regnamespace
+    AND NOT EXISTS (SELECT 1 FROM pg_dist_partition d WHERE d.logicalrelid = c.oid)
+ORDER BY c.relname, k.conname
+"""
+
+
+class _Reference(NamedTuple):
+    table: str
+    name: str
+    definition: str
+
+
+def distribute(address: Address, *, dry_run: bool = False) -> list[str]:
+    """Make every tenant's table a distributed one, all or none; what was done."""
+    with reading_errors(address.shown), open_raw(address) as raw, raw.transaction(force_rollback=dry_run):
+        raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        found = look(raw, address)
+        if found.citus is None:
+            raise StoreError(
+                f"{address.shown} has no Citus; install it on every node and run `CREATE EXTENSION citus`, or stay "
+                "with one server, which needs none"
+            )
+        if tuple(int(part) for part in found.citus.split("-")[0].split(".")[:2]) < OLDEST_CITUS:
+            raise StoreError(
+                f"{address.shown} has Citus {found.citus}; {'.'.join(map(str, OLDEST_CITUS))} or newer is needed"
+            )
+        refuse_newer(found)
+        if found.version < SCHEMA_VERSION:
+            raise StoreError(f"{address.shown} has no store of this version; run `satchel db init` first")
+        return spread(raw)
+
+
+def spread(raw: "psycopg.Connection[Any]") -> list[str]:
+    """Those tables that are not yet, so that it can be done again after an upgrade has brought more.
+
+    References are taken away meanwhile: Citus refuses those between a table that it has spread and one that is not.
+    """
+    schema = sql.Literal(SCHEMA)
+    tables = [row[0] for row in raw.execute(sql.SQL(_TABLES).format(schema=schema, first=sql.Literal(FIRST)))]
+    references = [_Reference(*row) for row in raw.execute(sql.SQL(_REFERENCES).format(schema=schema))]
+    if not tables:
+        return []
+    # A transaction that changes several tables goes to their parts one after the other.
+    raw.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
+    for each in references:
+        raw.execute(
+            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(_name(each.table), sql.Identifier(each.name))
+        )
+    for table in tables:
+        beside = "none" if table == FIRST else f"{SCHEMA}.{FIRST}"
+        raw.execute(
+            "SELECT create_distributed_table(%s::regclass, 'org', colocate_with => %s::text)",
+            (_name(table).as_string(raw), beside),
+        )
+    for each in references:
+        raw.execute(
+            sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {}").format(
+                _name(each.table),
+                sql.Identifier(each.name),
+                sql.SQL(each.definition),
+            )
+        )
+    raw.execute("SELECT create_distributed_function(%s::regprocedure)", (f"{SCHEMA}.matching(tsquery)",))
+    # The policies are tested on the nodes, which have to know whose transaction it is.
+    raw.execute(
+        sql.SQL("ALTER DATABASE {} SET citus.propagate_set_commands TO 'local'").format(
+            sql.Identifier(raw.info.dbname)
+        )
+    )
+    return [
+        f"distributed {len(tables)} tables by org, all beside {SCHEMA}.{FIRST}",
+        f"from now on use logins that are members of {ROLE}: its nodes know only whoever may log in",
+    ]
+
+
+def _name(table: str) -> sql.Identifier:
+    return sql.Identifier(SCHEMA, table)

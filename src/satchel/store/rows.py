@@ -1,0 +1,280 @@
+"""Memories, relations and history entries as rows and back, and filters as conditions on these rows."""
+
+import hashlib
+import operator
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from typing import Any
+
+import msgspec
+
+from satchel.model.filters import Filter
+from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
+from satchel.store.database import Dialect
+
+__all__ = [
+    "COLUMNS",
+    "READ_COLUMNS",
+    "filter_sql",
+    "from_micros",
+    "json_array",
+    "json_names",
+    "memory_from_row",
+    "memory_row",
+    "micros",
+    "narrows",
+    "read_change",
+    "read_relation",
+    "relation_values",
+    "scope_columns",
+    "scope_sql",
+    "scope_values",
+    "spell_nul",
+    "text_key",
+    "write_changes",
+]
+
+
+# Counted in a table of their own, and read after all others.
+_USES = ("access_count", "accessed_at")
+_PLAIN = tuple(name for name in Memory.__struct_fields__ if name not in ("id", "scope", *_USES))
+# A field of a memory is a column of the same name; only its scope is several.
+COLUMNS = ("id", *SCOPE_FIELDS, *_PLAIN)
+# The order in which `memory_from_row` takes them; the uses come last.
+READ_COLUMNS = ", ".join(f"m.{name}" for name in COLUMNS)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_encode = msgspec.json.Encoder().encode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_changes = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    # By place, which takes half as long as by name.
+    return _EPOCH + timedelta(0, 0, value)
+
+
+def scope_values(scope: Scope) -> dict[str, str]:
+    """The columns of a scope by name."""
+    return dict(zip(SCOPE_FIELDS, scope_columns(scope), strict=True))
+
+
+def scope_columns(scope: Scope) -> tuple[str, str, str, str, str]:
+    return (
+        scope.org,
+        scope.project or "",
+        scope.user or "",
+        scope.agent or "",
+        scope.session or "",
+    )
+
+
+def _of_type(*types: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(Memory) if field.type in types)
+
+
+# What is kept in another form than the field has: times in microseconds, names as JSON, truths as numbers.
+_TIMES = _of_type(datetime, datetime | None)
+_NAMES = _of_type(tuple[str, ...])
+_TRUTHS = _of_type(bool)
+_READ = (*_PLAIN, *_USES)
+_BEGIN = len(COLUMNS) - len(_PLAIN)
+_END = _BEGIN + len(_READ)
+_TIMES_AT, _NAMES_AT, _TRUTHS_AT = (
+    tuple(place for place, name in enumerate(_READ) if name in names) for names in (_TIMES, _NAMES, _TRUTHS)
+)
+_plain_values = operator.attrgetter(*_READ)
+
+
+def memory_row(memory: Memory) -> tuple[Any, ...]:
+    """The values of COLUMNS."""
+    values = list(_plain_values(memory))
+    for place in _TIMES_AT:
+        if (moment := values[place]) is not None:
+            values[place] = micros(moment)
+    for place in _NAMES_AT:
+        values[place] = json_names(values[place])
+    for place in _TRUTHS_AT:
+        values[place] = int(values[place])
+    return (memory.id, *scope_columns(memory.scope), *values[: len(_PLAIN)])
+
+
+def memory_from_row(row: tuple[Any, ...]) -> Memory:
+    """A memory from READ_COLUMNS and its uses; further columns are ignored."""
+    fields = dict(zip(_READ, row[_BEGIN:_END], strict=True))
+    for name in _TIMES:
+        if (value := fields[name]) is not None:
+            fields[name] = _EPOCH + timedelta(0, 0, value)
+    for name in _NAMES:
+        fields[name] = _decode_names(value) if (value := fields[name]) != "[]" else ()
+    for name in _TRUTHS:
+        fields[name] = bool(fields[name])
+    fields["access_count"] = fields["access_count"] or 0
+    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **fields)
+
+
+@lru_cache(maxsize=1024)
+def _scope(org: str, *names: str) -> Scope:
+    project, user, agent, session = (name or None for name in names)
+    return Scope(org=org, project=project, user=user, agent=agent, session=session)
+
+
+def read_relation(row: tuple[Any, ...]) -> Relation:
+    source, target, kind, strength, created_at = row
+    return Relation(
+        source=source,
+        target=target,
+        kind=kind,
+        strength=strength,
+        created_at=from_micros(created_at),
+    )
+
+
+def relation_values(relation: Relation) -> dict[str, Any]:
+    return msgspec.structs.asdict(relation) | {"created_at": micros(relation.created_at)}
+
+
+def read_change(row: tuple[Any, ...]) -> Change:
+    memory, at, action, changes = row
+    return Change(memory=memory, at=from_micros(at), action=action, changes=_decode_changes(changes))
+
+
+def write_changes(changes: dict[str, Any]) -> str:
+    return _encode(changes).decode() if changes else "{}"
+
+
+def json_names(names: tuple[str, ...]) -> str:
+    return _encode(names).decode() if names else "[]"
+
+
+# The hash by which a store looks for a text that it holds already.
+
+
+# PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
+_SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
+
+
+def spell_nul(text: str) -> str:
+    """A text as PostgreSQL can keep it; the hash is of this form in every store."""
+    return text.translate(_SPELLED) if "\0" in text or "\ufdd0" in text else text
+
+
+def text_key(memory: Memory) -> int | None:
+    """64 bits of MD5 over the scope without its org, and the text. None for a turn, which is never merged.
+
+    PostgreSQL computes the same in a generated column. Two texts may share a key: compare them too.
+    """
+    if memory.tier == "conversation":
+        return None
+    digest = _begun(*scope_columns(memory.scope)[1:]).copy()
+    digest.update(spell_nul(memory.text).encode())
+    return int.from_bytes(digest.digest()[:8], signed=True)
+
+
+@lru_cache(maxsize=1024)
+def _begun(*names: str) -> "hashlib._Hash":
+    """The hash of a scope, to go on with; its parts are of one length, so that none runs into the next."""
+    return _md5("".join(_md5(spell_nul(name).encode()).hexdigest() for name in names).encode())
+
+
+_md5 = partial(hashlib.md5, usedforsecurity=False)
+
+
+# A filter as SQL: conditions on an alias of `memory`, and their values by name.
+
+
+def scope_sql(
+    dialect: Dialect, scope: Scope, alias: str = "m", *, indexed: bool = True, narrowing: bool = True
+) -> tuple[str, dict[str, Any]]:
+    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`.
+
+    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id. The names of values
+    begin with `where_`, and are the same for every alias.
+    """
+    plain, tested = dialect.unindexed + alias, alias if narrowing else dialect.unindexed + alias
+    alias, tested = (alias, tested) if indexed else (plain, plain)
+    conditions, values = [f"{alias}.org = {dialect.value('where_org')}"], {"where_org": scope.org}
+    for name in ("project", "user", "agent", "session"):
+        if value := getattr(scope, name):
+            conditions.append(f"{tested}.{name} = {dialect.value(f'where_{name}')}")
+            values[f"where_{name}"] = value
+    if scope.session and narrowing:
+        # Said again for the planner: the index on sessions leaves out memories without one.
+        conditions.append(f"{alias}.session <> ''")
+    return " AND ".join(conditions), values
+
+
+def filter_sql(
+    dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True
+) -> tuple[str, dict[str, Any]]:
+    # The few that are pinned or important have an index of their own, which a project's does not beat.
+    narrowing = not (where.pinned or where.important)
+    condition, values = scope_sql(dialect, where.scope, alias, indexed=indexed, narrowing=narrowing)
+    alias = alias if indexed else dialect.unindexed + alias
+    conditions = [condition]
+
+    def placed(name: str, value: Any) -> str:
+        values[f"where_{name}"] = value
+        return dialect.value(f"where_{name}")
+
+    for column, choices in (
+        ("status", where.statuses),
+        ("kind", where.kinds),
+        ("tier", where.tiers),
+    ):
+        if choices:
+            places = ", ".join(placed(f"{column}_{place}", choice) for place, choice in enumerate(choices))
+            conditions.append(f"{alias}.{column} IN ({places})")
+    if where.ids:
+        conditions.append(dialect.listed.format(alias=alias, value=placed("ids", json_array(where.ids))))
+    # As the partial indexes say it.
+    if where.pinned:
+        conditions.append(f"{alias}.pinned = 1")
+    if where.important:
+        conditions.append(f"{alias}.importance > 0.7")
+    if where.valid_at is not None:
+        moment = placed("valid_at", micros(where.valid_at))
+        conditions.append(f"({alias}.valid_from IS NULL OR {alias}.valid_from <= {moment})")
+        conditions.append(f"({alias}.invalid_at IS NULL OR {alias}.invalid_at > {moment})")
+    if where.since is not None:
+        conditions.append(f"{alias}.at >= {placed('since', micros(where.since))}")
+    if where.until is not None:
+        # Between two bounds SQLite would rather read the times of the whole org than those of one project.
+        by_project = indexed and narrowing and where.since is not None and where.scope.project
+        unindexed = dialect.unindexed if by_project else ""
+        conditions.append(f"{unindexed}{alias}.at <= {placed('until', micros(where.until))}")
+    if where.unchanged_since is not None:
+        moment = placed("unchanged_since", micros(where.unchanged_since))
+        conditions.append(f"({alias}.updated_at <= {moment} OR {alias}.revision = 1)")
+    for place, tag in enumerate(where.tags):
+        conditions.append(dialect.tagged.format(alias=alias, value=placed(f"tag_{place}", tag)))
+    return " AND ".join(conditions), values
+
+
+def narrows(where: Filter) -> bool:
+    """Whether it is likely to leave little: then testing each match costs less than ranking them all."""
+    scope = where.scope
+    return bool(
+        scope.project
+        or scope.user
+        or scope.agent
+        or scope.session
+        or where.kinds
+        or where.tiers
+        or where.tags
+        or where.since
+        or where.ids
+        or where.pinned
+        or where.important
+    )
+
+
+def json_array(values: Iterable[Any]) -> str:
+    """Many values as one: the number of variables of a statement is limited."""
+    return _encode(list(values)).decode()

@@ -1,0 +1,236 @@
+"""Sessions of agents: the books of each, its entries, contents and turns."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from satchel.model.memory import Scope
+from satchel.store.contract import Books, Category, Content, Posted, TurnRow
+from satchel.store.database import Database, Dialect
+from satchel.store.rows import from_micros, json_array, micros, scope_sql, scope_values
+
+__all__ = [
+    "ENTRY_COLUMNS",
+    "ENTRY_FIELDS",
+    "SESSION_COLUMNS",
+    "SESSION_FIELDS",
+    "TURN_FIELDS",
+    "Ledgers",
+    "insert_entry",
+    "insert_session",
+]
+
+_SCOPE = ("org", "project", "user", "agent")
+_OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
+# Quoted: elsewhere `user` is who is connected.
+SESSION_FIELDS = (*_SCOPE, *_OF_BOOKS)
+ENTRY_FIELDS = Posted.__struct_fields__
+TURN_FIELDS = TurnRow._fields
+SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in SESSION_FIELDS)
+ENTRY_COLUMNS = ", ".join(ENTRY_FIELDS)
+_WORDS = frozenset({"digest", "stub", "note"})
+_WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in ENTRY_FIELDS)
+_NEEDED = (
+    # For one value, which is never made a join.
+    "((SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
+    "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')) LIMIT 1) IS NOT NULL)"
+)
+_TIMES = frozenset({"at", "created_at", "updated_at"})
+_TRUTHS = frozenset({"pinned", "error"})
+
+Connected = Callable[[str], AbstractContextManager[Database]]
+"""A connection for one org."""
+
+
+class Ledgers:
+    """Where the books are. Each call is one transaction, or part of the one its thread is in."""
+
+    def __init__(self, read: Connected, write: Connected, hold: Connected) -> None:
+        self._read = read
+        self._write = write
+        self._hold = hold
+        """To read what nobody else may change before the transaction of this thread ends, if it is in one."""
+
+    def open(self, fresh: Books) -> Books:
+        """The session of this scope and name, which is begun with these books where there is none."""
+        scope = scope_values(fresh.scope)
+        if (found := self._exact(scope, fresh.name)) is not None:
+            return found
+        values = scope | {name: _stored(name, getattr(fresh, name)) for name in _OF_BOOKS}
+        with self._write(fresh.scope.org) as db:
+            db.execute(insert_session(db), values)
+            # Another process may have been faster.
+            held = self._exact(scope, fresh.name)
+        return held or fresh
+
+    def named(self, scope: Scope, name: str) -> list[Books]:
+        """The sessions of a name inside a scope, those changed last first."""
+        with self._read(scope.org) as db:
+            where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
+            sql = db.statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
+            return [_books(row) for row in db.execute(sql, values | {"name": name})]
+
+    def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
+        """The sessions inside a scope, those changed last first."""
+        with self._read(scope.org) as db:
+            where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
+            sql = db.statement("session_list", columns_of=SESSION_COLUMNS, where=where)
+            return [_books(row) for row in db.execute(sql, values | {"limit": limit})]
+
+    def books(self, org: str, session: str) -> Books | None:
+        """A session as it is now; inside a transaction nobody else changes it before that ends."""
+        with self._hold(org) as db:
+            sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
+            row = db.execute(sql, {"org": org, "id": session}).fetchone()
+        return None if row is None else _books(row)
+
+    def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
+        """Set fields of a session's books."""
+        with self._write(org) as db:
+            values = {name: _stored(name, value) for name, value in changes.items()}
+            sql = db.statement("session_update", assignments=_assignments(db.dialect, changes))
+            db.execute(sql, values | {"org": org, "id": session})
+
+    def post(self, org: str, session: str, entry: Posted) -> None:
+        """Enter what is new."""
+        values = {name: _stored(name, getattr(entry, name)) for name in ENTRY_FIELDS}
+        with self._write(org) as db:
+            db.execute(insert_entry(db), values | {"org": org, "session": session})
+
+    def repost(self, org: str, session: str, seqs: Sequence[int], changes: Mapping[str, Any]) -> None:
+        """Set the same fields of several entries."""
+        values = {name: _stored(name, value) for name, value in changes.items()}
+        values |= {"org": org, "session": session, "seqs": json_array(seqs)}
+        with self._write(org) as db:
+            db.execute(db.statement("entry_update", assignments=_assignments(db.dialect, changes)), values)
+
+    def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+        """The entries that the context still names, oldest first; without words if only their sizes matter."""
+        columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
+        name = "entries_held" if category is None else "entries_held_in"
+        return self._entries(name, columns, org=org, session=session, category=category)
+
+    def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+        """The newest entry of a call's id."""
+        found = self._entries("entry_last_of_call", org=org, session=session, call_id=call_id)
+        return found[0] if found else None
+
+    def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
+        """The newest results, newest first, whether they are held or not."""
+        return self._entries("entries_results", org=org, session=session, limit=limit)
+
+    def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
+        """The entry of a handle, and the session it belongs to."""
+        with self._read(org) as db:
+            sql = db.statement("entry_by_handle", columns_of=ENTRY_COLUMNS)
+            row = db.execute(sql, {"org": org, "handle": handle}).fetchone()
+        return None if row is None else (row[0], _entry(row[1:]))
+
+    def keep(self, org: str, content: Content, moment: datetime) -> None:
+        """Keep a content, unless it is there; either way it is used now."""
+        with self._write(org) as db:
+            used = {"org": org, "hash": content.hash, "used_at": micros(moment)}
+            db.execute(db.statement("content_touch"), used)
+            if not db.changes():
+                values = used | {"bytes": len(content.data), "codec": content.codec, "data": content.data}
+                db.execute(db.statement("content_insert"), values)
+
+    def content(self, org: str, hash: bytes) -> Content | None:
+        """A content by its hash; None where it has expired."""
+        with self._read(org) as db:
+            row = db.execute(db.statement("content_get"), {"org": org, "hash": hash}).fetchone()
+        return None if row is None else Content(*row)
+
+    def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
+        """Drop contents that were not used since, then the least recently used above a size; how many.
+
+        What is pinned stays, and what a context holds whole beside results, such as its system prompt.
+        """
+        with self._write(org) as db:
+            db.execute(db.statement("content_expire", needed=_NEEDED), {"org": org, "before": micros(before)})
+            dropped = db.changes()
+            over = db.execute(db.statement("content_total"), {"org": org}).get - most_bytes
+            going = []
+            for hash, size in (
+                db.execute(db.statement("content_oldest", needed=_NEEDED), {"org": org}) if over > 0 else ()
+            ):
+                if over <= 0:
+                    break
+                going.append({"org": org, "hash": hash})
+                over -= size
+            db.executemany(db.statement("content_delete"), going)
+            return dropped + len(going)
+
+    def content_bytes(self, org: str) -> int:
+        """How many bytes the contents take."""
+        with self._read(org) as db:
+            return int(db.execute(db.statement("content_total"), {"org": org}).get)
+
+    def end_turn(self, org: str, session: str, row: TurnRow) -> None:
+        """Enter what a turn left; the same turn again replaces it."""
+        with self._write(org) as db:
+            values = row._asdict() | {"org": org, "session": session, "at": micros(row.at)}
+            db.execute(db.statement("turn_end"), values)
+
+    def turns(self, org: str, session: str) -> list[TurnRow]:
+        """The turns that have ended, oldest first."""
+        with self._read(org) as db:
+            rows = db.execute(db.statement("turn_list"), {"org": org, "session": session})
+            return [TurnRow(number, from_micros(at), *counts) for number, at, *counts in rows]
+
+    def remove(self, org: str, session: str) -> None:
+        """Remove a session with its entries, and the contents that no other entry has."""
+        with self._write(org) as db:
+            db.execute(db.statement("content_unshared"), {"org": org, "session": session})
+            db.execute(db.statement("session_delete"), {"org": org, "id": session})
+
+    def _exact(self, scope: dict[str, str], name: str) -> Books | None:
+        with self._read(scope["org"]) as db:
+            sql = db.statement("session_exact", columns_of=SESSION_COLUMNS)
+            row = db.execute(sql, scope | {"name": name}).fetchone()
+        return None if row is None else _books(row)
+
+    def _entries(self, name: str, columns: str = ENTRY_COLUMNS, **values: Any) -> list[Posted]:
+        with self._read(values["org"]) as db:
+            return [_entry(row) for row in db.execute(db.statement(name, columns_of=columns), values)]
+
+
+def _stored(name: str, value: Any) -> Any:
+    if name in _TIMES:
+        return micros(value)
+    return int(value) if name in _TRUTHS else value
+
+
+def _books(row: Sequence[Any]) -> Books:
+    org, project, user, agent = row[: len(_SCOPE)]
+    scope = Scope(org=org, project=project or None, user=user or None, agent=agent or None)
+    fields = dict(zip(_OF_BOOKS, row[len(_SCOPE) :], strict=True))
+    for name in ("created_at", "updated_at"):
+        fields[name] = from_micros(fields[name])
+    return Books(scope=scope, **fields)
+
+
+def _entry(row: Sequence[Any]) -> Posted:
+    fields = dict(zip(ENTRY_FIELDS, row, strict=True))
+    fields["at"] = from_micros(fields["at"])
+    fields["pinned"], fields["error"] = bool(fields["pinned"]), bool(fields["error"])
+    return Posted(**fields)
+
+
+def insert_session(db: Database) -> str:
+    """The statement that inserts the books of a session, by the names of `SESSION_FIELDS`."""
+    values = db.dialect.values(SESSION_FIELDS)
+    return db.statement("session_insert", columns_of=SESSION_COLUMNS, marks=values)
+
+
+def insert_entry(db: Database) -> str:
+    """The statement that inserts an entry, by `org`, `session` and the names of `ENTRY_FIELDS`."""
+    values = db.dialect.values(("org", "session", *ENTRY_FIELDS))
+    return db.statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=values)
+
+
+def _assignments(dialect: Dialect, names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = {dialect.value(name)}" for name in names)
