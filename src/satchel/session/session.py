@@ -273,7 +273,9 @@ class Session:
                 whole, f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}", call_id
             )
             posting.use(entry, whole.content)
-            posting.enter(msgspec.structs.replace(again, note=found.text, tokens=found.token_count), whole.content)
+            # A store keeps UTF-8, which has no lone surrogates.
+            note = repair_surrogates(found.text)
+            posting.enter(msgspec.structs.replace(again, note=note, tokens=found.token_count), whole.content)
         return found
 
     def pin(self, handle: str, *, pinned: bool = True) -> LedgerEntry:

@@ -235,6 +235,11 @@ class TestFinding:
         for most in (0, 7, 8, 9):
             assert session.find(handle, "absent", max_tokens=most).token_count <= most
 
+    def test_lines_with_half_a_surrogate_pair_are_found(self, session):
+        handle = session.result("cat", "one\nhalf \ud800 pair\n").handle
+        assert session.find(handle, "half").text.startswith("2: half \ud800 pair")
+        assert session.history().text
+
     def test_its_digest_says_what_was_looked_for(self, session):
         handle = session.result("grep", LINES).handle
         session.find(handle, "login_?1")
