@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from satchel.embed.registry import resolve_embedder
 
 import satchel
 from call_by_call import CallByCall
-from satchel.embed.embedder import Embedder
+from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
