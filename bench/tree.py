@@ -54,7 +54,7 @@ def report():
 
 # The command line leaves with its own exit, so the report is written whatever it raises.
 COMMAND = """
-from satchel.cli import main
+from satchel.cli.app import main
 leave = os._exit
 os._exit = lambda code: (report(), leave(code))
 sys.argv[0] = "satchel"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from satchel.api.aio import AsyncSatchel, AsyncSession, aopen
     from satchel.api.satchel import Satchel, open, restore
     from satchel.api.transfer import Imported, Problem
+    from satchel.embed.embedder import Embedder
     from satchel.errors import (
         AmbiguousIdError,
         BudgetError,
@@ -28,18 +29,19 @@ if TYPE_CHECKING:
         StoreVersionError,
         UnknownIdError,
     )
-    from satchel.fitting.context import ContextBlock
+    from satchel.fitting.context import BlockFacts, ContextBlock, Frame
     from satchel.fitting.context_pack import ContextPack
     from satchel.fitting.cutting import Cut, truncate
     from satchel.fitting.documents import fit
     from satchel.fitting.hits import Hits, Timeline
     from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
-    from satchel.model.packing import Receipt
+    from satchel.model.packing import Receipt, ReceiptEntry
+    from satchel.session.account import Calibration
     from satchel.session.budget import Budget
-    from satchel.session.results import Shown
-    from satchel.session.session import Session
-    from satchel.store.contract import Check, Stats
-    from satchel.text.tokens import Counter, count_tokens, counter, estimate_tokens
+    from satchel.session.results import Found, History, LedgerEntry, Messages, Shown
+    from satchel.session.session import Hints, Holds, Prepared, Session, ToolAnswer
+    from satchel.store.contract import Check, Posted, Stats, TurnRow
+    from satchel.text.tokens import Counter, count_tokens, counter, estimate_tokens, known_counters
 
 __version__ = "0.1.0"
 
@@ -47,8 +49,10 @@ __all__ = [
     "AmbiguousIdError",
     "AsyncSatchel",
     "AsyncSession",
+    "BlockFacts",
     "Budget",
     "BudgetError",
+    "Calibration",
     "Change",
     "Check",
     "ContextBlock",
@@ -56,15 +60,26 @@ __all__ = [
     "Counter",
     "Cut",
     "Draft",
+    "Embedder",
     "EmbedderError",
     "ExpiredError",
+    "Found",
+    "Frame",
+    "Hints",
+    "History",
     "Hit",
     "Hits",
+    "Holds",
     "Imported",
     "InputError",
+    "LedgerEntry",
     "Memory",
+    "Messages",
+    "Posted",
+    "Prepared",
     "Problem",
     "Receipt",
+    "ReceiptEntry",
     "Relation",
     "Satchel",
     "SatchelError",
@@ -80,6 +95,8 @@ __all__ = [
     "StoreUnreachableError",
     "StoreVersionError",
     "Timeline",
+    "ToolAnswer",
+    "TurnRow",
     "UnknownIdError",
     "__version__",
     "aopen",
@@ -87,6 +104,7 @@ __all__ = [
     "counter",
     "estimate_tokens",
     "fit",
+    "known_counters",
     "open",
     "restore",
     "truncate",
@@ -94,21 +112,77 @@ __all__ = [
 
 # Imported when first used: `satchel --version` needs none of it.
 _HOMES = {
-    "api.aio": ("AsyncSatchel", "AsyncSession", "aopen"),
-    "api.satchel": ("Satchel", "open", "restore"),
-    "api.transfer": ("Imported", "Problem"),
-    "fitting.context": ("ContextBlock",),
+    "api.aio": (
+        "AsyncSatchel",
+        "AsyncSession",
+        "aopen",
+    ),
+    "api.satchel": (
+        "Satchel",
+        "open",
+        "restore",
+    ),
+    "api.transfer": (
+        "Imported",
+        "Problem",
+    ),
+    "embed.embedder": ("Embedder",),
+    "fitting.context": (
+        "BlockFacts",
+        "ContextBlock",
+        "Frame",
+    ),
     "fitting.context_pack": ("ContextPack",),
-    "fitting.cutting": ("Cut", "truncate"),
+    "fitting.cutting": (
+        "Cut",
+        "truncate",
+    ),
     "fitting.documents": ("fit",),
-    "fitting.hits": ("Hits", "Timeline"),
-    "model.memory": ("Change", "Draft", "Hit", "Memory", "Relation", "Scope"),
-    "model.packing": ("Receipt",),
+    "fitting.hits": (
+        "Hits",
+        "Timeline",
+    ),
+    "model.memory": (
+        "Change",
+        "Draft",
+        "Hit",
+        "Memory",
+        "Relation",
+        "Scope",
+    ),
+    "model.packing": (
+        "Receipt",
+        "ReceiptEntry",
+    ),
+    "session.account": ("Calibration",),
     "session.budget": ("Budget",),
-    "session.results": ("Shown",),
-    "session.session": ("Session",),
-    "store.contract": ("Check", "Stats"),
-    "text.tokens": ("Counter", "count_tokens", "counter", "estimate_tokens"),
+    "session.results": (
+        "Found",
+        "History",
+        "LedgerEntry",
+        "Messages",
+        "Shown",
+    ),
+    "session.session": (
+        "Hints",
+        "Holds",
+        "Prepared",
+        "Session",
+        "ToolAnswer",
+    ),
+    "store.contract": (
+        "Check",
+        "Posted",
+        "Stats",
+        "TurnRow",
+    ),
+    "text.tokens": (
+        "Counter",
+        "count_tokens",
+        "counter",
+        "estimate_tokens",
+        "known_counters",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 # Loaded once for every child, as `satchel mcp` would load them late.
 import satchel.server.mcp.stdio  # noqa: F401
 from mcp_pipe import HELLO, request, tool_call
-from satchel.cli import main
+from satchel.cli.app import main
 
 
 class Child(NamedTuple):

@@ -93,9 +93,9 @@ def test_a_disk_that_fails_gives_the_command_one_line_and_code_1(template: Path,
 
 
 LIMITED = """
-import resource, sys, satchel.cli
+import resource, sys, satchel.cli.app
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-satchel.cli.main(sys.argv[1:])
+satchel.cli.app.main(sys.argv[1:])
 """
 
 

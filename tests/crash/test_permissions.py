@@ -30,13 +30,13 @@ def open_folder() -> Iterator[Path]:
 
 # Everything is loaded first: the interpreter itself may lie where only its owner can read.
 AS_USER = f"""
-import contextlib, io, os, sys, satchel, satchel.cli
+import contextlib, io, os, sys, satchel, satchel.cli.app
 with satchel.open(":memory:") as bag:
     bag.import_([b'{{"text": "warm"}}'])
     bag.search("warm")
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(io.StringIO()):
     for command in (["add", "warm"], ["stats"], ["get", "nothing"]):
-        satchel.cli.run([*command, "--db", ":memory:"])
+        satchel.cli.app.run([*command, "--db", ":memory:"])
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid({NOBODY})
@@ -57,7 +57,7 @@ def as_user(folder: Path, script: str, *arguments: str | Path) -> subprocess.Com
 
 
 def satchel_as_user(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return as_user(folder, "satchel.cli.main(sys.argv[1:])", *arguments)
+    return as_user(folder, "satchel.cli.app.main(sys.argv[1:])", *arguments)
 
 
 READ_ONLY = """

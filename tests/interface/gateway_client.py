@@ -29,7 +29,7 @@ __all__ = [
 
 UPSTREAM = Path(__file__).parents[1] / "gateway_upstream.py"
 # The pipe starts `satchel mcp`; what comes behind these two words is ours.
-_COMMAND = "import sys; from satchel.cli import main; main(['gateway', *sys.argv[3:]])"
+_COMMAND = "import sys; from satchel.cli.app import main; main(['gateway', *sys.argv[3:]])"
 _NOTE = ("➡ The rest: ", "📏 ~")
 
 

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 import satchel
 from conftest import Cli
 from pg_server import Server
-from satchel.cli import run as run_command
+from satchel.cli.app import run as run_command
 from satchel.store.locations import shown_location
 from satchel.store.postgres import connection
 from tables import each_row

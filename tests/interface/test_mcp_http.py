@@ -21,7 +21,7 @@ import pytest
 import satchel
 from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, lock_held, request, tool_call
-from satchel import cli
+from satchel.cli import app
 from satchel.server.mcp import web
 from tables import each_row
 
@@ -287,7 +287,7 @@ def test_it_does_not_start_where_strangers_would_be_let_in(
     files = {"short": b"0123456789abcde\n", "empty": b"\n", "blanks": b"0123456789 abcdefgh", "latin": b"\xe9" * 20}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    assert cli.run(["mcp", "--http", *options.split()]) == 2
+    assert app.run(["mcp", "--http", *options.split()]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("satchel: ")
@@ -301,13 +301,13 @@ def test_a_short_token_in_the_environment_is_refused(tmp_path: Path, capsys, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_TOKEN", "0123456789abcde")
     monkeypatch.setattr(web, "listen", lambda *_: pytest.fail("it listens"))
-    assert cli.run(["mcp", "--http", "0.0.0.0:0", "--db", "notes.db"]) == 2
+    assert app.run(["mcp", "--http", "0.0.0.0:0", "--db", "notes.db"]) == 2
     assert "the token in SATCHEL_TOKEN must be 16" in capsys.readouterr().err
 
 
 def test_a_port_in_use_is_said_in_a_line(service: Service, tmp_path: Path, capsys):
     address = f"127.0.0.1:{service.port}"
-    assert cli.run(["mcp", "--http", address, "--db", str(tmp_path / "notes.db")]) == 2
+    assert app.run(["mcp", "--http", address, "--db", str(tmp_path / "notes.db")]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"satchel: cannot listen on {address}: Address already in use")

@@ -14,7 +14,7 @@ from client_files import BROKEN, FILES, SECRET
 from complaint import complaint
 
 from conftest import clean_environment
-from satchel.cli import run
+from satchel.cli.app import run
 
 Mcp = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -18,7 +18,7 @@ from terminal import on_a_terminal
 import satchel
 from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, tool_call
-from satchel import cli
+from satchel.cli import app
 from satchel.server.mcp import stdio
 from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, PendingRequests
 from satchel.server.mcp.tool_context import ToolContext
@@ -40,7 +40,7 @@ def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.setattr(stdio, "serve_stdio", lambda *_: pytest.fail("it serves"))
 
     def refuse(*options: str) -> str:
-        code = cli.run(["mcp", *options])
+        code = app.run(["mcp", *options])
         printed = capsys.readouterr()
         done = subprocess.CompletedProcess(options, code, printed.out, printed.err)
         assert code in (1, 2)

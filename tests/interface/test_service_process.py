@@ -13,7 +13,7 @@ import pytest
 
 import satchel
 from mcp_pipe import HELLO, LONGEST_WAIT, lock_held, request, tool_call
-from satchel import cli
+from satchel.cli import app
 from satchel.server.http import serving
 from satchel.server.http.access import read_tokens, revoke_token
 from service_client import Reply, Served, token_in
@@ -186,7 +186,7 @@ def test_it_does_not_start_on_what_is_wrong(
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(mode)
     before = {file.name for file in tmp_path.iterdir()}
-    assert cli.run(["serve", "--db", "notes.db", *options.split()]) == 2
+    assert app.run(["serve", "--db", "notes.db", *options.split()]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert words in printed.err
@@ -197,7 +197,7 @@ def test_it_does_not_start_on_what_is_wrong(
 def test_tokens_are_made_listed_and_revoked_by_command(tmp_path: Path, capsys):
     file = ["--tokens", str(tmp_path / "tokens.jsonl")]
     assert (
-        cli.run(["token", "create", *file, "--org", "acme", "--access", "read", "--name", "ci", "--expires", "90d"])
+        app.run(["token", "create", *file, "--org", "acme", "--access", "read", "--name", "ci", "--expires", "90d"])
         == 0
     )
     printed = capsys.readouterr()
@@ -206,14 +206,14 @@ def test_tokens_are_made_listed_and_revoked_by_command(tmp_path: Path, capsys):
     identifier, secret = token.split("_", 2)[1:]
     assert secret not in (tmp_path / "tokens.jsonl").read_text()
     assert (tmp_path / "tokens.jsonl").stat().st_mode & 0o777 == 0o600
-    assert cli.run(["token", "list", *file, "--json"]) == 0
+    assert app.run(["token", "list", *file, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert (listed["id"], listed["org"], listed["access"], listed["name"]) == (identifier, "acme", "read", "ci")
     assert "hash" not in listed
-    assert cli.run(["token", "list", *file]) == 0
+    assert app.run(["token", "list", *file]) == 0
     assert f"{identifier}  read  org=acme  name=ci" in capsys.readouterr().out
-    assert cli.run(["token", "revoke", *file, "nobody"]) == 2
-    assert cli.run(["token", "revoke", *file, identifier]) == 0
+    assert app.run(["token", "revoke", *file, "nobody"]) == 2
+    assert app.run(["token", "revoke", *file, identifier]) == 0
     assert read_tokens(tmp_path / "tokens.jsonl") == []
 
 
@@ -231,7 +231,7 @@ def test_tokens_are_made_listed_and_revoked_by_command(tmp_path: Path, capsys):
 )
 def test_a_token_that_makes_no_sense_is_not_made(tmp_path: Path, capsys, options: str, words: str):
     arguments = [word.strip("'") for word in options.split()]
-    assert cli.run(["token", "create", "--tokens", str(tmp_path / "tokens.jsonl"), *arguments]) == 2
+    assert app.run(["token", "create", "--tokens", str(tmp_path / "tokens.jsonl"), *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert words in printed.err

@@ -45,7 +45,7 @@ from satchel.model.memory import (
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
-from satchel.recall.finder import MIN_RELEVANCE, Found, enough_for, find, find_for_context, is_relevant
+from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
@@ -783,7 +783,7 @@ class Satchel:
 class _Candidates(NamedTuple):
     """What may go into a context, and what is worth its tokens there."""
 
-    found: Found
+    found: Recalled
     least: float
     """How relevant a hit must be; 0 without a question."""
     relevant: list[bool]

@@ -13,7 +13,7 @@ from satchel.model.memory import Hit, Memory, utc_now
 from satchel.recall.indexer import Indexer
 from satchel.store.contract import SearchStore
 
-__all__ = ["MIN_RELEVANCE", "Found", "enough_for", "find", "find_for_context", "is_relevant"]
+__all__ = ["MIN_RELEVANCE", "Recalled", "enough_for", "find", "find_for_context", "is_relevant"]
 
 
 SHORT_LINE = 6
@@ -33,7 +33,7 @@ FLOOR = 0.0001
 MIN_RELEVANCE = 0.12
 
 
-class Found(NamedTuple):
+class Recalled(NamedTuple):
     """What was found, and whether by the question."""
 
     hits: list[Hit]
@@ -66,7 +66,7 @@ def find(
     surroundings: bool = False,
     explain: bool = False,
     distinct: bool = False,
-) -> Found:
+) -> Recalled:
     """The best matches for a query, relevant or not; with `surroundings` also what stands beside them.
 
     With `distinct` memories that say the same are one hit, before the limit is applied. The question is asked
@@ -107,8 +107,8 @@ def find(
                 hits = ranked(candidates=MOST_CANDIDATES)
     if filtered and not any(hit.relevance >= min_relevance for hit in hits):
         newest = _distinct(store, where, limit=limit) if distinct else _unasked(store, where, limit=limit)
-        return Found(newest, matched=False, sought=question.sought)
-    return Found(hits, sought=question.sought)
+        return Recalled(newest, matched=False, sought=question.sought)
+    return Recalled(hits, sought=question.sought)
 
 
 def find_for_context(
@@ -122,11 +122,11 @@ def find_for_context(
     filtered: bool = False,
     min_relevance: float = 0.0,
     explain: bool = False,
-) -> Found:
+) -> Recalled:
     """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
     pinned = store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
     if query is None:
-        found = Found(_unasked(store, where, limit=limit))
+        found = Recalled(_unasked(store, where, limit=limit))
     else:
         found = find(
             store,
