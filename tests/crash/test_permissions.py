@@ -31,9 +31,10 @@ def open_folder() -> Iterator[Path]:
 # Everything is loaded first: the interpreter itself may lie where only its owner can read.
 AS_USER = f"""
 import contextlib, io, os, sys, satchel, satchel.cli.app
-with satchel.open(":memory:") as bag:
-    bag.import_([b'{{"text": "warm"}}'])
-    bag.search("warm")
+for embedder in (None, "static"):
+    with satchel.open(":memory:", embedder=embedder) as bag:
+        bag.import_([b'{{"text": "warm"}}'])
+        bag.search("warm")
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(io.StringIO()):
     for command in (["add", "warm"], ["stats"], ["get", "nothing"]):
         satchel.cli.app.run([*command, "--db", ":memory:"])
