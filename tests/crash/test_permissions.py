@@ -31,7 +31,7 @@ def open_folder() -> Iterator[Path]:
 # Everything is loaded first: the interpreter itself may lie where only its owner can read.
 AS_USER = f"""
 import contextlib, io, os, sys, satchel, satchel.cli.app
-for embedder in ("minilm", "static"):
+for embedder in (None, "static"):
     with satchel.open(":memory:", embedder=embedder) as bag:
         bag.import_([b'{{"text": "warm"}}'])
         bag.search("warm")

@@ -1,17 +1,21 @@
-"""A connection as the code that all databases share sees it: named statements, rows, vectors."""
+"""A database as the shared code sees it: named statements, rows of the driver, connections handed to threads."""
 
+import contextlib
+import os
 import re
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from satchel.errors import StoreBusyError, StoreError
 from satchel.model.memory import Memory
 from satchel.store.contract import Embedding
 
-__all__ = ["Database", "Dialect", "Generation", "Rows", "Statements", "Vectors"]
+__all__ = ["Database", "Dialect", "Generation", "Pool", "Rows", "Statements", "VectorTables"]
 
 
 SHARED = Path(__file__).with_name("statements.sql")
@@ -96,7 +100,7 @@ class Database(Protocol):
     dialect: Dialect
 
     @property
-    def vectors(self) -> "Vectors":
+    def vectors(self) -> "VectorTables":
         """Where vectors are kept."""
 
     def statement(self, name: str, **parts: str) -> str:
@@ -152,7 +156,7 @@ class Generation(NamedTuple):
         return {"generation": str(self.number), "vectors": f"vector_{self.number}", "codes": f"code_{self.number}"}
 
 
-class Vectors(ABC):
+class VectorTables(ABC):
     """The vectors that one connection sees."""
 
     def __init__(self, db: Database) -> None:
@@ -190,3 +194,107 @@ class Vectors(ABC):
     @abstractmethod
     def before_org_goes(self, org: str) -> None:
         """The same for all passages of an org."""
+
+
+# The connections of one store, handed to whichever thread asks.
+
+
+class Closable(Protocol):
+    def close(self) -> Any: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+# A forked child must neither use nor close its parent's connections: closing would drop locks.
+_abandoned: list[object] = []
+
+
+class Pool(Generic[C]):
+    """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
+
+    def __init__(self, connect: Callable[[], C], *, limit: int, patience: float | None = None) -> None:
+        self._connect = connect
+        self._limit = limit
+        self._patience = patience
+        """For how many seconds a thread waits for one; None for as long as it takes."""
+        self._idle: list[C] = []
+        self._busy = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        self._writer = threading.RLock()
+        self._pid = os.getpid()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[C]:
+        connection = self.take()
+        try:
+            yield connection
+        finally:
+            self.give_back(connection)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """One thread writes at a time; those that wait for their turn leave the connections to readers."""
+        self._leave_to_parent()
+        with self._writer:
+            yield
+
+    def close(self) -> None:
+        """Close every connection, after those in use have come back."""
+        self._leave_to_parent()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._busy == 0)
+            while self._idle:
+                self._idle.pop().close()
+
+    def take(self) -> C:
+        self._leave_to_parent()
+        with self._changed:
+            free = self._changed.wait_for(
+                lambda: self._closed or self._idle or self._busy < self._limit, self._patience
+            )
+            if self._closed:
+                raise StoreError("this store is closed; open it again")
+            if not free:
+                raise StoreBusyError(
+                    f"all {self._limit} connections were in use for {self._patience:.0f} s; try again"
+                )
+            self._busy += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect()
+        except BaseException:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+            raise
+
+    def give_back(self, connection: C) -> None:
+        with self._changed:
+            self._busy -= 1
+            self._idle.append(connection)
+            self._changed.notify_all()
+
+    def adopt(self, connection: C) -> None:
+        """Take in one that was made elsewhere."""
+        with self._changed:
+            self._idle.append(connection)
+            self._changed.notify_all()
+
+    def discard(self, connection: C) -> None:
+        """Give back one that is of no more use."""
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
+        connection.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child: begin anew, with locks that no thread of the parent holds."""
+        if self._pid != os.getpid():
+            _abandoned.extend(self._idle)
+            self._idle, self._busy = [], 0
+            self._changed, self._writer = threading.Condition(), threading.RLock()
+            self._pid = os.getpid()

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from satchel.errors import StoreError
+from satchel.store.database import Pool
 from satchel.store.memories import Uses
-from satchel.store.pool import Pool
 
 LONG = 15
 

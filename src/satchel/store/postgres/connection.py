@@ -26,7 +26,7 @@ from satchel.errors import (
     StoreUnreachableError,
 )
 from satchel.model.memory import Memory
-from satchel.store.database import Dialect, Generation, Statements, Vectors
+from satchel.store.database import Dialect, Generation, Statements, VectorTables
 from satchel.store.postgres.terms import SIGN, Entry, Tally, index_entry, tag_keys
 from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
@@ -126,7 +126,7 @@ def bits(code: bytes) -> str:
     return f"{int.from_bytes(code, 'big'):0{8 * len(code)}b}" if code else ""
 
 
-class PostgresVectors(Vectors):
+class PostgresVectors(VectorTables):
     """Vectors and codes go with their passages."""
 
     def drop(self, found: Generation) -> None:

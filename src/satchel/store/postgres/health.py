@@ -15,7 +15,16 @@ from satchel.store.postgres.schema import INSTALLING, OLDEST_SERVER, OLDEST_VECT
 from satchel.store.postgres.terms import SIGN, index_entry, tag_keys
 from satchel.store.rows import memory_from_row
 
-__all__ = ["Terms", "Vectors", "checks", "look_at_passages", "look_at_terms", "look_at_vectors", "mend", "repair"]
+__all__ = [
+    "Terms",
+    "VectorHealth",
+    "checks",
+    "look_at_passages",
+    "look_at_terms",
+    "look_at_vectors",
+    "mend",
+    "repair",
+]
 
 
 PAGE = 1000
@@ -76,7 +85,7 @@ class Terms(NamedTuple):
     """Terms that stand in another number of memories than is counted, and sums of all that are wrong."""
 
 
-class Vectors(NamedTuple):
+class VectorHealth(NamedTuple):
     """What is wrong with the vectors."""
 
     stray: int
@@ -96,10 +105,10 @@ def look_at_passages(db: PostgresConnection) -> list[int]:
     return differing_memories(db, _ENDS)
 
 
-def look_at_vectors(db: PostgresConnection) -> Vectors:
+def look_at_vectors(db: PostgresConnection) -> VectorHealth:
     stray = int(db.execute(f"SELECT count(*) FROM {_STRAY}").get)
     stray += int(db.execute(f"SELECT count(*) FROM {_STRAY_BACKLOG}").get)
-    return Vectors(stray, len(_overlooked(db)), int(db.execute(db.statement("count_backlog")).get))
+    return VectorHealth(stray, len(_overlooked(db)), int(db.execute(db.statement("count_backlog")).get))
 
 
 def mend(db: PostgresConnection) -> list[str]:

@@ -20,8 +20,8 @@ from satchel.errors import StoreBusyError, StoreError, StoreUnreachableError
 from satchel.model.memory import Scope
 from satchel.store import memories
 from satchel.store.contract import Check
+from satchel.store.database import Pool
 from satchel.store.memories import Uses
-from satchel.store.pool import Pool
 from satchel.store.postgres import health
 from satchel.store.postgres.connection import (
     LOCK_SECONDS,

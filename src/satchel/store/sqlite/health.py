@@ -17,7 +17,7 @@ from satchel.store.memories import by_number
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, look_at_text_keys, mend_text_keys, recognise
 
-__all__ = ["Passages", "Vectors", "checks", "look_at_passages", "look_at_vectors", "mend", "repair"]
+__all__ = ["Passages", "VectorHealth", "checks", "look_at_passages", "look_at_vectors", "mend", "repair"]
 
 
 class Passages(NamedTuple):
@@ -29,7 +29,7 @@ class Passages(NamedTuple):
     """Memories whose passages do not reach from one end of their text to the other."""
 
 
-class Vectors(NamedTuple):
+class VectorHealth(NamedTuple):
     """What is wrong with the vectors."""
 
     broken: list[Generation]
@@ -47,7 +47,7 @@ def look_at_passages(db: SqliteConnection) -> Passages:
     return Passages(stray, differing_memories(db, db.statement("passage_ends")))
 
 
-def look_at_vectors(db: SqliteConnection) -> Vectors:
+def look_at_vectors(db: SqliteConnection) -> VectorHealth:
     broken, stray = [], len(db.execute(db.statement("stray_backlog")).fetchall())
     for each in db.vectors.generations():
         try:
@@ -56,7 +56,7 @@ def look_at_vectors(db: SqliteConnection) -> Vectors:
             broken.append(each)
     current = db.vectors.generation()
     overlooked = 0 if current in broken else len(_overlooked(db, current))
-    return Vectors(broken, stray, overlooked, int(db.execute(db.statement("count_backlog")).get))
+    return VectorHealth(broken, stray, overlooked, int(db.execute(db.statement("count_backlog")).get))
 
 
 def mend(db: SqliteConnection) -> list[str]:

@@ -11,21 +11,19 @@ from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyEr
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
+    APPLICATION_ID,
     SqliteConnection,
     connect,
-    create_file,
-    reading_errors,
-    trust,
-    use_wal,
-    write_transaction,
-)
-from satchel.store.sqlite.files import (
-    APPLICATION_ID,
     copy_into,
     copy_to_new_file,
+    create_file,
+    reading_errors,
     refuse_foreign,
     refuse_newer,
     refuse_strange_file,
+    trust,
+    use_wal,
+    write_transaction,
 )
 
 __all__ = [

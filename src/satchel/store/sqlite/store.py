@@ -12,19 +12,20 @@ import apsw
 from satchel.errors import InputError, StoreError
 from satchel.store import memories
 from satchel.store.contract import Check
+from satchel.store.database import Pool
 from satchel.store.memories import Uses
-from satchel.store.pool import Pool
 from satchel.store.sessions import Ledgers
 from satchel.store.sqlite import health
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
+    copy_to_new_file,
     reading_errors,
+    refuse_newer,
     trust,
     waiting_at_most,
     write_transaction,
 )
-from satchel.store.sqlite.files import copy_to_new_file, refuse_newer
 from satchel.store.sqlite.migrations import SCHEMA_VERSION, make_ready, prepare
 from satchel.store.sqlite.search import SqliteSearch
 from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
