@@ -25,9 +25,9 @@ from satchel.cli.simulation import (
     KeepAll,
     KeepLast,
     OldestUntilItFits,
-    Outcome,
     Policy,
     Prices,
+    SimulatedCost,
     Trace,
     Watermarks,
     assumptions,
@@ -336,7 +336,7 @@ def _heading(trace: Trace, limit: int) -> str:
     return f"{turns}, a limit of {limit:,} tokens; cost in tokens at the price of plain input. Assumed:\n"
 
 
-def _table(outcomes: list[Outcome], window: int) -> str:
+def _table(outcomes: list[SimulatedCost], window: int) -> str:
     rows: list[tuple[str, ...]] = [HEADINGS]
     for outcome in outcomes:
         times = _times(outcome, outcomes[0])
@@ -346,7 +346,7 @@ def _table(outcomes: list[Outcome], window: int) -> str:
     return aligned(rows, right=NUMBERS)
 
 
-def _remark(outcome: Outcome, window: int) -> str:
+def _remark(outcome: SimulatedCost, window: int) -> str:
     if outcome.peak > window:
         return f"does not fit a window of {window:,}"
     if outcome.over_limit:
@@ -354,12 +354,12 @@ def _remark(outcome: Outcome, window: int) -> str:
     return ""
 
 
-def _facts(outcome: Outcome, keeping_all: Outcome, window: int) -> dict[str, Any]:
+def _facts(outcome: SimulatedCost, keeping_all: SimulatedCost, window: int) -> dict[str, Any]:
     times = _times(outcome, keeping_all)
     return msgspec.structs.asdict(outcome) | {"times_keep_all": times, "fits_window": outcome.peak <= window}
 
 
-def _times(outcome: Outcome, keeping_all: Outcome) -> float | None:
+def _times(outcome: SimulatedCost, keeping_all: SimulatedCost) -> float | None:
     return outcome.cost / keeping_all.cost if keeping_all.cost else None
 
 

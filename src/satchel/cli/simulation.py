@@ -18,10 +18,10 @@ __all__ = [
     "KeepAll",
     "KeepLast",
     "OldestUntilItFits",
-    "Outcome",
     "Part",
     "Policy",
     "Prices",
+    "SimulatedCost",
     "Step",
     "Trace",
     "Watermarks",
@@ -243,7 +243,7 @@ def _over(
 # Replay of a trace under a policy, request by request, with the costs of a prompt cache.
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedCost(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of a replay; everything but the cost is in tokens."""
 
     policy: str
@@ -263,7 +263,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """In units of one uncached input token."""
 
 
-def replay(trace: Trace, policy: Policy, prices: Prices) -> Outcome:
+def replay(trace: Trace, policy: Policy, prices: Prices) -> SimulatedCost:
     """Sum up all requests; the cache has the unchanged beginning of the prompt of the request before."""
     if prices.caching and prices.cache_minutes is not None and not trace.timed:
         raise InputError("the turns have no times, so nothing can expire; leave out the minutes of the cache")
@@ -283,7 +283,7 @@ def replay(trace: Trace, policy: Policy, prices: Prices) -> Outcome:
         over_limit += policy.limit is not None and prompt.total > policy.limit
         before = step
     written = sent - read
-    return Outcome(
+    return SimulatedCost(
         policy=policy.name,
         sent=sent,
         peak=peak,

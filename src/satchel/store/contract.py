@@ -15,7 +15,6 @@ from satchel.model.memory import Change, Memory, Relation, Scope, utc_now
 from satchel.text.passages import Part
 
 __all__ = [
-    "CATEGORIES",
     "KINDS",
     "Books",
     "Candidate",
@@ -206,7 +205,6 @@ class SearchStore(Protocol):
 
 
 Category = Literal["system", "history", "tool_results", "user"]
-CATEGORIES: tuple[Category, ...] = ("system", "history", "tool_results", "user")
 
 Role = Literal["system", "user", "assistant", "note", "call", "result", "page"]
 

@@ -12,10 +12,10 @@ from satchel.cli.simulation import (
     KeepAll,
     KeepLast,
     OldestUntilItFits,
-    Outcome,
     Part,
     Policy,
     Prices,
+    SimulatedCost,
     Step,
     Trace,
     Watermarks,
@@ -267,6 +267,6 @@ def test_assumptions_name_what_was_counted_how():
 
 
 def test_an_outcome_adds_up():
-    done: Outcome = replay(synthetic_trace(50), Watermarks(40_000), Prices())
+    done: SimulatedCost = replay(synthetic_trace(50), Watermarks(40_000), Prices())
     assert done.read + done.written == done.sent
     assert done.evictions <= done.evicted

@@ -19,7 +19,6 @@ __all__ = [
     "alone",
     "appended",
     "checked",
-    "cut",
     "entry_toml",
     "exchanged",
     "listed",
@@ -32,6 +31,7 @@ __all__ = [
     "taken_out",
     "with_entry",
     "without_entry",
+    "without_runs",
 ]
 
 
@@ -171,7 +171,7 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     before = read_toml(text)
     if _entry(before, key, name) is None:
         return Edited(text, "absent")
-    after = cut(text, _runs(statements(text), (key, name)))
+    after = without_runs(text, _runs(statements(text), (key, name)))
     expected = {**before, key: {other: value for other, value in before[key].items() if other != name}}
     return Edited(checked(after, expected, key, name), "removed")
 
@@ -259,7 +259,7 @@ def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, 
     return runs
 
 
-def cut(text: str, runs: Sequence[tuple[int, int]]) -> str:
+def without_runs(text: str, runs: Sequence[tuple[int, int]]) -> str:
     """The text without some stretches. Comments around them stay, and of two blank lines that meet one goes."""
     for start, end in reversed(runs):
         head, tail = text[:start], text[end:]
@@ -331,7 +331,7 @@ def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, 
     if going and entry.name not in servers:
         after = _replaced(text, going, [entry_toml(entry, key=key, more=more).replace("\n", newline_of(text))])
     else:
-        after = with_entry(cut(text, _block_spans(going)), entry, key=key, more=more).text
+        after = with_entry(without_runs(text, _block_spans(going)), entry, key=key, more=more).text
     left = {name: value for name, value in servers.items() if name not in names}
     fields = read_toml(entry_toml(entry, key=key, more=more))[key][entry.name]
     left[entry.name] = {**left.get(entry.name, {}), **fields}
@@ -342,11 +342,11 @@ def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> s
     """Without the entry of a name, and with servers in its place; at the end if it is not there."""
     going = [block for block in _blocks(text, key) if block.name == name]
     if not sources:
-        after = cut(text, _block_spans(going))
+        after = without_runs(text, _block_spans(going))
     elif going and going[0].tables:
         after = _replaced(text, going, list(sources.values()))
     else:
-        after = appended(cut(text, _block_spans(going)), _joined(sources.values(), newline_of(text)))
+        after = appended(without_runs(text, _block_spans(going)), _joined(sources.values(), newline_of(text)))
     return checked(after, _with_sources(text, sources, name, key), key, name)
 
 
@@ -402,7 +402,7 @@ def _replaced(text: str, going: Sequence[_Block], sources: Sequence[str]) -> str
     """The text with tables in the place of the first block, and without the others."""
     newline = newline_of(text)
     first = going[0]
-    text = cut(text, _block_spans(going[1:]))
+    text = without_runs(text, _block_spans(going[1:]))
     new = _joined(sources, newline)
     ended = text[: first.end].endswith("\n")
     return text[: first.start] + (new if ended else new.removesuffix(newline)) + text[first.end :]

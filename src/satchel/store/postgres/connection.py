@@ -27,7 +27,7 @@ from satchel.errors import (
 )
 from satchel.model.memory import Memory
 from satchel.store.database import Dialect, Generation, Statements, VectorTables
-from satchel.store.postgres.terms import SIGN, Entry, Tally, index_entry, tag_keys
+from satchel.store.postgres.terms import SIGN, IndexedTerms, Tally, index_entry, tag_keys
 from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
 
 __all__ = [
@@ -262,7 +262,7 @@ class PostgresConnection:
         self.access = access
         self._cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any] | None = None
         self._held: set[str] = set()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, IndexedTerms] = {}
         self._tallies: dict[str, Tally] = {}
 
     @cached_property

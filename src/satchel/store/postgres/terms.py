@@ -37,7 +37,7 @@ def tag_keys(memory: Memory) -> list[str]:
     return [tag.translate(_LOWER) for tag in memory.tags]
 
 
-class Entry(NamedTuple):
+class IndexedTerms(NamedTuple):
     """A memory as the index keeps it."""
 
     vector: str
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     terms: list[str]
 
 
-def index_entry(memory: Memory) -> Entry:
+def index_entry(memory: Memory) -> IndexedTerms:
     weights: Counter[str] = Counter()
     length = 0
     tags = json_names(memory.tags) if memory.tags else ""
@@ -59,7 +59,7 @@ def index_entry(memory: Memory) -> Entry:
     kept = list(_kept(weights.items()))
     before = sign(memory.scope.org)
     vector = " ".join(f"{quoted(before, term)}:{_POSITIONS[count]}" for term, count in kept)
-    return Entry(vector, length, [term for term, _ in kept])
+    return IndexedTerms(vector, length, [term for term, _ in kept])
 
 
 def _kept(weights: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
