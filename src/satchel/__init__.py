@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from satchel.session.budget import Budget
     from satchel.session.results import Found, History, LedgerEntry, Messages, Shown
     from satchel.session.session import Hints, Holds, Prepared, Session, ToolAnswer
-    from satchel.store.contract import Check, Posted, Stats, TurnRow
+    from satchel.store.contract import Check, LedgerRow, Stats, TurnRow
     from satchel.text.tokens import Counter, count_tokens, counter, estimate_tokens, known_counters
 
 __version__ = "0.1.0"
@@ -73,9 +73,9 @@ __all__ = [
     "Imported",
     "InputError",
     "LedgerEntry",
+    "LedgerRow",
     "Memory",
     "Messages",
-    "Posted",
     "Prepared",
     "Problem",
     "Receipt",
@@ -172,7 +172,7 @@ _HOMES = {
     ),
     "store.contract": (
         "Check",
-        "Posted",
+        "LedgerRow",
         "Stats",
         "TurnRow",
     ),

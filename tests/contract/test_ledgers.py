@@ -7,7 +7,7 @@ import pytest
 
 import satchel
 from satchel.model.memory import Scope
-from satchel.store.contract import Books, Content, Posted, TurnRow
+from satchel.store.contract import Books, Content, LedgerRow, TurnRow
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORG = Scope().org
@@ -18,9 +18,9 @@ def books(name: str = "s", identifier: str = "1", **fields) -> Books:
     return Books(id=identifier, name=name, calibration="{}", **(given | fields))
 
 
-def posted(seq: int, handle: str, **fields) -> Posted:
+def posted(seq: int, handle: str, **fields) -> LedgerRow:
     given = {"turn": 0, "at": NOON, "used": seq, "category": "history", "role": "note"}
-    return Posted(seq=seq, handle=handle, **(given | fields))
+    return LedgerRow(seq=seq, handle=handle, **(given | fields))
 
 
 @pytest.fixture

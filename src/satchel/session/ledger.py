@@ -21,7 +21,7 @@ from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
 from satchel.session.results import compress, new_handle
-from satchel.store.contract import Books, Category, Content, Level, Posted, TurnRow
+from satchel.store.contract import Books, Category, Content, LedgerRow, Level, TurnRow
 from satchel.store.store import Store
 
 __all__ = [
@@ -104,7 +104,7 @@ _SUMS: dict[Category, str] = {
 }
 
 
-def cost(entry: Posted, level: Level | None = None) -> int:
+def cost(entry: LedgerRow, level: Level | None = None) -> int:
     """The tokens of an entry at a level, which is its own if none is named."""
     return {
         "whole": entry.tokens,
@@ -114,7 +114,7 @@ def cost(entry: Posted, level: Level | None = None) -> int:
     }[level or entry.level]
 
 
-def units_of(entries: Sequence[Posted], *, busy: frozenset[int] = frozenset(), newest: int = 0) -> list[Unit]:
+def units_of(entries: Sequence[LedgerRow], *, busy: frozenset[int] = frozenset(), newest: int = 0) -> list[Unit]:
     """What can be evicted from a history: a call with its results is one unit, kept while its pair is in `busy`.
 
     The key is the `seq` of the unit's first entry. A unit whose stub would not be smaller goes without one.
@@ -128,16 +128,16 @@ def units_of(entries: Sequence[Posted], *, busy: frozenset[int] = frozenset(), n
     return units
 
 
-def grouped(entries: Sequence[Posted]) -> dict[int, list[Posted]]:
+def grouped(entries: Sequence[LedgerRow]) -> dict[int, list[LedgerRow]]:
     """The entries that are held whole or as digests, by the call they belong to; others stand alone."""
-    groups: dict[int, list[Posted]] = defaultdict(list)
+    groups: dict[int, list[LedgerRow]] = defaultdict(list)
     for entry in entries:
         if entry.level in ("whole", "digest"):
             groups[entry.pair].append(entry)
     return groups
 
 
-def named(group: Sequence[Posted]) -> list[Posted]:
+def named(group: Sequence[LedgerRow]) -> list[LedgerRow]:
     """The entries of a unit whose stubs stand for it: a result's stub stands for its call too."""
     answered = any(entry.role != "call" for entry in group)
     return [entry for entry in group if entry.stub and not (answered and entry.role == "call")]
@@ -262,7 +262,7 @@ class Posting:
         self._ledgers.end_turn(*self._where, turn_row(self.books, utc_now()))
         self.set(turn=self.books.turn + 1, turn_results=0)
 
-    def enter(self, entry: Posted, content: Content) -> Posted:
+    def enter(self, entry: LedgerRow, content: Content) -> LedgerRow:
         """Add an entry, which becomes the newest, with its place in the ledger set."""
         now = utc_now()
         seq = self.books.clock + 1
@@ -288,23 +288,23 @@ class Posting:
             )
         return entry
 
-    def _open_call(self, call_id: str) -> Posted | None:
+    def _open_call(self, call_id: str) -> LedgerRow | None:
         """The call of an id that has no result yet; ids may be reused."""
         last = self._ledgers.last_of_call(*self._where, call_id) if call_id else None
         return last if last is not None and last.role == "call" else None
 
-    def use(self, entry: Posted, content: Content | None = None) -> None:
+    def use(self, entry: LedgerRow, content: Content | None = None) -> None:
         """Mark an entry as used now, so that it is evicted later, and its content as well."""
         self.set(clock=self.books.clock + 1)
         self._ledgers.repost(*self._where, [entry.seq], {"used": self.books.clock})
         if content is not None:
             self._ledgers.keep(self._ledger.org, content, utc_now())
 
-    def pin(self, entry: Posted, *, pinned: bool) -> None:
+    def pin(self, entry: LedgerRow, *, pinned: bool) -> None:
         self._ledger.stick("history", -1, 0)
         self._ledgers.repost(*self._where, [entry.seq], {"pinned": pinned})
 
-    def move(self, entries: Sequence[Posted], *, level: Level, category: Category) -> None:
+    def move(self, entries: Sequence[LedgerRow], *, level: Level, category: Category) -> None:
         """Set the level and the category of entries, and update the sums."""
         if not entries:
             return
@@ -313,12 +313,12 @@ class Posting:
             self._add(category, cost(entry, level))
         self._ledgers.repost(*self._where, [entry.seq for entry in entries], {"level": level, "category": category})
 
-    def replace(self, entries: Sequence[Posted]) -> None:
+    def replace(self, entries: Sequence[LedgerRow]) -> None:
         """Drop entries from the context, because a new one takes their place."""
         for entry in entries:
             self.move([entry], level="gone", category=entry.category)
 
-    def held(self, category: Category, *, words: bool = True) -> list[Posted]:
+    def held(self, category: Category, *, words: bool = True) -> list[LedgerRow]:
         """The entries of a category; without digests and stubs if only their sizes matter."""
         return self._ledgers.held(*self._where, category, words=words)
 
@@ -380,9 +380,9 @@ class Posting:
             self._ledger.stick("history", 0, self.books.history)
             return
         groups = [group for group in grouped(entries).values() if group[0].seq in going]
-        stubbed: list[Posted] = []
-        listed: list[Posted] = []
-        silent: list[Posted] = []
+        stubbed: list[LedgerRow] = []
+        listed: list[LedgerRow] = []
+        silent: list[LedgerRow] = []
         for group in groups:
             names = named(group)
             small = sum(entry.stub_tokens for entry in names) < sum(cost(entry) for entry in group)
@@ -394,7 +394,7 @@ class Posting:
         stubs += [msgspec.structs.replace(entry, level="stub") for entry in stubbed]
         self._list([*listed, *_too_many(stubs, limit)])
 
-    def _list(self, entries: Sequence[Posted]) -> None:
+    def _list(self, entries: Sequence[LedgerRow]) -> None:
         """Replace entries by one note that lists their stubs, itself shown as one short stub."""
         if not entries:
             return
@@ -403,7 +403,7 @@ class Posting:
         stub = f"[{handle} lists {len(entries):,} earlier entries]"
         self.move(entries, level="gone", category="history")
         tokens = self._ledger.count(listing)
-        entry = Posted(
+        entry = LedgerRow(
             handle=handle,
             category="history",
             role="note",
@@ -418,12 +418,12 @@ class Posting:
         self.enter(entry, compress(listing))
 
 
-def _too_many(stubs: Sequence[Posted], limit: int) -> list[Posted]:
+def _too_many(stubs: Sequence[LedgerRow], limit: int) -> list[LedgerRow]:
     """The oldest stubs, where all of them take a large part of the history."""
     total = sum(entry.stub_tokens for entry in stubs)
     if total <= _STUBS_AT_MOST * limit:
         return []
-    going: list[Posted] = []
+    going: list[LedgerRow] = []
     for entry in sorted(stubs, key=lambda entry: entry.seq):
         if total <= _STUBS_AFTERWARDS * limit:
             break

@@ -12,7 +12,7 @@ from satchel.fitting.listing import as_json
 from satchel.model.checks import repair_surrogates
 from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
-from satchel.store.contract import Level, Posted
+from satchel.store.contract import LedgerRow, Level
 
 __all__ = ["PROVIDERS", "Provider", "history_within", "messages_within"]
 
@@ -23,7 +23,7 @@ _SPEAKERS = {"user": "User: ", "assistant": "Assistant: ", "note": "", "call": "
 class Logged(NamedTuple):
     """An entry, with the part of its content that the context was shown."""
 
-    entry: Posted
+    entry: LedgerRow
     text: str
 
     @property
@@ -74,7 +74,7 @@ def history_within(ledger: Ledger, budget: int) -> History:
     )
 
 
-def _priced(entry: Posted, tokens: int) -> Posted:
+def _priced(entry: LedgerRow, tokens: int) -> LedgerRow:
     return msgspec.structs.replace(entry, level="whole", tokens=tokens)
 
 
@@ -96,7 +96,7 @@ def _fitted(
     return (text if count(text) <= budget else ""), leaving[:dropped]
 
 
-def _text(ledger: Ledger, entry: Posted) -> str:
+def _text(ledger: Ledger, entry: LedgerRow) -> str:
     """The part of an entry that was shown, with its note; empty if it is held as a digest or a stub."""
     if entry.level != "whole":
         return ""
@@ -242,7 +242,7 @@ class _Identifiers:
     def __init__(self) -> None:
         self._used: set[str] = set()
 
-    def of(self, entry: Posted) -> str:
+    def of(self, entry: LedgerRow) -> str:
         given = entry.call_id
         fits = bool(_IDENTIFIER.fullmatch(given)) and given not in self._used
         identifier = given if fits else f"call_{entry.handle}"

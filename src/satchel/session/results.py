@@ -19,7 +19,7 @@ from satchel.fitting.listing import as_json
 from satchel.session.account import FLOOR, Account
 from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
-from satchel.store.contract import Category, Content, Posted, Role
+from satchel.store.contract import Category, Content, LedgerRow, Role
 from satchel.text.passages import continues
 
 __all__ = [
@@ -69,7 +69,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
     @classmethod
-    def of(cls, posted: Posted) -> "LedgerEntry":
+    def of(cls, posted: LedgerRow) -> "LedgerEntry":
         return cls(
             handle=posted.handle,
             role=posted.role,
@@ -600,7 +600,7 @@ def _silent(made: Shown, needed: int) -> Shown:
 # The entries of results and texts: their size, their digest, and the stub that stands for them once evicted.
 
 
-def result_entry(result: ToolResult, count: Count) -> Posted:
+def result_entry(result: ToolResult, count: Count) -> LedgerRow:
     """The entry of a result, to which the page that was shown is still to be added."""
     if result.data is not None:
         short = line = f"binary output of {result.size:,} bytes"
@@ -609,7 +609,7 @@ def result_entry(result: ToolResult, count: Count) -> Posted:
         short = digest(result.text, arguments=arguments, shape=shape, error=error)
         line = headline(result.text, arguments=arguments, shape=shape, error=error)
     stub = stub_line(result.handle, result.tool, line, size=result.size, tokens=result.total_tokens)
-    return Posted(
+    return LedgerRow(
         handle=result.handle,
         category="tool_results",
         role="result",
@@ -628,7 +628,7 @@ def result_entry(result: ToolResult, count: Count) -> Posted:
     )
 
 
-def with_page(entry: Posted, shown: Shown, *, start: int = 0, extra_tokens: int = 0) -> Posted:
+def with_page(entry: LedgerRow, shown: Shown, *, start: int = 0, extra_tokens: int = 0) -> LedgerRow:
     """The entry with the page that was shown of it."""
     return msgspec.structs.replace(
         entry,
@@ -639,13 +639,15 @@ def with_page(entry: Posted, shown: Shown, *, start: int = 0, extra_tokens: int 
     )
 
 
-def text_entry(text: str, role: Role, category: Category, handle: str, count: Count, *, tool: str = "") -> Posted:
+def text_entry(
+    text: str, role: Role, category: Category, handle: str, count: Count, *, tool: str = ""
+) -> LedgerRow:
     """The entry of a text that nobody pages through."""
     tokens = count(text)
     size = len(text.encode("utf-8", "surrogatepass"))
     line = headline(text, tool=tool or None, arguments=None, shape="text")
     stub = stub_line(handle, tool or role, line, size=size, tokens=tokens)
-    return Posted(
+    return LedgerRow(
         handle=handle,
         category=category,
         role=role,

@@ -47,7 +47,7 @@ from satchel.session.results import (
     text_entry,
     with_page,
 )
-from satchel.store.contract import Books, Category, Content, Posted, Role, TurnRow
+from satchel.store.contract import Books, Category, Content, LedgerRow, Role, TurnRow
 from satchel.store.store import Store
 from satchel.text.tokens import Counter
 
@@ -352,7 +352,7 @@ class Session:
         held = self._ledger.ledgers.held(self._ledger.org, self._ledger.session)
         return [LedgerEntry.of(entry) for entry in held]
 
-    def results(self, *, limit: int = 1000) -> list[Posted]:
+    def results(self, *, limit: int = 1000) -> list[LedgerRow]:
         """The newest results, newest first, whether the context still holds them or not."""
         return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=check_limit(limit))
 
@@ -391,7 +391,7 @@ class Session:
             **options,
         )
 
-    def _output_to_page(self, entry: Posted) -> "tuple[_Stored, Measure]":
+    def _output_to_page(self, entry: LedgerRow) -> "tuple[_Stored, Measure]":
         """The output that is paged through; the last one is cached, for the next page is mostly one of the same."""
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
@@ -401,10 +401,10 @@ class Session:
             self._paged = ((entry.content, entry.shape), whole, measured)
         return whole, measured
 
-    def _page_entry(self, whole: "_Stored", digest: str, call_id: str | None) -> Posted:
+    def _page_entry(self, whole: "_Stored", digest: str, call_id: str | None) -> LedgerRow:
         """The entry of a page or of lines found, to which the tokens and the place are still to be added."""
         entry = whole.entry
-        return Posted(
+        return LedgerRow(
             handle=self._ledger.free_handle(),
             category="tool_results",
             role="page",
@@ -479,11 +479,11 @@ class Prepared:
     def _is_over(self, account: Account) -> bool:
         return 0 < self.shown.token_count > allocation_of(self._result, account)
 
-    def _described(self) -> tuple[Posted, Content]:
+    def _described(self) -> tuple[LedgerRow, Content]:
         # In this order: a thread may still be compressing.
         return result_entry(self._result, self._ledger.count), self._compression.done()
 
-    def _post(self, posting: Posting, entry: Posted, content: Content) -> None:
+    def _post(self, posting: Posting, entry: LedgerRow, content: Content) -> None:
         if self._result.new_turn:
             posting.begin_turn()
         if self._warned is not None:
@@ -510,12 +510,12 @@ def enter_all(results: Sequence[Prepared]) -> None:
 class _Stored(NamedTuple):
     """An entry with everything that its tool said."""
 
-    entry: Posted
+    entry: LedgerRow
     content: Content
     output: Output
 
 
-def _entry_of(ledger: Ledger, handle: object) -> Posted:
+def _entry_of(ledger: Ledger, handle: object) -> LedgerRow:
     """The entry of a handle, which must be of this session."""
     name = check_handle(handle)
     found = ledger.ledgers.by_handle(ledger.org, name)
@@ -527,7 +527,7 @@ def _entry_of(ledger: Ledger, handle: object) -> Posted:
     return entry
 
 
-def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, int]:
+def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[LedgerRow, int]:
     """What a cursor points into, and at which character."""
     place = parse_cursor(cursor)
     entry = _entry_of(ledger, place.handle)
@@ -536,7 +536,7 @@ def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[Posted, in
     return entry, place.start
 
 
-def _stored(ledger: Ledger, entry: Posted) -> _Stored:
+def _stored(ledger: Ledger, entry: LedgerRow) -> _Stored:
     """The entry with its whole output, as it was."""
     content = ledger.ledgers.content(ledger.org, entry.content)
     if content is None:

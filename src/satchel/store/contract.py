@@ -25,6 +25,7 @@ __all__ = [
     "Embedded",
     "Embedding",
     "Held",
+    "LedgerRow",
     "Level",
     "Link",
     "Mark",
@@ -32,7 +33,6 @@ __all__ = [
     "Outcome",
     "Packet",
     "Passage",
-    "Posted",
     "Record",
     "Role",
     "Row",
@@ -241,7 +241,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     calibration: str
 
 
-class Posted(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerRow(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session: where it stands, how much of it is held, what it costs at each level.
 
     `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.

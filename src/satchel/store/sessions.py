@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from satchel.model.memory import Scope
-from satchel.store.contract import Books, Category, Content, Posted, TurnRow
+from satchel.store.contract import Books, Category, Content, LedgerRow, TurnRow
 from satchel.store.database import Database, Dialect
 from satchel.store.rows import from_micros, json_array, micros, scope_sql, scope_values
 
@@ -27,7 +27,7 @@ _SCOPE = ("org", "project", "user", "agent")
 _OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
 # Quoted: elsewhere `user` is who is connected.
 SESSION_FIELDS = (*_SCOPE, *_OF_BOOKS)
-ENTRY_FIELDS = Posted.__struct_fields__
+ENTRY_FIELDS = LedgerRow.__struct_fields__
 TURN_FIELDS = TurnRow._fields
 SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in SESSION_FIELDS)
 ENTRY_COLUMNS = ", ".join(ENTRY_FIELDS)
@@ -94,7 +94,7 @@ class Ledgers:
             sql = db.statement("session_update", assignments=_assignments(db.dialect, changes))
             db.execute(sql, values | {"org": org, "id": session})
 
-    def post(self, org: str, session: str, entry: Posted) -> None:
+    def post(self, org: str, session: str, entry: LedgerRow) -> None:
         """Enter what is new."""
         values = {name: _stored(name, getattr(entry, name)) for name in ENTRY_FIELDS}
         with self._write(org) as db:
@@ -107,22 +107,24 @@ class Ledgers:
         with self._write(org) as db:
             db.execute(db.statement("entry_update", assignments=_assignments(db.dialect, changes)), values)
 
-    def held(self, org: str, session: str, category: Category | None = None, *, words: bool = True) -> list[Posted]:
+    def held(
+        self, org: str, session: str, category: Category | None = None, *, words: bool = True
+    ) -> list[LedgerRow]:
         """The entries that the context still names, oldest first; without words if only their sizes matter."""
         columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
         name = "entries_held" if category is None else "entries_held_in"
         return self._entries(name, columns, org=org, session=session, category=category)
 
-    def last_of_call(self, org: str, session: str, call_id: str) -> Posted | None:
+    def last_of_call(self, org: str, session: str, call_id: str) -> LedgerRow | None:
         """The newest entry of a call's id."""
         found = self._entries("entry_last_of_call", org=org, session=session, call_id=call_id)
         return found[0] if found else None
 
-    def results(self, org: str, session: str, *, limit: int) -> list[Posted]:
+    def results(self, org: str, session: str, *, limit: int) -> list[LedgerRow]:
         """The newest results, newest first, whether they are held or not."""
         return self._entries("entries_results", org=org, session=session, limit=limit)
 
-    def by_handle(self, org: str, handle: str) -> tuple[str, Posted] | None:
+    def by_handle(self, org: str, handle: str) -> tuple[str, LedgerRow] | None:
         """The entry of a handle, and the session it belongs to."""
         with self._read(org) as db:
             sql = db.statement("entry_by_handle", columns_of=ENTRY_COLUMNS)
@@ -193,7 +195,7 @@ class Ledgers:
             row = db.execute(sql, scope | {"name": name}).fetchone()
         return None if row is None else _books(row)
 
-    def _entries(self, name: str, columns: str = ENTRY_COLUMNS, **values: Any) -> list[Posted]:
+    def _entries(self, name: str, columns: str = ENTRY_COLUMNS, **values: Any) -> list[LedgerRow]:
         with self._read(values["org"]) as db:
             return [_entry(row) for row in db.execute(db.statement(name, columns_of=columns), values)]
 
@@ -213,11 +215,11 @@ def _books(row: Sequence[Any]) -> Books:
     return Books(scope=scope, **fields)
 
 
-def _entry(row: Sequence[Any]) -> Posted:
+def _entry(row: Sequence[Any]) -> LedgerRow:
     fields = dict(zip(ENTRY_FIELDS, row, strict=True))
     fields["at"] = from_micros(fields["at"])
     fields["pinned"], fields["error"] = bool(fields["pinned"]), bool(fields["error"])
-    return Posted(**fields)
+    return LedgerRow(**fields)
 
 
 def insert_session(db: Database) -> str:
