@@ -1,10 +1,10 @@
-"""From a draft to what may be stored, and what is said of similar memories after a save."""
+"""From a draft to what may be stored, and what is said after a save: its outcome, and similar memories."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,18 +12,32 @@ from satchel.api.satchel import Satchel
 from satchel.errors import InputError, SatchelError
 from satchel.fitting.listing import clean
 from satchel.model.ids import new_id
-from satchel.model.memory import FREE_TEXT, IDENTITY, SCOPE_FIELDS, Draft, Hit, Memory, Scope, checked, utc_now
+from satchel.model.memory import (
+    FREE_TEXT,
+    IDENTITY,
+    SCOPE_FIELDS,
+    Change,
+    Draft,
+    Hit,
+    Memory,
+    Scope,
+    checked,
+    utc_now,
+)
 from satchel.store.contract import Candidate, Record
 from satchel.text.redact import masked_labels, redact, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 __all__ = [
     "WIDTH",
+    "Outcome",
     "Similar",
     "inside",
     "new_candidate",
+    "outcome_of",
     "redacted_changes",
     "redacted_record",
+    "said_again",
     "save_candidate",
     "similar_after_save",
     "similar_ones",
@@ -127,6 +141,23 @@ def _redacted_values(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _redacted_values(item) for key, item in value.items()}
     return value
+
+
+Outcome = Literal["saved", "confirmed", "updated"]
+"""What adding a text did: a new memory, one that has the same text, or one that has the same ref or topic."""
+
+
+def outcome_of(memory: Memory, history: Sequence[Change], *, since: datetime) -> Outcome:
+    """What became of a draft that was added after a moment, by the memory and its history."""
+    if memory.revision == 1:
+        return "saved"
+    said = [change for change in history if change.action == "confirm" and change.at >= since]
+    return "confirmed" if said else "updated"
+
+
+def said_again(memory: Memory) -> str:
+    """How often a confirmed memory was said, and when first."""
+    return f"said {memory.confirmations + 1:,} times, first {memory.at.date()}"
 
 
 # What is said of a memory that was just saved: which others are about the same thing.

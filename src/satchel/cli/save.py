@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import Similar, new_candidate, save_candidate, similar_after_save
+from satchel.api.saving import (
+    Outcome,
+    Similar,
+    new_candidate,
+    outcome_of,
+    said_again,
+    save_candidate,
+    similar_after_save,
+)
 from satchel.cli.options import (
     about_this_store,
     decode,
@@ -27,7 +35,6 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.errors import InputError
-from satchel.fitting.hits import Outcome, outcome_of, said_again
 from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Draft, Memory, Scope, compact, utc_now
 from satchel.store.contract import Held
 from satchel.store.locations import index_left

@@ -1,9 +1,8 @@
-"""Results of `Satchel` methods: search hits within a budget, timelines, outcomes of writes."""
+"""Results of `Satchel` methods: search hits within a budget, and timelines."""
 
 from collections.abc import Container, Iterator, Sequence
-from datetime import datetime
 from functools import cached_property
-from typing import Literal, overload
+from typing import overload
 
 import msgspec
 from msgspec.structs import replace
@@ -18,13 +17,10 @@ from satchel.fitting.listing import (
     join_json,
     matched_start,
 )
-from satchel.model.memory import Change, Hit, Memory
+from satchel.model.memory import Hit, Memory
 from satchel.text.tokens import Counter
 
-__all__ = ["Hits", "Outcome", "Timeline", "fitted_hits", "outcome_of", "said_again"]
-
-Outcome = Literal["saved", "confirmed", "updated"]
-"""What adding a text did: a new memory, one that has the same text, or one that has the same ref or topic."""
+__all__ = ["Hits", "Timeline", "fitted_hits"]
 
 
 class Hits(Sequence[Hit]):
@@ -88,19 +84,6 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[Memory, ...]
     focus: Memory
     after: tuple[Memory, ...]
-
-
-def outcome_of(memory: Memory, history: Sequence[Change], *, since: datetime) -> Outcome:
-    """What became of a draft that was added after a moment, by the memory and its history."""
-    if memory.revision == 1:
-        return "saved"
-    said = [change for change in history if change.action == "confirm" and change.at >= since]
-    return "confirmed" if said else "updated"
-
-
-def said_again(memory: Memory) -> str:
-    """How often a confirmed memory was said, and when first."""
-    return f"said {memory.confirmations + 1:,} times, first {memory.at.date()}"
 
 
 def fitted_hits(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import similar_after_save, similar_ones
-from satchel.fitting.hits import Timeline, outcome_of
+from satchel.api.saving import outcome_of, similar_after_save, similar_ones
+from satchel.fitting.hits import Timeline
 from satchel.model.memory import Draft, Memory, Relation, utc_now
 from satchel.server.http.requests import (
     Changes,

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from satchel.api.saving import Similar
-from satchel.fitting.hits import Outcome, Timeline
+from satchel.api.saving import Outcome, Similar
+from satchel.fitting.hits import Timeline
 from satchel.model.memory import Change, Hit, Memory, Relation
 from satchel.model.packing import Receipt
 from satchel.server.http.problems import RefusedError

@@ -6,9 +6,8 @@ from contextlib import nullcontext
 from typing import Any, cast
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import WIDTH, Similar, similar_after_save
+from satchel.api.saving import WIDTH, Similar, outcome_of, said_again, similar_after_save
 from satchel.errors import InputError
-from satchel.fitting.hits import outcome_of, said_again
 from satchel.fitting.listing import as_json
 from satchel.model.ids import new_id, normalise_prefix
 from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
