@@ -1,6 +1,7 @@
 """What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
@@ -260,7 +261,7 @@ ENOUGH = 0.6
 """The part of its room that a page must use to end at a seam of its shape rather than at a line."""
 
 
-class Shape:
+class Shape(ABC):
     """One shape of a tool's output, such as a diff or a log. Each is a subclass in a file of its own.
 
     The class says how the shape is recognised, in what its outputs are counted and where their pages may end; an
@@ -300,17 +301,17 @@ class Shape:
         lines = text.count("\n") + (not text.endswith("\n") and text != "")
         return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
 
+    @abstractmethod
     def title(self) -> str:
         """What it is and how much, in one line; costs no more than looking at the sample."""
-        raise NotImplementedError
 
     def headline(self) -> str:
         """The title, with more where the title alone says little."""
         return self.title()
 
+    @abstractmethod
     def rows(self) -> "list[Row]":
         """What else is worth saying."""
-        raise NotImplementedError
 
 
 def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
