@@ -56,7 +56,7 @@ from satchel.recall.scoring import (
 
 PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
-# Chosen by the curves of docs/recall.md: as many tokens saved as the evidence allows.
+# Chosen by the curves of docs/explanation/recall.md: as many tokens saved as the evidence allows.
 SHARPNESS = {"notes": 0.8, "turns": 0.55}
 # How many of the questions that a memory is asked have an answer there. Agents ask about much that nobody noted; of
 # a conversation people ask what was said in it.

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands themselves: python docs/cli_reference.py [--check]."""
+"""Writes docs/reference/cli.md from the commands themselves: python docs/cli_reference.py [--check]."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 
 from satchel.cli.app import app
 
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).parent / "reference/cli.md"
 
 HEADING = """\
 # The `satchel` command
@@ -46,5 +46,7 @@ def sections(command: click.Command, name: str, parent: click.Context) -> list[s
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/cli.md is stale: make docs")
+        sys.exit(
+            0 if PAGE.read_text(encoding="utf-8") == reference() else "docs/reference/cli.md is stale: make docs"
+        )
     PAGE.write_text(reference(), encoding="utf-8")

@@ -13,8 +13,8 @@ def write(page: Path, parts: Mapping[str, Callable[[], Iterable[str]]]) -> None:
     for name, lines in parts.items():
         before, opening, rest = text.partition(f"<!-- {name} -->\n")
         _, closing, after = rest.partition("<!-- end -->")
-        assert closing, f"docs/{page.name} has no part {name}"
+        assert closing, f"{page.relative_to(page.parents[1])} has no part {name}"
         text = before + opening + "\n".join(lines()) + "\n" + closing + after
     if "--check" in sys.argv:
-        sys.exit(0 if held == text else f"docs/{page.name} is stale: make docs")
+        sys.exit(0 if held == text else f"{page.relative_to(page.parents[1])} is stale: make docs")
     page.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes the parts of docs/mcp.md that come from the tools themselves: python docs/mcp_reference.py [--check]."""
+"""Writes the generated parts of docs/reference/mcp.md: python docs/mcp_reference.py [--check]."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, TEMPLATES, TOOLS
 from satchel.server.mcp.tool import Tool
 from satchel.text.tokens import count_tokens
 
-PAGE = Path(__file__).with_name("mcp.md")
+PAGE = Path(__file__).parent / "reference/mcp.md"
 EFFECTS = {
     "reads": "read-only",
     "adds": "adds; takes nothing away",

@@ -1,4 +1,4 @@
-"""Writes the parts of docs/service.md that come from the service: python docs/service_reference.py [--check]."""
+"""Writes the generated parts of docs/how-to/service.md: python docs/service_reference.py [--check]."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import NAMESPACE, as_problem
 from satchel.server.http.routes import ROUTES, Route
 
-PAGE = Path(__file__).with_name("service.md")
+PAGE = Path(__file__).parent / "how-to/service.md"
 
 
 def routes() -> Iterator[str]:

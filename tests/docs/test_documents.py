@@ -11,7 +11,7 @@ import pytest
 from tables import each_row
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path for pattern in ("*.md", "docs/*.md", "docs/adr/*.md") for path in ROOT.glob(pattern))
+PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 BIN = Path(sys.executable).parent
 
 # Commands for a newcomer's shell that the suite itself is part of, or that reach the network.
@@ -73,7 +73,7 @@ def test_the_reference_is_current(script: str):
 def test_every_command_is_in_the_reference_with_a_sentence():
     from satchel.cli.app import COMMANDS
 
-    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
     for name in COMMANDS:
         section = page.split(f"## satchel {name}\n")[1].split("\n## ")[0]
         assert re.search(r"^  [A-Z].+[.\"]", section, re.MULTILINE), name

@@ -29,7 +29,7 @@ MANY_COPIES = 100
 
 # What is less likely to be needed than this is not worth reading, whatever `min_relevance` is.
 FLOOR = 0.0001
-# Chosen where evidence begins to be lost faster than tokens are saved: docs/recall.md has the curves.
+# Chosen where evidence begins to be lost faster than tokens are saved: docs/explanation/recall.md has the curves.
 MIN_RELEVANCE = 0.12
 
 

@@ -280,7 +280,7 @@ def classify(piece: str) -> PieceClass:
 
 # What Claude charges for a piece of text, compared with o200k_base.
 #
-# docs/counting.md says where each number comes from. A piece costs so much for each o200k_base
+# docs/explanation/counting.md says where each number comes from. A piece costs so much for each o200k_base
 # token in it and so much for each character of it, in hundredths of a Claude token.
 
 

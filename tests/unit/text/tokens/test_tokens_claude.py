@@ -22,7 +22,7 @@ CODE = (
 )
 JSON = '{"id": 4821, "kind": "decision", "tags": ["auth", "keys"], "importance": 0.8, "ok": true},\n'
 
-# Published measurements, as times o200k_base; docs/counting.md names them.
+# Published measurements, as times o200k_base; docs/explanation/counting.md names them.
 MEASURED = [
     pytest.param("claude-3", PROSE, 1.16, id="Claude 3.5, English"),
     pytest.param("claude-3", CODE, 1.30, id="Claude 3.5, Python"),
