@@ -12,7 +12,7 @@ import msgspec
 
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
-from satchel.model.ids import normalise_prefix, unique_prefix
+from satchel.model.ids import TAIL, parse_id, short_id, short_length
 from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, checked, utc_now
 from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
 from satchel.store.database import Database, Dialect
@@ -66,29 +66,47 @@ __all__ = [
 
 
 PAGE = 500
+# How many memories an error names where an id is ambiguous, and how much of each.
+CANDIDATES = 3
+HEADLINE = 40
 
 Reader = Callable[[], AbstractContextManager[Database]]
 
 
-def resolve(db: Database, scope: Scope, prefix: str) -> str:
-    """The one id inside the scope that starts with a prefix."""
-    start = normalise_prefix(prefix)
+def resolve(db: Database, scope: Scope, identifier: str) -> str:
+    """The full id of the one memory in a scope that an id, a prefix or a short id names."""
+    named = parse_id(identifier)
     condition, values = scope_sql(db.dialect, scope, indexed=False)
-    rows = db.execute(
-        db.statement("ids_with_prefix", where=condition), values | {"start": start, "stop": start + "g", "limit": 4}
-    ).fetchall()
-    if not rows:
-        raise UnknownIdError(f"no memory has the id {prefix!r} here")
-    if len(rows) > 1:
-        some = ", ".join(str(row[0]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
-        raise AmbiguousIdError(f"several memories have ids that start with {prefix!r}: {some}")
-    return str(rows[0][0])
+    found: dict[str, None] = {}
+    for statement, ids in (("ids_with_prefix", named.prefix), ("ids_with_tail", named.tail)):
+        if ids is not None:
+            sql = db.statement(statement, where=condition)
+            limits = {"org": scope.org, "limit": CANDIDATES + 1, **ids._asdict()}
+            found |= {row[0]: None for row in db.execute(sql, values | limits)}
+    if not found:
+        raise UnknownIdError(f"no memory has the id {identifier!r} here")
+    if len(found) > 1:
+        raise AmbiguousIdError(_ambiguous(db, scope, identifier, sorted(found)))
+    return next(iter(found))
 
 
-def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
-    """The shortest prefix that names each of these ids."""
-    sql = db.statement("id_neighbours")
-    return [unique_prefix(each, *db.execute(sql, {"id": each}).get) for each in ids]
+def _ambiguous(db: Database, scope: Scope, identifier: str, ids: Sequence[str]) -> str:
+    shown = ids[:CANDIDATES]
+    named = zip(short_ids(db, scope.org, shown), (memory_in_scope(db, scope, each) for each in shown), strict=True)
+    some = ", ".join(f"{short} ({memory.headline(HEADLINE)})" for short, memory in named)
+    more = ", …" if len(ids) > CANDIDATES else ""
+    return f"{identifier!r} names several memories; did you mean one of these: {some}{more}"
+
+
+def short_ids(db: Database, org: str, ids: Sequence[str]) -> list[str]:
+    """A short id for each of these ids, unique in its org, by one statement for all of them."""
+    found = {}
+    rows = db.execute(db.statement("tails_beside"), {"org": org, "ids": json_array(ids)}) if ids else ()
+    for identifier, same, before, after, newest in rows:
+        # The newest number is about how many there are, without counting them.
+        others = (before, after, identifier[-TAIL:] if same > 1 else None)
+        found[identifier] = short_id(identifier, others, least=short_length(newest))
+    return [found[each] for each in ids]
 
 
 def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:

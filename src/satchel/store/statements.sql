@@ -31,6 +31,9 @@ WHERE {where} AND m.id > :after ORDER BY m.id LIMIT :limit
 -- name: matching_ids
 SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 
+-- name: ids_with_tail
+SELECT m.id FROM memory m WHERE m.org = :org AND m.tail >= :first AND m.tail <= :last AND {where} ORDER BY m.id LIMIT :limit
+
 -- name: relations_of
 SELECT r.source, r.target, r.kind, r.strength, r.created_at FROM relation r
 WHERE r.org = :org AND (r.source = :id OR r.target = :id)
