@@ -196,7 +196,7 @@ def forget_command(
             kind=kind or None,
             tier=tier or None,
             tags=tags or None,
-        )
+        ).count
     if as_json:
         print_json({"purged" if purge else "forgotten": count})
         return

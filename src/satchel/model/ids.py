@@ -1,8 +1,8 @@
 """Ids of memories: time-ordered UUIDs (version 7), and the shorter forms that people and models type.
 
 A memory can be named by its full id, by a prefix of at least 8 hexadecimal digits, or by its short id: 4 to 8
-characters of base32 (a-z2-7, RFC 4648), made from the random end of the UUID. Prefixes of time-ordered ids are long,
-since ids made on one day start alike; their ends differ after a few characters.
+characters of base32 (a-z2-7, RFC 4648), made from the random end of the UUID. Unique prefixes of time-ordered ids
+are long, since ids of one day start alike; their ends differ after a few characters.
 """
 
 import base64
@@ -35,8 +35,8 @@ MIN_SHORT = 4
 TAIL = 10
 _MAX_SHORT = 8
 _BITS = 5
-# Up to so many memories in a store, a short id has at least so many characters. The chance that a short id given out
-# today is ambiguous when the store has reached the limit is below 0.1 %.
+# Up to so many memories in a store, a short id has at least so many characters. The chance that one given out today
+# is ambiguous when the store has grown to the limit is below 0.1 %.
 _LENGTHS = ((1_000, 4), (30_000, 5))
 _LONGEST_LEAST = 6
 

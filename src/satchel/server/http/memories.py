@@ -96,18 +96,18 @@ def update(view: Satchel, query: Placed, body: Changes, *, id: str) -> Memory:
 
 
 def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
-    return Counted(count=view.forget(id, purge=query.purge))
+    return Counted(count=view.forget(id, purge=query.purge).count)
 
 
 def forget(view: Satchel, query: Forgetting) -> Counted:
-    count = view.forget(
+    forgotten = view.forget(
         purge=query.purge,
         everything=query.everything,
         kind=query.kind or None,
         tier=query.tier or None,
         tags=query.tags or None,
     )
-    return Counted(count=count)
+    return Counted(count=forgotten.count)
 
 
 def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
