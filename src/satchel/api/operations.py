@@ -82,7 +82,7 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
 # Reasons that several rows share.
 _COST = "every parameter of a tool costs tokens in every session"
 _OBJECT = "takes a Python object or function"
-_IN_PATH = "is part of the path"
+_IN_PATH = "part of the path"
 _ALWAYS_JSON = "the answer is JSON, with the text in it"
 _BY_JSON = "--json says it"
 _ONE_SCREEN = "a person reads it on one screen"
@@ -119,7 +119,7 @@ OPERATIONS: tuple[Operation, ...] = (
                     "source",
                     "ref",
                 ),
-                "is the server's": ("org", "user", "agent"),
+                "the server sets them": ("org", "user", "agent"),
             },
             own={"relate_to": "relations to add in the same write"},
             scope=(),
@@ -164,7 +164,7 @@ OPERATIONS: tuple[Operation, ...] = (
             without={
                 _COST: ("tier", "status", "ended", "explain", "policy", "pins"),
                 "always shown: a model may want to update what it reads": ("ids",),
-                "is the footer": ("frame",),
+                "the footer is one": ("frame",),
             },
             defaults={
                 "limit": (20, "without a query it lists the newest"),
@@ -193,7 +193,7 @@ OPERATIONS: tuple[Operation, ...] = (
             without={
                 _COST: ("tier", "status", "ended", "policy", "pins", "limit", "as_of"),
                 "a model pastes markdown": ("format",),
-                "is the footer": ("frame",),
+                "the footer is one": ("frame",),
             },
             scope=_PROJECT,
         ),
