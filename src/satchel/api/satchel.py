@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.signatures import checked_keywords
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -105,6 +106,7 @@ def restore(
     return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
 
+@checked_keywords
 class Satchel:
     """Memories in one scope of one store.
 
