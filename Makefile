@@ -72,7 +72,7 @@ format: $(VENV)/dev
 docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
-	$(BIN)/python docs/service_reference.py
+	$(BIN)/python docs/http_reference.py
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench
