@@ -47,7 +47,8 @@ def tools() -> Iterator[str]:
 
 
 def parameters(tool: Tool) -> Iterator[str]:
-    yield f"\n### {tool.name}\n\n{tool.about} *{EFFECTS[tool.effect]}*\n\n| parameter | type | description |\n|---|---|---|"
+    yield f"\n### {tool.name}\n\n{tool.about} *{EFFECTS[tool.effect]}*\n"
+    yield "| parameter | type | description |\n|---|---|---|"
     for name, each in tool.parameters.items():
         needed = " (required)" if name in tool.required else ""
         yield f"| `{name}`{needed} | {kind(each.schema)} | {each.schema.get('description', '')} |"
