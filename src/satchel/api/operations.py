@@ -161,6 +161,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "mem_context",
             without={
                 _COST: ("tier", "status", "ended", "explain", "policy", "pins"),
+                "always shown: a model may want to update what it reads": ("ids",),
                 "is the footer": ("frame",),
             },
             defaults={

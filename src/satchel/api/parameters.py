@@ -135,6 +135,7 @@ OPTIONS: Mapping[str, Parameter] = {
     "explain": Parameter("Also say why: the parts of each score."),
     "ended": Parameter("Also what was forgotten, superseded or has expired."),
     "as_of": Parameter("As the store was at this time, as ISO 8601.", Time, "TIME"),
+    "ids": Parameter("Show the short id and the kind of each memory."),
     "recent.pinned": Parameter("Only pinned memories."),
     "before": Parameter("How many memories before it.", Count, "N"),
     "after": Parameter("How many memories after it.", Count, "N"),
