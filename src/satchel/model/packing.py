@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.model.memory import Tier
+from satchel.model.result import Result, quoted
 
 __all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
@@ -83,7 +84,7 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
-class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
+class ReceiptEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One candidate of a receipt: kept at a level of detail, or left out for a reason."""
 
     id: str
@@ -105,8 +106,11 @@ class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
     def kept(self) -> bool:
         return self.level is not None
 
+    def _summary(self) -> str:
+        return f"{self.id} {self.level or self.reason} {self.cost:,} tokens {quoted(self.headline)}"
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+
+class Receipt(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What became of every candidate, in order of rank, and what the text costs."""
 
     budget: int | None
@@ -129,3 +133,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     def overhead(self) -> int:
         """The tokens of headings and of what stands around everything."""
         return max(0, self.token_count - sum(entry.cost for entry in self.kept))
+
+    def _summary(self) -> str:
+        limit = "" if self.budget is None else f" of {self.budget:,}"
+        return f"{len(self.kept)} kept, {len(self.left_out)} left out, {self.token_count:,}{limit} tokens"
