@@ -17,7 +17,7 @@ from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
 from satchel.fitting.packing import Packed, pack, sort_out
 from satchel.fitting.policies import POLICIES
 from satchel.model.checks import repair_surrogates
-from satchel.model.memory import TIERS
+from satchel.model.memory import KINDS, TIERS
 from satchel.model.packing import Item
 from satchel.text.passages import passages
 
@@ -194,9 +194,18 @@ class Case(NamedTuple):
     least: float = 0.0
     """The value from which on an item is relevant."""
     best_first: bool = False
+    ids: bool = False
 
     def relevant(self, items: Sequence[Item]) -> list[Item]:
-        return [changed(item, relevant=item.value >= self.least) for item in items]
+        return [
+            changed(
+                item,
+                relevant=item.value >= self.least,
+                short_id=f"k{number}f7" if self.ids else None,
+                kind=KINDS[number % len(KINDS)] if self.ids else item.kind,
+            )
+            for number, item in enumerate(items)
+        ]
 
     @property
     def layout(self) -> Layout:
@@ -235,7 +244,8 @@ class Case(NamedTuple):
 
 
 def cases(policies: Sequence[str] = tuple(POLICIES)) -> st.SearchStrategy[Case]:
-    ways = product((False, False, False, True), (0.0, 0.0, 0.3), (False, True), FORMATS, policies, COUNTERS)
+    yes_or_no = (False, True)
+    ways = product((False, False, False, True), (0.0, 0.0, 0.3), yes_or_no, yes_or_no, FORMATS, policies, COUNTERS)
     return st.sampled_from([Case(format, counter, policy, *more) for *more, format, policy, counter in ways])
 
 

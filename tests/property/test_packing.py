@@ -64,16 +64,26 @@ def as_read(placed: Placed, format: str) -> Parsed:
     day = item.at.date().isoformat() if item.at else None
     if format == "raw":
         title = item.title if placed.text else item.headline()
-        return Parsed(placed.text, title=title, speaker=item.speaker, tier=item.tier, day=day, id=item.id)
+        return Parsed(
+            placed.text,
+            title=title,
+            speaker=item.speaker,
+            tier=item.tier,
+            day=day,
+            id=item.id,
+            short_id=item.short_id,
+            kind=item.kind,
+        )
+    labelled = Parsed(
+        "", tier=item.tier, day=day, short_id=item.short_id, kind=item.kind if item.short_id else None
+    )
     if placed.level == "title":
-        return Parsed("", title=one_line(item.headline()), tier=item.tier, day=day)
+        return labelled._replace(title=one_line(item.headline()))
     lines = clean(placed.text).strip().split("\n")
-    return Parsed(
-        "\n".join(line if line.strip() else "" for line in lines),
+    return labelled._replace(
+        text="\n".join(line if line.strip() else "" for line in lines),
         title=one_line(item.title),
         speaker=one_line(item.speaker),
-        tier=item.tier,
-        day=day,
     )
 
 
@@ -90,7 +100,7 @@ def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budg
     assert all(
         placed.text == placed.item.text.strip() for placed in packing.placed.values() if placed.level == "full"
     )
-    parsed = case.layout.parse(block.text) if block.text else []
+    parsed = case.layout.parse(block.text, ids=case.ids) if block.text else []
     assert Tally(parsed) == Tally(as_read(placed, case.format) for placed in packing.placed.values())
     assert block.included == block.facts_included == len(kept) == len(parsed)
     reasons = Tally(entry.reason for entry in block.receipt.left_out)
@@ -165,6 +175,7 @@ def plain_choice(
     items: Sequence[Item], places: Iterable[int], case: Case, *, budget: int, stop: bool = False
 ) -> list[int]:
     """Each in turn if it still fits whole, by the prices of its parts; without any cleverness."""
+    items = case.relevant(items)
     prices = Pricing(case.layout, find_counter(case.counter), None, len(items))
     spent, opened, kept = prices.around, set(), []
     for place in places:
@@ -274,6 +285,9 @@ def test_nothing_stored_stands_at_the_margin_or_makes_a_tag(items, case, budget)
         text, layout = "".join(message["content"] for message in messages), "system_prompt"
     margin = [line for line in text.split("\n") if line and not line.startswith(" ")]
     assert all(OURS[layout].fullmatch(line) for line in margin)
+    if case.ids:
+        labels = [line[2:].split(maxsplit=1)[0] for line in margin if line.startswith(("- ", "* ", "+ "))]
+        assert sorted(labels) == sorted(f"[{placed.item.short_id}" for placed in packing.placed.values())
     kept = [placed.item for placed in packing.placed.values()]
     days = {(item.tier, item.at.date()) for item in kept if item.at}
     tiers = {item.tier for item in kept}

@@ -373,6 +373,7 @@ class Satchel:
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
+        ids: bool = False,
         ended: bool = False,
         frame: Frame | None = None,
         explain: bool = False,
@@ -387,6 +388,10 @@ class Satchel:
         which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
         an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
+
+        With `ids`, each memory in the text also has its short id and its kind, so that a model can update or
+        forget it: `- [k3f7 decision] We rotate JWTs every hour.`, or the key `short_id` in the format `raw`, which
+        has the full id and the kind in any case. A label costs about 6 tokens; the budget includes it.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -395,6 +400,8 @@ class Satchel:
         found, least, relevant = self._for_context(
             query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
         )
+        shown = [hit.memory for hit, worth in zip(found.hits, relevant, strict=True) if worth or hit.memory.pinned]
+        names = dict(zip((each.id for each in shown), self.short_ids(shown), strict=True)) if ids else {}
         block = fitted_block(
             [
                 as_item(
@@ -404,6 +411,7 @@ class Satchel:
                     superseded=not ended,
                     relevant=worth,
                     needed=hit.needed(least),
+                    short_id=names.get(hit.memory.id),
                 )
                 for hit, worth in zip(found.hits, relevant, strict=True)
             ],

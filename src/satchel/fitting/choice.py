@@ -351,8 +351,9 @@ LEAD = 12 * 10**12
 # Of so many of the best a part is taken where the whole does not fit, be it a sentence.
 BEST = 8
 
-# About what stands before a text, and how many characters a token has.
+# Estimates: the tokens before a text, those of a label with id and kind, and the characters of a token.
 LINE = 3
+LABEL = 6
 CHARACTERS_PER_TOKEN = 4
 
 
@@ -571,7 +572,7 @@ class Candidates:
         group, cost = self.prices.group(item)
         group_number = self._number(("group", section, group), cost, self._groups)
         worth = _worth(item)
-        opening = LINE + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
+        opening = _opening(item) + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
         text_cost = self.prices.text(item)
         options = []
         for level, rendition in enumerate(found):
@@ -601,4 +602,8 @@ def _worth(item: Item) -> int:
 
 def _about(item: Item, prices: Prices) -> int:
     text = prices.text(item)
-    return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
+    return _opening(item) + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
+
+
+def _opening(item: Item) -> int:
+    return LINE if item.short_id is None else LINE + LABEL

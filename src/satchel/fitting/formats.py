@@ -154,6 +154,7 @@ class Parsed(NamedTuple):
     day: str | None = None
     """Its date as ISO 8601."""
     id: str | None = None
+    short_id: str | None = None
     kind: str | None = None
     confidence: float | None = None
     older: bool = False
@@ -188,8 +189,8 @@ class Layout(Protocol):
 class ReadableLayout(Layout, Protocol):
     """A format that can be read back."""
 
-    def parse(self, text: str) -> list[Parsed]:
-        """The items of a block, in order."""
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
+        """Return the items of a block, in order; `ids` says whether it was made with short ids."""
 
 
 # The lines of one item in a block of text, and the item back from them.
@@ -199,6 +200,10 @@ class ReadableLayout(Layout, Protocol):
 # neither speaker nor title, whatever it looks like. So "Decision: use X" needs no mark inside the text. After "-"
 # and
 # "*" "(older)" says that a newer item of the block tells the same anew.
+#
+# An item with a short id has a label directly after the bullet: "- [k3f7 decision] ". Either all items of a block
+# have one or none. Stored text comes after the label or is indented, so it cannot show the id of another item.
+# The brackets cost a token more than "k3f7 decision: ", which would read as a speaker.
 
 
 BULLETS = ("- ", "* ", "+ ")
@@ -220,6 +225,9 @@ _NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)
 
 _SIMPLE = re.compile(r"\w(?:[\w,.'()/-]| (?=[\w(]))*")
 
+_LABEL = re.compile(r"\[([\w-]+)(?: ([\w-]+))?\] ")
+_NOT_IN_LABEL = re.compile(r"[^\w-]+")
+
 
 class _FirstLine(NamedTuple):
     title: str | None
@@ -233,25 +241,35 @@ def lines(placed: Placed) -> str:
     if (plain := _plain(placed)) is not None:
         return plain
     text = clean(placed.text).strip()
+    label = _label(placed.item)
     if not text:
         title = one_line(placed.item.headline()) or ""
-        return guarded_tags(f"{BULLETS[0]}{_bold(title)} {MORE}\n")
+        return guarded_tags(f"{BULLETS[0]}{label}{_bold(title)} {MORE}\n")
     first, *others = text.split("\n")
     older = placed.item.overtaken_by is not None
     said = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first, older)
     opening = f"{_bold(said.title)}: " if said.title else ""
     opening += f"{_IN_SPEAKER.sub(_backslash, said.speaker)}: " if said.speaker else ""
     content = guarded_line(opening + first)
-    begun = _begun(content, said)
+    begun = _begun(label, content, said)
     return guarded_tags("\n".join([begun, *_indented(content, others)]) + "\n")
 
 
-def _begun(content: str, said: _FirstLine) -> str:
+def _label(item: Item) -> str:
+    """The short id and the kind in brackets; empty if the item has no short id."""
+    if item.short_id is None:
+        return ""
+    words = (item.short_id, item.kind) if item.kind else (item.short_id,)
+    # The kinds of other libraries' documents can be any text.
+    return f"[{' '.join(_NOT_IN_LABEL.sub('-', word) for word in words)}] "
+
+
+def _begun(label: str, content: str, said: _FirstLine) -> str:
     """The first line with the bullet after which it reads as what is said; without a mark that has no room."""
     marks = (OLDER, "") if said.older else ("",)
     for mark, bullet in itertools.product(marks, BULLETS):
         if _first_line(bullet, mark + content) == said._replace(older=bool(mark)):
-            return bullet + mark + content
+            return bullet + label + mark + content
     raise AssertionError(content)
 
 
@@ -262,19 +280,29 @@ def _plain(placed: Placed) -> str | None:
     line = f"{f'**{title}**: ' if title else ''}{f'{speaker}: ' if speaker else ''}{text}"
     safe = line.isprintable() and "<" not in line and "&" not in line and text[:1].isalpha()
     safe = safe and (speaker is None or _is_simple(speaker)) and (title is None or _is_simple(title))
-    return f"{BULLETS[0]}{mark}{line}\n" if safe and (speaker or ": " not in text) else None
+    safe = safe and (speaker is not None or ": " not in text)
+    return f"{BULLETS[0]}{_label(placed.item)}{mark}{line}\n" if safe else None
 
 
 def _is_simple(name: str) -> bool:
     return name.isalnum() or (_SIMPLE.fullmatch(name) is not None)
 
 
-def unlined(text: str) -> Parsed:
-    """The item whose lines these are."""
+def unlined(text: str, *, ids: bool = False) -> Parsed:
+    """Return the item whose lines these are; `ids` says whether it has a label with its short id and kind."""
     first, *others = unguarded_tags(text).strip().split("\n")
-    said = _first_line(first[:2], first[2:])
+    bullet, content = first[:2], first[2:]
+    label = _LABEL.match(content) if ids else None
+    said = _first_line(bullet, content[label.end() :] if label else content)
     rest = (unguarded_line(line[1:] if line[1:2].isalpha() else line[2:]) for line in others)
-    return Parsed("\n".join([said.text, *rest]), title=said.title, speaker=said.speaker, older=said.older)
+    return Parsed(
+        "\n".join([said.text, *rest]),
+        title=said.title,
+        speaker=said.speaker,
+        short_id=label[1] if label else None,
+        kind=label[2] if label else None,
+        older=said.older,
+    )
 
 
 def _first_line(bullet: str, content: str) -> _FirstLine:
@@ -382,7 +410,7 @@ class Outline:
             parts.append(frame.closing)
         return "".join([*parts, self._block.closing])
 
-    def parse(self, text: str) -> list[Parsed]:
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
         found: list[Parsed] = []
         tier = day = None
         of_item: list[str] = []
@@ -391,7 +419,7 @@ class Outline:
                 of_item += [line] if of_item else []
                 continue
             if of_item:
-                found.append(unlined("\n".join(of_item))._replace(tier=tier, day=day))
+                found.append(unlined("\n".join(of_item), ids=ids)._replace(tier=tier, day=day))
                 of_item = []
             if line.startswith(BULLETS):
                 of_item = [line]
@@ -443,6 +471,7 @@ class _RawItem(msgspec.Struct):
     id: str
     text: str
     tier: str
+    short_id: str | None = None
     kind: str | None = None
     confidence: float | None = None
     title: str | None = None
@@ -474,7 +503,7 @@ class RawLayout:
             return "[]\n"
         return "[\n" + ",\n".join(map(_entry, in_order(placed))) + "\n]\n"
 
-    def parse(self, text: str) -> list[Parsed]:
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
         return [
             Parsed(
                 entry.text,
@@ -483,6 +512,7 @@ class RawLayout:
                 tier=entry.tier,
                 day=entry.at.date().isoformat() if entry.at else None,
                 id=entry.id,
+                short_id=entry.short_id,
                 kind=entry.kind,
                 confidence=entry.confidence,
                 older=entry.overtaken_by is not None,
@@ -495,6 +525,7 @@ def _entry(placed: Placed) -> str:
     item = placed.item
     fields: dict[str, Any] = {
         "id": item.id,
+        "short_id": item.short_id,
         "text": placed.text,
         "kind": item.kind,
         "confidence": item.confidence,
@@ -542,8 +573,9 @@ class MessagesLayout:
     def block(self, placed: Sequence[Placed]) -> str:
         return _OPENING + json_inside(SYSTEM_PROMPT.block(placed)) + _CLOSING if placed else "[]\n"
 
-    def parse(self, text: str) -> list[Parsed]:
-        return [item for message in as_messages(text) for item in SYSTEM_PROMPT.parse(message["content"])]
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
+        contents = (message["content"] for message in as_messages(text))
+        return [item for content in contents for item in SYSTEM_PROMPT.parse(content, ids=ids)]
 
 
 _read_messages = msgspec.json.Decoder(list[dict[str, str]]).decode

@@ -55,15 +55,18 @@ def as_item(
     superseded: bool = True,
     relevant: bool = True,
     needed: tuple[tuple[int, int], ...] = (),
+    short_id: str | None = None,
 ) -> Item:
     """A hit as a candidate for packing, with no more of its text than the detail asks for.
 
-    Without `superseded` what came after it does not count against it.
+    Without `superseded` what came after it does not count against it. With a `short_id`, the block shows that id
+    and the kind of the memory.
     """
     memory, scope = hit.memory, hit.memory.scope
     item = Item(
         id=memory.id,
         text=memory.text,
+        short_id=short_id,
         title=memory.title,
         speaker=memory.speaker,
         kind=memory.kind,

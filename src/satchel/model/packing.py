@@ -23,6 +23,8 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     text: str
+    short_id: str | None = None
+    """If given, every format shows it and the kind beside the text. None shows neither in a block of text."""
     title: str | None = None
     speaker: str | None = None
     kind: str | None = None
