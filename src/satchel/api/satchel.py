@@ -69,16 +69,17 @@ from satchel.text.tokens import counter as find_counter
 
 if TYPE_CHECKING:
     from satchel.api.transfer import Imported
+    from satchel.session.account import SessionState
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
 
-__all__ = ["Satchel", "open", "restore"]
+__all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
 # Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
 # none of them.
 
-_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
+NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
 def open(
@@ -229,7 +230,7 @@ class Satchel:
             raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
         if not changes:
             raise InputError("nothing to change was given")
-        if cleared := [name for name in _NEVER_EMPTY if name in changes and changes.get(name) is None]:
+        if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
         if "tags" in fields and fields["tags"] is None:
@@ -286,7 +287,7 @@ class Satchel:
 
     def unforget(
         self,
-        memories: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
+        identifiers: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
         *,
         at: When | None = None,
     ) -> int:
@@ -296,7 +297,7 @@ class Satchel:
         with both, those of the ids that it ended. Each memory gets back the end that it had before, and the change
         is part of its history. Memories that were not forgotten are not counted. What was purged is gone.
         """
-        ids = self._ids(memories)
+        ids = self._ids(identifiers)
         if ids is None and at is None:
             raise InputError("say what to restore: ids, or the moment `at` of a call of forget")
         moment = None if at is None else as_time(at, name="at")
@@ -372,7 +373,7 @@ class Satchel:
         """Find the memories that are most likely needed for a query, best first.
 
         They are cut to `limit`, then to `token_budget`, counted on `Hits.text`. Only hits whose relevance is at
-        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.weak` counts the
+        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.irrelevant` counts the
         others. Memories that say the same are one hit, whose `duplicates` are the ids of the others.
 
         `as_of` searches what was known and held at an earlier moment, and returns it as it was then; `ended` also
@@ -408,7 +409,7 @@ class Satchel:
             detail=detail,
             sought=found.sought,
             matched=found.matched,
-            weak=len(found.hits) - len(relevant),
+            irrelevant=len(found.hits) - len(relevant),
         )
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
@@ -423,6 +424,7 @@ class Satchel:
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
+        ids: bool = False,
         ended: bool = False,
         frame: Frame | None = None,
         explain: bool = False,
@@ -437,6 +439,10 @@ class Satchel:
         which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
         an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
+
+        With `ids`, each memory in the text also has its short id and its kind, so that a model can update or
+        forget it: `- [k3f7 decision] We rotate JWTs every hour.`, or the key `short_id` in the format `raw`, which
+        has the full id and the kind in any case. A label costs about 6 tokens; the budget includes it.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -445,6 +451,8 @@ class Satchel:
         found, least, relevant = self._for_context(
             query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
         )
+        shown = [hit.memory for hit, worth in zip(found.hits, relevant, strict=True) if worth or hit.memory.pinned]
+        names = dict(zip((each.id for each in shown), self.short_ids(shown), strict=True)) if ids else {}
         block = fitted_block(
             [
                 as_item(
@@ -454,6 +462,7 @@ class Satchel:
                     superseded=not ended,
                     relevant=worth,
                     needed=hit.needed(least),
+                    short_id=names.get(hit.memory.id),
                 )
                 for hit, worth in zip(found.hits, relevant, strict=True)
             ],
@@ -507,6 +516,7 @@ class Satchel:
             pins=pins,
             best_first=least > 0,
             frame=frame,
+            matched=found.matched,
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
@@ -749,7 +759,7 @@ class Satchel:
             holds=holds,
         )
 
-    def sessions(self, *, limit: int = 20) -> list[dict[str, Any]]:
+    def sessions(self, *, limit: int = 20) -> "list[SessionState]":
         """Return the state of the sessions in this view, those changed last first."""
         from satchel.session.session import session_states
 
