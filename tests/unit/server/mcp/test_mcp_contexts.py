@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,14 @@ KINDS = ("summary", "prompt", "fact", "decision")
 def context(tmp_path: Path, monkeypatch) -> Iterator[ToolContext]:
     """With forty memories of four kinds, an hour apart, two of them pinned; their headings all cost the same."""
     ids = (f"019b0000-0000-7000-8000-00{number:05x}00000" for number in count())
-    alike = (each for each in ids if count_tokens(f"{short_id(each, [])} [") == 4)
-    monkeypatch.setattr(saving, "new_id", lambda: next(alike))
+    # In turn for "boreal" and "atlas", of which the first costs a token more.
+    costs = cycle((3, 4))
+
+    def new_id() -> str:
+        cost = next(costs)
+        return next(each for each in ids if count_tokens(f"{short_id(each, [])} [") == cost)
+
+    monkeypatch.setattr(saving, "new_id", new_id)
     with empty_context(tmp_path) as made:
         made.bag.add_many(
             Draft(
