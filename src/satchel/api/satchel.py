@@ -62,12 +62,12 @@ if TYPE_CHECKING:
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
 
-__all__ = ["Satchel", "open", "restore"]
+__all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
 # Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
 # none of them.
 
-_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
+NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
 def open(
@@ -218,7 +218,7 @@ class Satchel:
             raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
         if not changes:
             raise InputError("nothing to change was given")
-        if cleared := [name for name in _NEVER_EMPTY if name in changes and changes.get(name) is None]:
+        if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
         if "tags" in fields and fields["tags"] is None:
