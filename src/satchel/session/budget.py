@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
-from satchel.text.tokens import begins_with, spelling, without_provider
+from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
 __all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
 
@@ -161,7 +161,7 @@ WINDOW_OF_MODEL: dict[str, int] = {
     "phi4-mini": 131_072,
 }
 
-_WINDOWS = {spelling(model): window for model, window in WINDOW_OF_MODEL.items()}
+_WINDOWS = {normalized_name(model): window for model, window in WINDOW_OF_MODEL.items()}
 _LONGEST_FIRST = sorted(_WINDOWS, key=len, reverse=True)
 _MILLION = "[1m]"  # how Claude Code names a model that is asked for its long window
 
@@ -174,8 +174,8 @@ def context_window(name: str) -> int:
     """
     if not isinstance(name, str):
         raise InputError(f"model {shortened(name)} is not a name")
-    model = spelling(without_provider(name))
-    row = next((row for row in _LONGEST_FIRST if begins_with(row, model)), None)
+    model = normalized_name(without_provider(name))
+    row = next((row for row in _LONGEST_FIRST if is_name_prefix(row, model)), None)
     if row is None:
         raise InputError(_unknown(name, model))
     return 1_000_000 if model.endswith(_MILLION) else _WINDOWS[row]
