@@ -73,6 +73,7 @@ docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
 	$(BIN)/python docs/service_reference.py
+	$(BIN)/python docs/operations_reference.py
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench

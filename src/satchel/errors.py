@@ -2,6 +2,7 @@
 
 SatchelError
 ├── InputError               the caller gave something that cannot be used
+│   ├── ParameterError       a method has no parameter of this name
 │   ├── BudgetError          a token budget that is negative, fractional or not a number
 │   ├── UnknownIdError       nothing has this id, prefix or handle
 │   ├── AmbiguousIdError     several memories share this prefix
@@ -22,6 +23,7 @@ __all__ = [
     "EmbedderError",
     "ExpiredError",
     "InputError",
+    "ParameterError",
     "SatchelError",
     "StoreBusyError",
     "StoreError",
@@ -40,6 +42,10 @@ class SatchelError(Exception):
 
 class InputError(SatchelError, ValueError):
     """Catch this to report bad input; nothing was changed."""
+
+
+class ParameterError(InputError, TypeError):
+    """Catch this, or TypeError, when keyword arguments come from a configuration; nothing was done."""
 
 
 class BudgetError(InputError):

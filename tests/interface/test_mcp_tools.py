@@ -74,7 +74,7 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert read is not None
     assert fix.startswith(read[1])
     assert bug.startswith(read[2])
-    line = server.call("mem_timeline", memory_id=fix, detail_level="summary").text
+    line = server.call("mem_timeline", id=fix, detail_level="summary").text
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
     assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
@@ -90,13 +90,13 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert "Noon" not in server.call("mem_search", query="clock at noon", project="atlas").text
     assert server.call("mem_session", action="end", summary="It goes.").data["id"] == started.data["id"]
     outside = server.call("mem_save", text="Of no session.").data["id"]
-    assert server.call("mem_timeline", memory_id=outside, before=0, after=0).data["total"] == 1
+    assert server.call("mem_timeline", id=outside, before=0, after=0).data["included"] == 1
 
 
 def test_an_answer_comes_as_text_for_a_model_and_as_data_for_a_program(server: Connection):
     asked = {"query": "lantern", "project": "quiet"}
     reply = server.call("mem_search", **asked, max_tokens=1_000)
-    assert reply.data == {"text": reply.text, "tokens": count_tokens(reply.text), "shown": 2, "total": 2}
+    assert reply.data == {"text": reply.text, "token_count": count_tokens(reply.text), "included": 2, "omitted": 0}
     tight = server.call("mem_search", **asked, max_tokens=count_tokens(reply.text))
     assert tight.data is None, "twice would be more than was allowed"
     assert tight.text.partition("📏")[0] == reply.text.partition("📏")[0]
@@ -170,7 +170,7 @@ def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connect
         assert "boreal" not in text
     for tool, arguments in (
         ("mem_get", {"ids": [beyond]}),
-        ("mem_timeline", {"memory_id": beyond}),
+        ("mem_timeline", {"id": beyond}),
         ("mem_update", {"id": beyond, "text": "x"}),
         ("mem_forget", {"ids": [beyond], "purge": True}),
         ("mem_save", {"text": "x", "relate_to": beyond}),

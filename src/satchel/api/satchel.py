@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.signatures import checked_keywords
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -61,12 +62,12 @@ if TYPE_CHECKING:
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
 
-__all__ = ["Satchel", "open", "restore"]
+__all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
 # Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
 # none of them.
 
-_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
+NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
 def open(
@@ -105,6 +106,7 @@ def restore(
     return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
 
+@checked_keywords
 class Satchel:
     """Memories in one scope of one store.
 
@@ -216,7 +218,7 @@ class Satchel:
             raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
         if not changes:
             raise InputError("nothing to change was given")
-        if cleared := [name for name in _NEVER_EMPTY if name in changes and changes.get(name) is None]:
+        if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
         if "tags" in fields and fields["tags"] is None:
@@ -370,6 +372,7 @@ class Satchel:
         pins: Pins = "strict",
         limit: int | None = None,
         detail: Detail = "full",
+        ids: bool = False,
         ended: bool = False,
         frame: Frame | None = None,
         explain: bool = False,
@@ -384,6 +387,10 @@ class Satchel:
         which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
         an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
         memory; it, `as_of` and `explain` are those of `search`.
+
+        With `ids`, each memory in the text also has its short id and its kind, so that a model can update or
+        forget it: `- [k3f7 decision] We rotate JWTs every hour.`, or the key `short_id` in the format `raw`, which
+        has the full id and the kind in any case. A label costs about 6 tokens; the budget includes it.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -392,6 +399,8 @@ class Satchel:
         found, least, relevant = self._for_context(
             query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
         )
+        shown = [hit.memory for hit, worth in zip(found.hits, relevant, strict=True) if worth or hit.memory.pinned]
+        names = dict(zip((each.id for each in shown), self.short_ids(shown), strict=True)) if ids else {}
         block = fitted_block(
             [
                 as_item(
@@ -401,6 +410,7 @@ class Satchel:
                     superseded=not ended,
                     relevant=worth,
                     needed=hit.needed(least),
+                    short_id=names.get(hit.memory.id),
                 )
                 for hit, worth in zip(found.hits, relevant, strict=True)
             ],

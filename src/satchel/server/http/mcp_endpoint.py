@@ -178,7 +178,7 @@ def _work(tool: Tool, metrics: Metrics, context: ToolContext, given: dict[str, A
 
 
 def _spent(most: int, data: Mapping[str, Any]) -> Spent:
-    return Spent(most, data.get("tokens", 0), 0, data.get("total", 0) - data.get("shown", 0))
+    return Spent(most, data.get("token_count", 0), 0, data.get("omitted", 0))
 
 
 @contextmanager

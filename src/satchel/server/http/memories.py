@@ -88,11 +88,11 @@ def recent(view: Satchel, query: Listing) -> Memories:
 
 
 def get(view: Satchel, query: Seen, *, id: str) -> Memory:
-    return view.get(id, as_of=query.as_of)
+    return view.get(id, **query.options())
 
 
 def update(view: Satchel, query: Placed, body: Changes, *, id: str) -> Memory:
-    return view.update(id, **body.given())
+    return view.update(id, **body.options())
 
 
 def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
@@ -100,18 +100,11 @@ def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
 
 
 def forget(view: Satchel, query: Forgetting) -> Counted:
-    count = view.forget(
-        purge=query.purge,
-        everything=query.everything,
-        kind=query.kind or None,
-        tier=query.tier or None,
-        tags=query.tags or None,
-    )
-    return Counted(count=count)
+    return Counted(count=view.forget(**query.options()))
 
 
 def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
-    return view.timeline(id, before=query.before, after=query.after, as_of=query.as_of)
+    return view.timeline(id, **query.options())
 
 
 def changes(view: Satchel, query: Placed, *, id: str) -> Changed:
@@ -119,15 +112,15 @@ def changes(view: Satchel, query: Placed, *, id: str) -> Changed:
 
 
 def relations(view: Satchel, query: Seen, *, id: str) -> Related:
-    return Related(relations=tuple(view.relations(id, as_of=query.as_of)))
+    return Related(relations=tuple(view.relations(id, **query.options())))
 
 
 def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:
-    return view.relate(id, body.target, body.kind, strength=body.strength)
+    return view.relate(id, **body.options())
 
 
 def similar(view: Satchel, query: SimilarAsked, *, id: str) -> SimilarOnes:
-    return SimilarOnes(similar=similar_ones(view.similar(id, limit=query.limit)))
+    return SimilarOnes(similar=similar_ones(view.similar(id, **query.options())))
 
 
 def stats(view: Satchel, query: Placed) -> Stats:

@@ -1,0 +1,102 @@
+"""Signatures of public methods: all keyword parameters by name, and a clear error for one that does not exist.
+
+Methods declare shared groups of parameters as `**chosen: Unpack[Chosen]`. `parameters_of` lists the members of such
+a group as if they were written out, and `checked_keywords` makes `help()` show them.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, Unpack, get_args, get_origin
+
+from satchel.errors import ParameterError
+
+__all__ = ["checked_keywords", "parameters_of"]
+
+T = TypeVar("T")
+
+_USUAL_NAMES = {
+    "budget": "token_budget",
+    "content": "text",
+    "id": "identifier",
+    "k": "limit",
+    "max_results": "limit",
+    "max_tokens": "token_budget",
+    "message": "text",
+    "n": "limit",
+    "q": "query",
+    "question": "query",
+    "tag": "tags",
+    "threshold": "min_relevance",
+    "tokens": "token_budget",
+    "top_k": "limit",
+    "topic": "topic_key",
+    "type": "kind",
+}
+"""What other libraries call a parameter, and what it is called here."""
+_SCOPE = ("org", "project", "user", "agent", "session")
+
+
+def parameters_of(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a method by name, without `self`.
+
+    The members of `**options: Unpack[SomeTypedDict]` are listed as keyword parameters that are None by default.
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(method).parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            found[name] = parameter
+        elif get_origin(parameter.annotation) is Unpack:
+            (group,) = get_args(parameter.annotation)
+            for member, annotation in inspect.get_annotations(group).items():
+                found[member] = inspect.Parameter(
+                    member, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+                )
+    found.pop("self", None)
+    return found
+
+
+def checked_keywords(cls: type[T]) -> type[T]:
+    """Make every public method of a class refuse an unknown keyword by name, with the nearest one that exists."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_") and name in vars(cls):
+            setattr(cls, name, _checked(name, method))
+    return cls
+
+
+def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    code = method.__code__
+    known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    grouped = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    if grouped:
+        known |= parameters_of(method).keys()
+
+    @functools.wraps(method)
+    def called(*args: Any, **options: Any) -> Any:
+        for option in options:
+            if option not in known:
+                raise ParameterError(
+                    f"{name}() has no parameter {option!r}; {_hint(option, parameters_of(method))}"
+                )
+        return method(*args, **options)
+
+    if grouped:
+        # Only where it differs from what `functools.wraps` shows: signatures take time at every start.
+        signature = inspect.signature(method)
+        receiver = [each for each in signature.parameters.values() if each.name == "self"]
+        listed = [*receiver, *parameters_of(method).values()]
+        called.__signature__ = signature.replace(parameters=listed)  # type: ignore[attr-defined]
+    return called
+
+
+def _hint(option: str, known: dict[str, inspect.Parameter]) -> str:
+    from difflib import get_close_matches
+
+    usual = _USUAL_NAMES.get(option)
+    if usual in known:
+        return f"did you mean {usual}?"
+    if near := get_close_matches(option, known, n=1):
+        return f"did you mean {near[0]}?"
+    if option in _SCOPE:
+        return f"use bag.scoped({option}=…) to read and write inside one {option}"
+    return f"it takes {', '.join(known) or 'none'}"
