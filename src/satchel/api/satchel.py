@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, Unpack, overload
 
 import msgspec
 
@@ -58,6 +58,7 @@ from satchel.text.tokens import counter as find_counter
 
 if TYPE_CHECKING:
     from satchel.api.transfer import Imported
+    from satchel.session.account import SessionState
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
@@ -321,7 +322,7 @@ class Satchel:
         """Find the memories that are most likely needed for a query, best first.
 
         They are cut to `limit`, then to `token_budget`, counted on `Hits.text`. Only hits whose relevance is at
-        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.weak` counts the
+        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.irrelevant` counts the
         others. Memories that say the same are one hit, whose `duplicates` are the ids of the others.
 
         `as_of` searches what was known and held at an earlier moment, and returns it as it was then; `ended` also
@@ -357,7 +358,7 @@ class Satchel:
             detail=detail,
             sought=found.sought,
             matched=found.matched,
-            weak=len(found.hits) - len(relevant),
+            irrelevant=len(found.hits) - len(relevant),
         )
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
@@ -464,6 +465,7 @@ class Satchel:
             pins=pins,
             best_first=least > 0,
             frame=frame,
+            matched=found.matched,
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
@@ -678,7 +680,7 @@ class Satchel:
             holds=holds,
         )
 
-    def sessions(self, *, limit: int = 20) -> list[dict[str, Any]]:
+    def sessions(self, *, limit: int = 20) -> "list[SessionState]":
         """Return the state of the sessions in this view, those changed last first."""
         from satchel.session.session import session_states
 

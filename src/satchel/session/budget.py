@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
+from satchel.model.result import Result
 from satchel.text.tokens import begins_with, spelling, without_provider
 
 __all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
@@ -204,7 +205,7 @@ _CRITICAL_BELOW = 10_000
 _IN_PROPORTION: Any = None
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a session may use, in total and by tier.
 
     A tier that is not given gets its share of the total: system 8 %, history 12 %, tool results 40 %, user 10 %,
@@ -244,6 +245,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         }
         for name, value in whole.items():
             msgspec.structs.force_setattr(self, name, value)
+
+    def _summary(self) -> str:
+        return " ".join(f"{name}={getattr(self, name)}" for name in ("total", *TIERS, "per_call"))
 
     @classmethod
     def for_model(cls, name: str) -> "Budget":

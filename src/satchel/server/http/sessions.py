@@ -19,7 +19,8 @@ from satchel.server.http.requests import (
     SessionListing,
     SessionPlace,
 )
-from satchel.server.http.responses import Entries, Sessions, State, Turn, Whole
+from satchel.server.http.responses import Entries, Sessions, Turn, Whole
+from satchel.session.account import SessionState
 from satchel.session.budget import Budget
 from satchel.session.results import Found, History, LedgerEntry, Shown
 
@@ -41,16 +42,16 @@ __all__ = [
 
 
 def sessions(view: Satchel, query: SessionListing) -> Sessions:
-    return Sessions(sessions=tuple(_state(each) for each in view.sessions(limit=query.limit)))
+    return Sessions(sessions=tuple(view.sessions(limit=query.limit)))
 
 
-def open_session(view: Satchel, query: SessionPlace, body: NewSession, *, name: str) -> State:
+def open_session(view: Satchel, query: SessionPlace, body: NewSession, *, name: str) -> SessionState:
     budget = None if body.budget is None else Budget(**msgspec.structs.asdict(body.budget))
-    return _state(view.session(name, budget=budget, model=body.model, holds=body.holds).state())
+    return view.session(name, budget=budget, model=body.model, holds=body.holds).state()
 
 
-def state(view: Satchel, query: SessionPlace, *, name: str) -> State:
-    return _state(view.find_session(name).state())
+def state(view: Satchel, query: SessionPlace, *, name: str) -> SessionState:
+    return view.find_session(name).state()
 
 
 def remove(view: Satchel, query: SessionPlace, *, name: str) -> None:
@@ -116,7 +117,3 @@ def _output(body: Result) -> Any:
         return base64.b64decode(body.output, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InputError(f"output is not base64: {error}") from error
-
-
-def _state(facts: dict[str, Any]) -> State:
-    return State(**facts)
