@@ -226,17 +226,34 @@ OPERATIONS: tuple[Operation, ...] = (
         cli=Offer("forget", without={"--yes says it": ("everything",)}, own={**_STORE, "yes": "do not ask"}),
         mcp=Offer(
             "mem_forget",
-            without={"a model names what it has read": ("kind", "tier", "tags", "everything")},
+            without={
+                "a model names what it has read": (
+                    "kind",
+                    "tier",
+                    "tags",
+                    "status",
+                    "since",
+                    "until",
+                    "everything",
+                    "dry_run",
+                )
+            },
             renamed={"identifiers": "ids"},
             scope=(),
         ),
         http=Offer("memories.forget", without={"DELETE /v1/memories/{id} takes one": ("identifiers",)}),
     ),
+    Operation("unforget", cli=Offer("unforget", own=_STORE), http=Offer("memories.unforget")),
     Operation(
         "relate",
         cli=Offer("relate", own=_STORE),
         mcp=Offer("mem_relate", without={_COST: ("strength",)}, scope=()),
         http=Offer("relations.add", without={_IN_PATH: ("source",)}, scope=()),
+    ),
+    Operation(
+        "unrelate",
+        cli=Offer("unrelate", own=_STORE),
+        http=Offer("relations.remove", without={_IN_PATH: ("source", "target")}),
     ),
     Operation("relations", http=Offer("relations.list", without={_IN_PATH: ("identifier",)})),
     Operation(
@@ -274,6 +291,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "import_",
         cli=Offer("import", without={_OBJECT: ("progress",)}, own=_EMBEDS),
     ),
+    Operation("projects", cli=Offer("projects", own=_STORE), http=Offer("projects")),
+    Operation("tags", cli=Offer("tags", own=_STORE), http=Offer("tags")),
     Operation(
         "stats",
         cli=Offer("stats", own=_STORE),

@@ -82,11 +82,11 @@ def update(view: Satchel, query: Placed, body: requests.Changes, *, id: str) -> 
 
 
 def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
-    return Counted(count=view.forget(id, purge=query.purge))
+    return Counted(count=view.forget(id, purge=query.purge).count)
 
 
 def forget(view: Satchel, query: Forgetting) -> Counted:
-    return Counted(count=view.forget(**query.options()))
+    return view.forget(**query.options())
 
 
 def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
