@@ -59,7 +59,9 @@ def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("script", ["cli_reference.py", "mcp_reference.py", "service_reference.py"])
+@pytest.mark.parametrize(
+    "script", ["async_stub.py", "cli_reference.py", "mcp_reference.py", "service_reference.py"]
+)
 def test_the_reference_is_current(script: str):
     done = subprocess.run(
         [sys.executable, str(ROOT / "docs" / script), "--check"],

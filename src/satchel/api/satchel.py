@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, Unpack, overload
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
-from satchel.api.signatures import checked_keywords
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -46,11 +45,12 @@ from satchel.model.memory import (
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
+from satchel.model.signatures import checked_keywords
 from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
-from satchel.store.locations import open_store, restore_store
+from satchel.store.locations import default_location, open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.store import Store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
@@ -72,23 +72,24 @@ _NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "p
 
 
 def open(
-    location: str | os.PathLike[str],
+    location: str | os.PathLike[str] | None = None,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
     create: bool = True,
 ) -> "Satchel":
-    """Open the store at a location: a file, ":memory:" or "postgresql://…".
+    """Open a store: a file, ":memory:" or "postgresql://…".
 
-    A file that is not there is made, unless `create` is False. `counter` names what tokens are counted with: a
-    vocabulary or a model. Without an `embedder` the store's own is used, and `minilm` for a new store; naming one
-    that did not make the store's vectors is an error.
+    Without a location it is the store that the command line uses: $SATCHEL_DB, then a file in the user data
+    directory. A file that does not exist is created, unless `create` is False. `counter` is the vocabulary or the
+    model whose tokens are counted, such as "o200k_base" or "gpt-4o". `embedder` makes the vectors of a new store,
+    `minilm` by default; an existing store keeps its own, and naming another one is an error.
     """
     counting = find_counter(counter)
     if embedder is not None:
         # Refused before a store is made for it.
         resolve_embedder(embedder)
-    store = open_store(as_path(location), create=create)
+    store = open_store(default_location(create=create) if location is None else as_path(location), create=create)
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
     except BaseException:
