@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from satchel.fitting.cutting import Cut, truncate
     from satchel.fitting.documents import fit
     from satchel.fitting.hits import Hits, SearchResult, Timeline
-    from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
+    from satchel.model.memory import Change, Draft, Forgotten, Hit, Memory, Relation, Scope
     from satchel.model.packing import Receipt, ReceiptEntry
     from satchel.session.account import Calibration, SessionState
     from satchel.session.budget import Budget
@@ -65,6 +65,7 @@ __all__ = [
     "Embedder",
     "EmbedderError",
     "ExpiredError",
+    "Forgotten",
     "Found",
     "Frame",
     "Hints",
@@ -158,6 +159,7 @@ _HOMES = {
     "model.memory": (
         "Change",
         "Draft",
+        "Forgotten",
         "Hit",
         "Memory",
         "Relation",

@@ -60,7 +60,7 @@ def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "script", ["async_stub.py", "cli_reference.py", "mcp_reference.py", "service_reference.py"]
+    "script", ["async_stub.py", *sorted(path.name for path in (ROOT / "docs").glob("*_reference.py"))]
 )
 def test_the_reference_is_current(script: str):
     done = subprocess.run(

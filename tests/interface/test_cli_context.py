@@ -139,9 +139,9 @@ def test_without_a_query_it_gives_what_is_pinned_and_the_newest(cli: Cli, path: 
 def test_pins_that_need_more_than_the_budget_are_an_error_that_names_the_way_out(cli: Cli, pinned: Path):
     for command in ("context", "context-pack"):
         said = complaint(cli(command, "--tokens", "120"))
-        assert re.search(r"what is pinned needs a budget of [\d,]+, not 120: ", said)
+        assert re.search(r"pinned memories need a budget of [\d,]+ tokens, not 120: ", said)
         assert "--pins best_effort" in said
-        needed = re.findall(r"a budget of ([\d,]+), not", said)[0]
+        needed = re.findall(r"a budget of ([\d,]+) tokens, not", said)[0]
         assert cli(command, "--tokens", needed).stdout.count("Rule ") >= 3
         done = cli(command, "--tokens", "120", "--pins", "best_effort")
         assert done.returncode == 0

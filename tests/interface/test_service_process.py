@@ -158,8 +158,11 @@ def test_without_tokens_it_serves_one_org_to_this_machine(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--http 0.0.0.0:0", "listening on 0.0.0.0 lets others in; name a file of tokens with --tokens"),
-        ("--http [::]:0 --org acme", "listening on :: lets others in"),
+        (
+            "--http 0.0.0.0:0",
+            "other machines can reach 0.0.0.0, so a token is required; name a file of tokens",
+        ),
+        ("--http [::]:0 --org acme", "other machines can reach ::"),
         ("--http nonsense", "is not HOST:PORT"),
         ("--tokens nowhere", "there is no file nowhere; `satchel token create --tokens nowhere` makes it"),
         ("--tokens .", "cannot read the tokens in .: Is a directory"),

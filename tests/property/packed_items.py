@@ -14,7 +14,7 @@ from msgspec.structs import replace as changed
 from satchel import counter as find_counter
 from satchel.fitting.context import ContextBlock, Pricing, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
-from satchel.fitting.packing import Packed, pack, sort_out
+from satchel.fitting.packing import Packed, pack, prune
 from satchel.fitting.policies import POLICIES
 from satchel.model.checks import repair_surrogates
 from satchel.model.memory import KINDS, TIERS
@@ -231,7 +231,7 @@ class Case(NamedTuple):
         items = self.relevant(items)
         return pack(
             items,
-            kept=sort_out(items, budget=budget),
+            pruned=prune(items, budget=budget),
             budget=budget,
             prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
             assemble=self.layout.block,

@@ -34,7 +34,7 @@ from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
 from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.packing import Packed, sort_out
+from satchel.fitting.packing import Packed, prune
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
 from satchel.text.near_duplicates import within
@@ -156,7 +156,7 @@ def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, 
 @given(items=some_items, case=cases(), budget=budgets)
 def test_the_smallest_budget_is_the_least_that_gives_something(items, case, budget):
     block = case.block(items, min(budget, 12))
-    if block.facts_included or not sort_out(case.relevant(items), budget=0).considered:
+    if block.facts_included or not prune(case.relevant(items), budget=0).considered:
         assert block.smallest_budget is None
         return
     assert block.smallest_budget > min(budget, 12)
@@ -194,7 +194,7 @@ def plain_choice(
 
 def by_rank(items: Sequence[Item], case: Case, budget: int) -> list[int]:
     """The pinned, then the others, each as they come, without repetitions and the like."""
-    considered = sort_out(case.relevant(items), budget=budget).considered
+    considered = prune(case.relevant(items), budget=budget).considered
     return sorted(considered, key=lambda place: (not items[place].pinned, place))
 
 
@@ -219,7 +219,7 @@ def is_as_plain(packing: Packed, plain: Sequence[int]) -> bool:
     That is so for all of them together, and for one where there would be none.
     """
     kept = list(packing.placed)
-    return kept in (sorted(plain), sorted(packing.sorted.considered)) or (not plain and len(kept) == 1)
+    return kept in (sorted(plain), sorted(packing.pruned.considered)) or (not plain and len(kept) == 1)
 
 
 @examples(300)
@@ -258,7 +258,7 @@ WELL_USED_FROM = 500
 def test_nine_tenths_of_the_budget_are_used_where_there_is_enough_to_say(items, format, budget):
     case = Case(format=format)
     items = [changed(item, title=None) if len(item.title or "") > 20 else item for item in items]
-    different = [items[place] for place in sort_out(items, budget=None).considered]
+    different = [items[place] for place in prune(items, budget=None).considered]
     repeated = within([item.text for item in different])
     said = [clean(item.text).strip() for place, item in enumerate(different) if place not in repeated]
     assume(sum(map(case.count, said)) > budget)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from satchel.api.filters import Choice, Chosen, When
+from satchel.api.filters import Chosen, When
 from satchel.api.satchel import Satchel
 from satchel.api.transfer import Imported
 from satchel.embed.embedder import Embedder
@@ -16,11 +16,14 @@ from satchel.fitting.hits import Hits, Timeline
 from satchel.fitting.listing import Detail
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
+from satchel.model.filters import Sort
 from satchel.model.memory import (
     Change,
     ChangedFields,
     Draft,
+    Forgotten,
     Hit,
+    Identifier,
     Memory,
     PlacedFields,
     Relation,
@@ -83,26 +86,32 @@ class AsyncSatchel:
     async def close(self) -> None: ...
     async def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory: ...
     async def add_many(self, drafts: Iterable[Draft]) -> list[Memory]: ...
-    async def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory: ...
+    async def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory: ...
     async def forget(
         self,
-        identifiers: str | Iterable[str] | None = None,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
         *,
         purge: bool = False,
         everything: bool = False,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
+        dry_run: bool = False,
+        **chosen: Unpack[Chosen],
+    ) -> Forgotten: ...
+    async def unforget(
+        self,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
+        *,
+        at: When | None = None,
     ) -> int: ...
     async def erase(self) -> dict[Held, int]: ...
     async def relate(
         self,
-        source: str,
-        target: str,
+        source: Identifier,
+        target: Identifier,
         kind: RelationKind = "related",
         *,
         strength: float = 1.0,
     ) -> Relation: ...
+    async def unrelate(self, source: Identifier, target: Identifier, kind: RelationKind | None = None) -> int: ...
     async def search(
         self,
         query: str,
@@ -150,29 +159,33 @@ class AsyncSatchel:
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack: ...
-    async def get(self, identifier: str, *, as_of: When | None = None) -> Memory: ...
+    async def get(self, identifier: Identifier, *, as_of: When | None = None) -> Memory: ...
     async def recent(
         self,
         *,
         limit: int = 20,
+        offset: int = 0,
+        sort: Sort = "at",
         pinned: bool = False,
         ended: bool = False,
         as_of: When | None = None,
         **chosen: Unpack[Chosen],
     ) -> list[Memory]: ...
-    async def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]: ...
-    async def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]: ...
+    async def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]: ...
+    async def similar(self, identifier: Identifier, *, limit: int = 3) -> list[Hit]: ...
     async def timeline(
         self,
-        identifier: str,
+        identifier: Identifier,
         *,
         before: int = 5,
         after: int = 5,
         as_of: When | None = None,
     ) -> Timeline: ...
-    async def history(self, identifier: str) -> list[Change]: ...
+    async def history(self, identifier: Identifier) -> list[Change]: ...
     async def stats(self) -> Stats: ...
-    async def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]: ...
+    async def projects(self) -> dict[str, int]: ...
+    async def tags(self) -> dict[str, int]: ...
+    async def short_ids(self, memories: Sequence[Identifier | ReceiptEntry]) -> list[str]: ...
     @overload
     async def export(self, target: None = None, **chosen: Unpack[Chosen]) -> list[bytes]: ...
     @overload

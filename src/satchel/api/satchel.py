@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self, Unpack, overload
 
 import msgspec
 
-from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.filters import Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -25,15 +25,26 @@ from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
 from satchel.fitting.renditions import as_item
-from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
-from satchel.model.filters import Filter
-from satchel.model.ids import normalise_prefix
+from satchel.model.checks import (
+    as_path,
+    as_query,
+    check_budget,
+    check_known,
+    check_limit,
+    check_offset,
+    check_weight,
+)
+from satchel.model.filters import SORTS, Filter, Sort
+from satchel.model.ids import parse_id
 from satchel.model.memory import (
     CHANGEABLE,
+    RELATIONS,
     Change,
     ChangedFields,
     Draft,
+    Forgotten,
     Hit,
+    Identifier,
     Memory,
     PlacedFields,
     Relation,
@@ -52,6 +63,7 @@ from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
 from satchel.store.locations import default_location, open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
+from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
@@ -63,12 +75,12 @@ if TYPE_CHECKING:
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
 
-__all__ = ["Satchel", "open", "restore"]
+__all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
 # Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
 # none of them.
 
-_NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
+NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
 def open(
@@ -208,7 +220,7 @@ class Satchel:
         self._indexer.catch_up()
         return stored
 
-    def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
+    def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of a memory, by its id or a unique prefix of it, and return it as it is then.
 
         None clears a field that may be empty. What it was before stays in `history`. Making it active again also
@@ -220,7 +232,7 @@ class Satchel:
             raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
         if not changes:
             raise InputError("nothing to change was given")
-        if cleared := [name for name in _NEVER_EMPTY if name in changes and changes.get(name) is None]:
+        if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
         if "tags" in fields and fields["tags"] is None:
@@ -240,32 +252,59 @@ class Satchel:
 
     def forget(
         self,
-        identifiers: str | Iterable[str] | None = None,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
         *,
         purge: bool = False,
         everything: bool = False,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-    ) -> int:
-        """End memories, by id or by kind, tier and tags. Returns how many.
+        dry_run: bool = False,
+        **chosen: Unpack[Chosen],
+    ) -> Forgotten:
+        """End memories, by id or by the filters of `search`. Returns how many, and when.
 
-        What has ended is not found any more but is still there: `ended=True` finds it. With `purge` the memories
-        are removed with their history. To forget all that a view holds takes `everything=True`; an empty list of
-        ids means none.
+        What has ended is not found any more but is still there: `ended=True` finds it, and `unforget` restores it.
+        With `purge` the memories are removed for good, with their history. With `dry_run` they are only counted.
+        To forget all that a view holds takes `everything=True`; an empty list of ids means none.
         """
-        if not isinstance(purge, bool) or not isinstance(everything, bool):
-            raise InputError("purge and everything are either true or false")
-        wanted = [identifiers] if isinstance(identifiers, str) else identifiers
-        ids = None if wanted is None else tuple(map(self._resolve, wanted))
-        narrowed = [choice for choice in (ids, kind, tier, tags) if choice is not None]
+        if not all(isinstance(flag, bool) for flag in (purge, everything, dry_run)):
+            raise InputError("purge, everything and dry_run are either true or false")
+        ids = self._ids(identifiers)
+        narrowed = [choice for choice in (ids, *chosen.values()) if choice is not None]
         if not narrowed and not everything:
-            raise InputError("say what to forget: ids, a kind, a tier or tags; or everything in this view")
+            raise InputError(
+                "say what to forget: ids, or a filter such as a kind or tags; or everything in this view"
+            )
         if not all(narrowed):
-            return 0
-        where = filter_for(self.scope, kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
+            return Forgotten(count=0)
+        where = filter_for(self.scope, **chosen, ids=ids or (), everything=True)
+        moment = utc_now()
+        if dry_run:
+            with self._store.reading(self.scope.org) as tx:
+                found = memories.select_ids(tx, where) if purge else memories.to_forget(tx, where, moment)
+                return Forgotten(count=len(found))
         with self._store.writing(self.scope.org) as tx:
-            return memories.purge(tx, where) if purge else memories.forget(tx, where, utc_now())
+            if purge:
+                return Forgotten(count=memories.purge(tx, where), purged=True)
+            count = memories.forget(tx, where, moment)
+            return Forgotten(count=count, at=moment if count else None)
+
+    def unforget(
+        self,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
+        *,
+        at: When | None = None,
+    ) -> int:
+        """Restore memories that `forget` ended. Returns how many.
+
+        Name them by id, or give the moment `at` that `forget` returned, which restores all that this call ended;
+        with both, those of the ids that it ended. Each memory gets back the end that it had before, and the change
+        is part of its history. Memories that were not forgotten are not counted. What was purged is gone.
+        """
+        ids = self._ids(identifiers)
+        if ids is None and at is None:
+            raise InputError("say what to restore: ids, or the moment `at` of a call of forget")
+        moment = None if at is None else as_time(at, name="at")
+        with self._store.writing(self.scope.org) as tx:
+            return restored(tx, self.scope, ids, moment)
 
     def erase(self) -> "dict[Held, int]":
         """Remove this view's org with all that it has: memories, history, sessions.
@@ -278,7 +317,7 @@ class Satchel:
         return self._store.erase(self.scope.org)
 
     def relate(
-        self, source: str, target: str, kind: RelationKind = "related", *, strength: float = 1.0
+        self, source: Identifier, target: Identifier, kind: RelationKind = "related", *, strength: float = 1.0
     ) -> Relation:
         """Link two memories, by their ids or unique prefixes, and return the relation.
 
@@ -293,6 +332,17 @@ class Satchel:
         )
         with self._store.writing(self.scope.org) as tx:
             return memories.relate(tx, self.scope, relation)
+
+    def unrelate(self, source: Identifier, target: Identifier, kind: RelationKind | None = None) -> int:
+        """Remove the relations from one memory to another, of one kind or of all kinds. Returns how many.
+
+        A target that `supersedes` had ended becomes what it was before, unless another memory supersedes it too.
+        """
+        if kind is not None:
+            check_known("relation", kind, RELATIONS)
+        ends = self._resolve(source), self._resolve(target)
+        with self._store.writing(self.scope.org) as tx:
+            return len(memories.unrelate(tx, self.scope, *ends, kind, utc_now()))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -506,7 +556,7 @@ class Satchel:
 
     # Look at what is there.
 
-    def get(self, identifier: str, *, as_of: When | None = None) -> Memory:
+    def get(self, identifier: Identifier, *, as_of: When | None = None) -> Memory:
         """Return one memory by its id or a unique prefix of it. This counts as a use.
 
         `as_of` returns it as it was at an earlier moment; a memory that was not known then is an error, as is an
@@ -521,6 +571,8 @@ class Satchel:
         self,
         *,
         limit: int = 20,
+        offset: int = 0,
+        sort: Sort = "at",
         pinned: bool = False,
         ended: bool = False,
         as_of: When | None = None,
@@ -528,14 +580,19 @@ class Satchel:
     ) -> list[Memory]:
         """Return the newest memories by the time they speak of, or the newest of the pinned ones.
 
-        `ended` also returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not
-        counted as a use.
+        `sort` lists them by something else, the latest or highest first: when they were "created", "updated" or
+        last "used", or their "importance". `offset` leaves out the first ones, for the next page. `ended` also
+        returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not counted as a
+        use.
         """
+        check_known("sort", sort, SORTS)
         moment = _moment(as_of)
         where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
-        return self._store_at(where, moment).select(where, limit=check_limit(limit))
+        return self._store_at(where, moment).select(
+            where, limit=check_limit(limit), sort=sort, offset=check_offset(offset)
+        )
 
-    def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]:
+    def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]:
         """Return the relations that start or end at a memory, to others inside this view.
 
         `as_of` returns those that were made by then.
@@ -545,7 +602,7 @@ class Satchel:
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
 
-    def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]:
+    def similar(self, identifier: Identifier, *, limit: int = 3) -> list[Hit]:
         """Return the current memories of this view that are about the same thing as one memory, most alike first.
 
         Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
@@ -558,7 +615,9 @@ class Satchel:
         within = msgspec.structs.replace(self.scope, project=memory.scope.project)
         return similar(self._store, memory, filter_for(within), limit=most)
 
-    def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
+    def timeline(
+        self, identifier: Identifier, *, before: int = 5, after: int = 5, as_of: When | None = None
+    ) -> Timeline:
         """Return what came just before and after a memory, in its session or else in its scope.
 
         The order is by the time that memories speak of. `as_of` shows the timeline as it was at an earlier moment.
@@ -575,20 +634,21 @@ class Satchel:
             after=tuple(each for each in around if (each.at, each.id) > (focus.at, focus.id)),
         )
 
-    def history(self, identifier: str) -> list[Change]:
+    def history(self, identifier: Identifier) -> list[Change]:
         """Return every change of a memory, oldest first.
 
         A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it then.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
-                known = memories.resolve(tx, self.scope, identifier)
+                known = memories.resolve(tx, self.scope, _id_of(identifier))
             except UnknownIdError:
                 # What is left of a memory does not say in which project it was.
                 if self.scope != Scope(org=self.scope.org):
                     raise
                 # Whatever else is there by this id belongs to another scope.
-                found = memories.history(tx, self.scope.org, normalise_prefix(identifier))
+                whole = parse_id(_id_of(identifier)).prefix
+                found = memories.history(tx, self.scope.org, whole.first) if whole else []
                 if not found or found[-1].action != "purge":
                     raise
                 return found
@@ -599,10 +659,30 @@ class Satchel:
         with self._store.reading(self.scope.org) as tx:
             return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
 
-    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
-        """Return the shortest prefix that names each of these memories, which may be given by their ids."""
-        with self._store.reading() as tx:
-            return shortened_ids(tx, [each if isinstance(each, str) else each.id for each in memories])
+    def projects(self) -> dict[str, int]:
+        """Return the projects of this view, and how many current memories each has, most first."""
+        return self._count_names("project")
+
+    def tags(self) -> dict[str, int]:
+        """Return the tags of this view, and how many current memories have each, most first.
+
+        Tags that differ only in the case of ASCII letters are counted as one, as filters compare them.
+        """
+        return self._count_names("tags")
+
+    def _count_names(self, column: Literal["project", "tags"]) -> dict[str, int]:
+        with self._store.reading(self.scope.org) as tx:
+            return memories.count_names(tx, filter_for(self.scope), column)
+
+    def short_ids(self, memories: Sequence[Identifier | ReceiptEntry]) -> list[str]:
+        """Return a short id for each of these memories, which may be given by their full ids.
+
+        It has 4 to 6 characters, more where that is not unique in the org, and is taken wherever an id is. The same
+        memory has the same short id in every store, but for its length.
+        """
+        ids = [_id_of(each) for each in memories]
+        with self._store.reading(self.scope.org) as tx:
+            return shortened_ids(tx, self.scope.org, ids)
 
     # Move between stores.
 
@@ -762,26 +842,33 @@ class Satchel:
 
     # What the methods above share.
 
-    def _resolve(self, identifier: str) -> str:
+    def _resolve(self, identifier: Identifier) -> str:
         with self._store.reading(self.scope.org) as tx:
-            return memories.resolve(tx, self.scope, identifier)
+            return memories.resolve(tx, self.scope, _id_of(identifier))
 
-    def _find(self, identifier: str) -> Memory:
+    def _ids(self, named: Identifier | Iterable[Identifier] | None) -> tuple[str, ...] | None:
+        """The full ids of what a caller names; None if nothing was given, which an empty list is not."""
+        if named is None:
+            return None
+        several = [named] if isinstance(named, str | Memory | Hit) else named
+        return tuple(dict.fromkeys(map(self._resolve, several)))
+
+    def _find(self, identifier: Identifier) -> Memory:
         known = self._resolve(identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         found = self._store.select(where, limit=1)
         if not found:
-            raise UnknownIdError(f"no memory has the id {identifier!r} here")
+            raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here")
         return found[0]
 
-    def _find_at(self, identifier: str, moment: datetime | None) -> Memory:
+    def _find_at(self, identifier: Identifier, moment: datetime | None) -> Memory:
         memory = self._find(identifier)
         if moment is None:
             return memory
         where = Filter(scope=self.scope, ids=(memory.id,), statuses=(), until=moment)
         found = self._store_at(where, moment).select(where, limit=1)
         if not found:
-            raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
+            raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here as of {moment.isoformat()}")
         return found[0]
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
@@ -801,6 +888,11 @@ class _Candidates(NamedTuple):
     """How relevant a hit must be; 0 without a question."""
     relevant: list[bool]
     """Whether each hit is; all of them without a question."""
+
+
+def _id_of(named: Identifier | ReceiptEntry) -> str:
+    """Return the id of what a caller gave to name a memory. The check of ids refuses what is none of these."""
+    return named.id if isinstance(named, Memory | Hit | ReceiptEntry) else named
 
 
 def _filtered(chosen: Chosen) -> bool:

@@ -191,14 +191,14 @@ def similar_ones(hits: Iterable[Hit]) -> tuple[Similar, ...]:
 def similar_after_save(view: Satchel, memory: Memory, *, but: Sequence[str] = ()) -> tuple[Similar, ...]:
     """The memories that this one may replace; for what was said in a conversation none.
 
-    Those whose ids start with one of `but` are left out. It follows a write that has succeeded, and never makes
+    Those whose full ids are in `but` are left out. It follows a write that has succeeded, and never makes
     it look as if it had failed.
     """
     if memory.tier == "conversation":
         return ()
     with contextlib.suppress(SatchelError):
         found = similar_ones(view.similar(memory.id))
-        return tuple(each for each in found if not each.id.startswith(tuple(but)))
+        return tuple(each for each in found if each.id not in but)
     return ()
 
 

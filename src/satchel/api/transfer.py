@@ -113,7 +113,18 @@ def _is_database(path: Path) -> bool:
 
 FORMAT_VERSION = 1
 MAX_COUNT = 2**53
-ACTIONS = ("add", "update", "confirm", "forget", "relate", "supersede", "purge")
+ACTIONS = (
+    "add",
+    "update",
+    "confirm",
+    "forget",
+    "unforget",
+    "relate",
+    "unrelate",
+    "supersede",
+    "unsupersede",
+    "purge",
+)
 
 Line = Record | Relation | Draft | None
 
@@ -192,7 +203,8 @@ def _change(change: Change) -> Change:
         if not isinstance(pair, list) or len(pair) != 2:
             raise InputError(f"a change of {name!r} needs an old and a new value")
         if name == "relation":
-            _check_link(pair[1])
+            # A removed relation has no new value.
+            _check_link(pair[0] if change.action == "unrelate" else pair[1])
     return msgspec.structs.replace(change, at=as_time(change.at))
 
 

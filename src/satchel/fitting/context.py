@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds
 from satchel.fitting.formats import Layout, as_messages
-from satchel.fitting.packing import PINS, Packed, Pins, Sorted, pack, receipt, sort_out
+from satchel.fitting.packing import PINS, Packed, Pins, Pruned, pack, prune, receipt
 from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.memory import TIERS, Hit
@@ -276,11 +276,11 @@ def fitted_block(
     check_known("pins", pins, PINS)
     if frame is not None and not isinstance(frame, Frame):
         raise InputError(f"frame must be a Frame, not {type(frame).__name__}")
-    kept = sort_out(items, budget=budget)
+    kept = prune(items, budget=budget)
     writer = _Writer(items, kept, layout=layout, count=counter.count, frame=frame, matched=matched)
     packed = pack(
         items,
-        kept=kept,
+        pruned=kept,
         budget=budget,
         prices=Pricing(layout, counter, frame, len(items), matched=matched),
         assemble=writer.text,
@@ -299,7 +299,7 @@ def fitted_block(
         token_budget=budget,
         # What turned out to be said already is not wanted any more.
         facts=writer.facts(
-            placed, packed.token_count if frame is None else counter.count(body), packed.sorted.wanted
+            placed, packed.token_count if frame is None else counter.count(body), packed.pruned.wanted
         ),
         tokens_omitted=sum(items[place].tokens or 0 for place in packed.missed()),
         smallest_budget=writer.smallest_budget(packed),
@@ -314,7 +314,7 @@ class _Writer:
     def __init__(
         self,
         items: Sequence[Item],
-        kept: Sorted,
+        kept: Pruned,
         *,
         layout: Layout,
         count: Count,

@@ -15,9 +15,9 @@ from satchel.fitting.formats import (
     LAYOUTS,
     Heading,
     Layout,
-    guarded_line,
+    escape_line,
     one_line,
-    unguarded_line,
+    unescape_line,
 )
 from satchel.fitting.listing import as_json, clean
 from satchel.fitting.packing import Pins
@@ -126,7 +126,7 @@ def _contained(text: str) -> str:
         wrapper = "~" * (longest + 1)
         return "\n".join([wrapper, *lines, wrapper])
     for place in outside:
-        lines[place] = guarded_line(lines[place])
+        lines[place] = escape_line(lines[place])
     return "\n".join(lines)
 
 
@@ -136,7 +136,7 @@ def _released(body: str) -> str:
     if _WRAPPER.fullmatch(lines[0]):
         return "\n".join(lines[1:-1])
     for place in _outside_fences(lines):
-        lines[place] = unguarded_line(lines[place])
+        lines[place] = unescape_line(lines[place])
     return "\n".join(lines)
 
 

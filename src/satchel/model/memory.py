@@ -1,5 +1,6 @@
 """Memories, drafts, scopes, relations and hits, and what each field may hold."""
 
+import contextlib
 import reprlib
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -28,7 +29,9 @@ __all__ = [
     "ChangedFields",
     "Draft",
     "Fields",
+    "Forgotten",
     "Hit",
+    "Identifier",
     "Kind",
     "Memory",
     "PlacedFields",
@@ -43,6 +46,7 @@ __all__ = [
     "checked",
     "compact",
     "utc_now",
+    "values_changed",
 ]
 
 
@@ -420,6 +424,48 @@ class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
         return " ".join([self.memory, self.action, f"{self.at:%Y-%m-%d %H:%M}", ", ".join(self.changes)]).rstrip()
 
 
+def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a memory's fields before and after a change, as a memory has them.
+
+    A value that no memory can have, as an import may bring, is left out.
+    """
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    types = _replayed_types()
+    for name, pair in entry.changes.items():
+        if name in types and isinstance(pair, list) and len(pair) == 2:
+            for values, value in zip((before, after), pair, strict=True):
+                with contextlib.suppress(msgspec.ValidationError):
+                    values[name] = msgspec.convert(value, types[name])
+    return before, after
+
+
+# What follows from other fields or from use, and is in no history.
+_NOT_REPLAYED = frozenset({"id", "updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
+
+
+@cache
+def _replayed_types() -> dict[str, Any]:
+    return {field.name: field.type for field in _fields(Memory) if field.name not in _NOT_REPLAYED}
+
+
+class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What `forget` did, or would do as a dry run."""
+
+    count: int
+    """How many memories were ended or purged, or would be."""
+    purged: bool = False
+    """Whether they were removed for good."""
+    at: datetime | None = None
+    """When they ended: `unforget(at=…)` restores all of them. None if there is nothing to restore."""
+
+    def _summary(self) -> str:
+        memories = "1 memory" if self.count == 1 else f"{self.count:,} memories"
+        return (
+            f"{memories}{' purged' if self.purged else ''}{f' at {self.at:%Y-%m-%d %H:%M:%S}' if self.at else ''}"
+        )
+
+
 # Of what is longer than some four passages a question needs a part.
 LONG_TEXT = 2_400
 
@@ -470,3 +516,7 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
     def _summary(self) -> str:
         return f"{self.score:.2f} {self.memory._summary()}"
+
+
+Identifier = str | Memory | Hit
+"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or the memory or hit itself."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from satchel.model.filters import Filter
+from satchel.model.filters import Filter, Sort
 from satchel.model.memory import Change, Memory, Relation, Scope, utc_now
 from satchel.model.result import Result, quoted
 from satchel.text.passages import Part
@@ -168,8 +168,8 @@ class SearchStore(Protocol):
     def reading(self, org: str) -> AbstractContextManager[object]:
         """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
 
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        """The newest memories, by the time they speak of."""
+    def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
+        """The first memories in an order, newest or highest first, after an offset."""
 
     def count(self, where: Filter, *, most: int) -> int:
         """How many memories match, counted no further than `most`."""

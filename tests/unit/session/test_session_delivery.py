@@ -180,7 +180,7 @@ class TestDelivery:
         )
 
     def test_what_is_no_output_is_refused(self, session):
-        with pytest.raises(InputError, match="not object"):
+        with pytest.raises(InputError, match="not text, bytes or JSON but object"):
             session.result("odd", object())
         assert session.state().results == 0
 
@@ -227,7 +227,7 @@ class TestFinding:
 
     def test_bytes_are_not_searched(self, session):
         handle = session.result("cat", b"\xff").handle
-        with pytest.raises(InputError, match="not text"):
+        with pytest.raises(InputError, match="is binary"):
             session.find(handle, "a")
 
     def test_a_find_is_within_its_budget_even_if_nothing_is_found(self, session):
@@ -278,7 +278,7 @@ class TestCursors:
         dropped = bag._store.ledgers.expire("default", before=utc_now() + timedelta(days=1), most_bytes=0)
         assert dropped == 1
         before = session.state()
-        with pytest.raises(ExpiredError, match="has expired: contents are kept 30 days"):
+        with pytest.raises(ExpiredError, match="has expired: contents are kept for 30 days"):
             session.page(cursor)
         with pytest.raises(ExpiredError):
             session.expand(cursor[:8])

@@ -100,7 +100,7 @@ class TestEviction:
 
     def test_what_nobody_used_for_long_expires_by_itself(self, session, monkeypatch):
         first = session.result("cat", "old " + LINES).handle
-        monkeypatch.setattr(ledger, "_ENTRIES_BETWEEN_LOOKS", 3)
+        monkeypatch.setattr(ledger, "_ENTRIES_BETWEEN_EXPIRIES", 3)
         monkeypatch.setattr(ledger, "utc_now", lambda: utc_now() + timedelta(days=ledger.KEEP_DAYS + 1))
         for number in range(4):
             session.result("cat", f"{number} new", new_turn=True)

@@ -109,7 +109,7 @@ class TestLedger:
     def test_one_of_several_sessions_of_a_name_is_not_removed_by_chance(self, bag):
         for project in ("one", "two"):
             bag.scoped(project=project).session("same")
-        with pytest.raises(InputError, match="2 sessions have the name 'same'; say which by its project: two, one"):
+        with pytest.raises(InputError, match="2 sessions are called 'same'; name the project of one: two, one"):
             bag.forget_session("same")
         bag.scoped(project="one").forget_session("same")
         bag.forget_session("same")

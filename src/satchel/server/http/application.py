@@ -329,11 +329,15 @@ _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES if
 
 def _said_as(field: msgspec.inspect.Field) -> _Read:
     """The function that converts the text of a parameter; text that is wrong is left for validation to refuse."""
-    kind = field.type
-    kinds = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+    kind = _plain(field.type)
+    kinds = tuple(map(_plain, kind.types)) if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
     if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
         return _number
     return _truth if any(isinstance(each, msgspec.inspect.BoolType) for each in kinds) else str
+
+
+def _plain(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
 def _number(words: str) -> int | str:

@@ -17,7 +17,7 @@ from satchel.model.memory import check_name
 from satchel.server.http.access import Access, Caller, Keyring, anonymous_caller
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
-from satchel.server.http.requests import NewMemories, NewMemory
+from satchel.server.http.requests import Addition, NewMemories
 
 __all__ = ["Gate", "RateLimiter", "TenantViews"]
 
@@ -154,7 +154,7 @@ class TenantViews:
             _check(caller, named)
         # What is added names its place itself, and the view holds it inside.
         named_by = query or body
-        fields = _AROUND_NEW if isinstance(named_by, NewMemory) else _NARROWER
+        fields = _AROUND_NEW if isinstance(named_by, Addition) else _NARROWER
         return self.of(caller).scoped(**{name: getattr(named_by, name, None) for name in fields})
 
 

@@ -19,7 +19,7 @@ from satchel.api.saving import similar_after_save, similar_ones
 from satchel.fitting.context import ContextResult
 from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
-from satchel.model.memory import Draft, Memory, Relation
+from satchel.model.memory import Draft, Forgotten, Memory, Relation
 from satchel.server.http import requests
 from satchel.server.http.requests import (
     ContextAsked,
@@ -37,7 +37,6 @@ from satchel.server.http.requests import (
     SimilarAsked,
     Span,
 )
-from satchel.server.http.responses import Counted
 from satchel.store.contract import Stats
 
 __all__ = [
@@ -74,30 +73,23 @@ def recent(view: Satchel, query: Listing) -> Memories:
 
 
 def get(view: Satchel, query: Seen, *, id: str) -> MemoryAndRelations:
-    return get_with_relations(view, id, as_of=query.as_of)
+    return get_with_relations(view, id, **query.options())
 
 
 def update(view: Satchel, query: Placed, body: requests.Changes, *, id: str) -> Memory:
-    return view.update(id, **body.given())
+    return view.update(id, **body.options())
 
 
-def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
-    return Counted(count=view.forget(id, purge=query.purge))
+def forget_one(view: Satchel, query: Purging, *, id: str) -> Forgotten:
+    return view.forget(id, purge=query.purge)
 
 
-def forget(view: Satchel, query: Forgetting) -> Counted:
-    count = view.forget(
-        purge=query.purge,
-        everything=query.everything,
-        kind=query.kind or None,
-        tier=query.tier or None,
-        tags=query.tags or None,
-    )
-    return Counted(count=count)
+def forget(view: Satchel, query: Forgetting) -> Forgotten:
+    return view.forget(**query.options())
 
 
 def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
-    return view.timeline(id, before=query.before, after=query.after, as_of=query.as_of)
+    return view.timeline(id, **query.options())
 
 
 def changes(view: Satchel, query: Placed, *, id: str) -> Changes:
@@ -105,15 +97,15 @@ def changes(view: Satchel, query: Placed, *, id: str) -> Changes:
 
 
 def relations(view: Satchel, query: Seen, *, id: str) -> Relations:
-    return Relations(relations=tuple(view.relations(id, as_of=query.as_of)))
+    return Relations(relations=tuple(view.relations(id, **query.options())))
 
 
 def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:
-    return view.relate(id, body.target, body.kind, strength=body.strength)
+    return view.relate(id, **body.options())
 
 
 def similar(view: Satchel, query: SimilarAsked, *, id: str) -> SimilarMemories:
-    return SimilarMemories(similar=similar_ones(view.similar(id, limit=query.limit)))
+    return SimilarMemories(similar=similar_ones(view.similar(id, **query.options())))
 
 
 def stats(view: Satchel, query: Placed) -> Stats:

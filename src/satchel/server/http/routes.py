@@ -14,7 +14,7 @@ from satchel.api import answers
 from satchel.fitting.context import ContextResult
 from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
-from satchel.model.memory import Memory, Relation
+from satchel.model.memory import Forgotten, Memory, Relation
 from satchel.server.http import memories, requests, responses, sessions
 from satchel.server.http.problems import MEDIA_TYPE, Problem, RefusedError
 from satchel.session.account import SessionState
@@ -62,13 +62,13 @@ ROUTES: tuple[Route, ...] = (
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
           memories.recent, answers.Memories, requests.Listing),
     Route("memories.forget", "DELETE", "/v1/memories", "End memories by what they are, or purge them.", "write",
-          memories.forget, responses.Counted, requests.Forgetting),
+          memories.forget, Forgotten, requests.Forgetting),
     Route("memories.get", "GET", _MEMORY, "One memory with its relations.", "read",
           memories.get, answers.MemoryAndRelations, requests.Seen),
     Route("memories.update", "PATCH", _MEMORY, "Change fields of a memory; its history is kept.", "write",
           memories.update, Memory, requests.Placed, requests.Changes),
     Route("memories.forget_one", "DELETE", _MEMORY, "End a memory, or purge it.", "write",
-          memories.forget_one, responses.Counted, requests.Purging),
+          memories.forget_one, Forgotten, requests.Purging),
     Route("memories.timeline", "GET", f"{_MEMORY}/timeline", "What came before and after a memory.", "read",
           memories.timeline, Timeline, requests.Span),
     Route("memories.similar", "GET", f"{_MEMORY}/similar", "The memories about the same thing.", "read",

@@ -6,19 +6,17 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from satchel.api.satchel import Satchel
-from satchel.errors import InputError
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
 from satchel.server.listening import Address, listen, security_of
-from satchel.server.process import leave_within, log_in_lines
+from satchel.server.process import configure_logging, exit_within
 
-__all__ = ["Connection", "check_reach", "serve"]
+__all__ = ["Connection", "serve"]
 
 
 HEAD_SECONDS = 10.0
@@ -99,15 +97,6 @@ BACKLOG = 128
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def check_reach(address: Address, tokens: Path | None) -> None:
-    """Refuse to listen beyond this machine without a file of tokens."""
-    if tokens is None and not address.is_loopback:
-        raise InputError(
-            f"listening on {address[0]} lets others in; name a file of tokens with --tokens "
-            "(`satchel token create` makes one), or listen on 127.0.0.1"
-        )
-
-
 def serve(
     bag: Satchel,
     gate: Gate,
@@ -119,7 +108,7 @@ def serve(
 ) -> None:
     """Serve until told to stop; calls in flight have `grace` seconds to finish."""
     application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits)
-    log_in_lines()
+    configure_logging()
     with listen(*address) as listener:
         config = uvicorn.Config(
             application,
@@ -147,7 +136,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # A thread that waits for a lock cannot be ended otherwise.
-        leave_within((self.config.timeout_graceful_shutdown or 0) + LAST_SECONDS, 1)
+        exit_within((self.config.timeout_graceful_shutdown or 0) + LAST_SECONDS, 1)
         self._application.stop()
         await super().shutdown(sockets)
 
