@@ -460,10 +460,7 @@ class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
     """When they ended: `unforget(at=…)` restores all of them. None if there is nothing to restore."""
 
     def _summary(self) -> str:
-        memories = "1 memory" if self.count == 1 else f"{self.count:,} memories"
-        return (
-            f"{memories}{' purged' if self.purged else ''}{f' at {self.at:%Y-%m-%d %H:%M:%S}' if self.at else ''}"
-        )
+        return f"{self.count:,} {'purged' if self.purged else 'forgotten'}"
 
 
 # Of what is longer than some four passages a question needs a part.
@@ -519,4 +516,4 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
 
 Identifier = str | Memory | Hit
-"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or the memory or hit itself."""
+"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or a `Memory` or `Hit`."""
