@@ -15,17 +15,20 @@ HEADING = """\
 Written by `make docs` from the commands; do not edit.
 
 Every command that uses a store takes `--db STORE`, a file or `postgresql://…`, before or after its
-name. Without it `SATCHEL_DB` names the store, or else it is `satchel.db` in the user's data folder.
-`--embedder SPEC`, or else `SATCHEL_EMBEDDER`, says who makes vectors:
-`minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`; without either the
-store's own, or `minilm` for a new one. Only commands that embed something look at it, and a store whose vectors
-another one made is refused until `satchel reembed`. What a program may read goes to standard output, remarks to
-standard error. Exit codes: 0 done, 2 bad input (nothing was changed), 1 a failure, 130 stopped by Ctrl-C.
+name. Default: `$SATCHEL_DB`, then `satchel.db` in the user data directory.
+`--embedder SPEC` names what makes vectors:
+`minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`. Default:
+`$SATCHEL_EMBEDDER`, then the embedder of the store, and `minilm` for a new store. Only commands that embed
+something use it. A store whose vectors were made by another embedder is refused until `satchel reembed`.
+
+Results go to standard output, remarks to standard error. Exit codes: 0 success, 2 bad input (nothing was changed),
+1 failure, 130 stopped by Ctrl-C. On a terminal, tables are cut to its width; with `NO_COLOR` or `TERM=dumb` no
+escape sequence is printed.
 """
 
 
 def reference() -> str:
-    context = click.Context(app, info_name="satchel", max_content_width=100, terminal_width=100)
+    context = app.context_class(app, info_name="satchel", max_content_width=100, terminal_width=100)
     parts = [HEADING]
     for name in app.list_commands(context):
         command = app.get_command(context, name)
@@ -36,7 +39,7 @@ def reference() -> str:
 
 def sections(command: click.Command, name: str, parent: click.Context) -> list[str]:
     """A command's help, and below it those of its own commands."""
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    context = command.context_class(command, info_name=name, parent=parent, terminal_width=100)
     found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):
         for inner_name, inner in command.commands.items():
