@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves: python docs/cli_reference.py [--check]."""
+"""Writes docs/reference/cli.md from the commands: python docs/cli_reference.py [--check]."""
 
 import sys
 from pathlib import Path
@@ -12,18 +12,21 @@ PAGE = Path(__file__).parent / "reference/cli.md"
 HEADING = """\
 # The `satchel` command
 
-Written by `make docs` from the commands; do not edit.
+This page is the reference of the command line: every command with its options, as `--help` prints it.
+`make docs` writes it from the commands; do not edit it.
 
-Every command that uses a store takes `--db STORE`, a file or `postgresql://…`, before or after its
-name. Default: `$SATCHEL_DB`, then `satchel.db` in the user data directory.
-`--embedder SPEC` names what makes vectors:
-`minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`. Default:
-`$SATCHEL_EMBEDDER`, then the embedder of the store, and `minilm` for a new store. Only commands that embed
-something use it. A store whose vectors were made by another embedder is refused until `satchel reembed`.
+These apply to all commands:
 
-Results go to standard output, remarks to standard error. Exit codes: 0 success, 2 bad input (nothing was changed),
-1 failure, 130 stopped by Ctrl-C. On a terminal, tables are cut to its width; with `NO_COLOR` or `TERM=dumb` no
-escape sequence is printed.
+* `--db STORE` is a file or `postgresql://…`, given before or after the name of the command.
+  Default: `$SATCHEL_DB`, then `satchel.db` in the user data directory.
+* `--embedder SPEC` chooses what makes vectors:
+  `minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`.
+  Default: `$SATCHEL_EMBEDDER`, then the embedder of the store, then `minilm`.
+  Only commands that embed something use it. If another embedder made the vectors of the store, the command
+  fails and names `satchel reembed`.
+* Results go to standard output, messages to standard error.
+* On a terminal, tables are cut to its width. With `NO_COLOR` or `TERM=dumb` no escape sequence is printed.
+* Exit codes: 0 success, 1 failure, 2 bad input (nothing was changed), 130 interrupted by Ctrl-C.
 """
 
 
@@ -38,7 +41,7 @@ def reference() -> str:
 
 
 def sections(command: click.Command, name: str, parent: click.Context) -> list[str]:
-    """A command's help, and below it those of its own commands."""
+    """Return the help of a command, then that of its subcommands."""
     context = command.context_class(command, info_name=name, parent=parent, terminal_width=100)
     found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):

@@ -49,7 +49,7 @@ def test_10_servers_on_one_new_file_read_and_write_together(ten: list[Pipe], fol
     # What one of them saved, every other one has.
     for server in ten:
         found = server.call("mem_get", ids=sorted(ids))["structuredContent"]
-        assert (found["shown"], found["total"]) == (50, 50)
+        assert (found["included"], found["omitted"]) == (50, 0)
     assert_whole(folder / "notes.db", ids)
 
 
@@ -87,7 +87,7 @@ def burst(server: Pipe) -> range:
 
 def saved(server: Pipe, call: int) -> str:
     data = server.result(call)["structuredContent"]
-    assert data["status"] == "saved"
+    assert data["outcome"] == "saved"
     return str(data["id"])
 
 

@@ -47,7 +47,7 @@ BASE: dict[str, dict[str, Any]] = {
     "mem_save": {"text": "a note"},
     "mem_search": {"query": "a note", "max_tokens": 200},
     "mem_context": {"max_tokens": 200},
-    "mem_timeline": {"memory_id": "ID", "max_tokens": 200},
+    "mem_timeline": {"id": "ID", "max_tokens": 200},
     "mem_get": {"ids": ["ID"], "max_tokens": 200},
     "mem_update": {"id": "ID", "title": "changed"},
     "mem_forget": {"ids": ["ID"]},

@@ -12,7 +12,7 @@ from conftest import Cli
 
 def ids(done: subprocess.CompletedProcess[str], key: str = "hits") -> list[str]:
     assert done.returncode == 0, done.stderr
-    return [each["id"] for each in json.loads(done.stdout)[key]]
+    return [each.get("memory", each)["id"] for each in json.loads(done.stdout)[key]]
 
 
 def test_get_shows_the_whole_text_under_a_heading(cli: Cli, path: Path):
@@ -112,7 +112,15 @@ def test_search_that_matches_nothing_says_so(cli: Cli, path: Path):
     fill(path)
     done = cli("search", "zebra")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
-    assert json.loads(cli("search", "zebra", "--json").stdout) == {"hits": [], "omitted": 0, "weak": 0}
+    assert json.loads(cli("search", "zebra", "--json").stdout) == {
+        "hits": [],
+        "included": 0,
+        "omitted": 0,
+        "tokens_omitted": 0,
+        "irrelevant": 0,
+        "complete": True,
+        "matched": True,
+    }
 
 
 def test_search_takes_query_syntax_as_plain_words(cli: Cli, path: Path):

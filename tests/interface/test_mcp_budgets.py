@@ -90,7 +90,7 @@ def _judge(tool: str, arguments: dict[str, Any], budget: int, reply: Reply, ever
     assert said.cursor is None
     if reply.data is not None:
         assert count_tokens(json.dumps(reply.data, ensure_ascii=False, separators=(",", ":"))) <= budget
-        assert (reply.data["text"], reply.data["tokens"], reply.data["shown"]) == (reply.text, cost, shown)
+        assert (reply.data["text"], reply.data["token_count"], reply.data["included"]) == (reply.text, cost, shown)
     if said.budget is None:
         assert said.body == whole.body, "nothing says that something was left out"
         return "whole"
@@ -99,7 +99,8 @@ def _judge(tool: str, arguments: dict[str, Any], budget: int, reply: Reply, ever
     assert said.total is not None
     assert shown <= said.total
     if tool != "context_pack":  # which looks at more candidates where there is more room
-        assert said.total == (everything.data or {}).get("total", said.total)
+        listed = everything.data or {"included": said.total, "omitted": 0}
+        assert said.total == listed["included"] + listed["omitted"]
     if shown == 0:
         assert said.body.startswith("Nothing fitted (needs at least ")
         return "nothing fitted"
@@ -127,7 +128,7 @@ def _question(random: Random, tool: str, ids: list[str]) -> Call:
             "detail_level": detail,
         },
         "mem_timeline": {
-            "memory_id": random.choice(ids),
+            "id": random.choice(ids),
             "before": random.choice((None, 0, 3, 8)),
             "after": random.choice((None, 0, 3, 8)),
             "detail_level": detail,

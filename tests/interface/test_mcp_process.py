@@ -60,7 +60,7 @@ def test_it_ends_when_standard_input_closes(tmp_path: Path):
 def test_with_text_only_what_is_read_has_no_structured_content_and_writes_still_have_it(tmp_path: Path):
     with Pipe(tmp_path, "--text-only") as server:
         assert (
-            server.call("mem_save", text="The pilot boards at the buoy.")["structuredContent"]["status"] == "saved"
+            server.call("mem_save", text="The pilot boards at the buoy.")["structuredContent"]["outcome"] == "saved"
         )
         read = server.call("mem_search", query="pilot")
         assert "buoy" in read["content"][0]["text"]

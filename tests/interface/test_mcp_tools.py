@@ -11,6 +11,7 @@ from mcp_client import Connection, connected
 import satchel
 from read_back import footers
 from satchel import count_tokens
+from satchel.model.ids import short_id
 from satchel.server.mcp.catalog import TOOLS
 
 SPEC = "# Design\n\n## Keys\n\nKeys rotate every hour.\n"
@@ -68,13 +69,12 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
 
     assert "    The clock stops at noon.\n" in server.call("mem_search", query="clock at noon").text
     read = re.match(
-        r"([\da-f-]+) \[observation] Eleven \(.*\)\n→ fixes ([\da-f-]+)\n    Wind it at eleven.\n",
+        r"([a-z2-7]+) \[observation] Eleven \(.*\)\n→ fixes ([a-z2-7]+)\n    Wind it at eleven.\n",
         server.call("mem_get", ids=[fix]).text,
     )
     assert read is not None
-    assert fix.startswith(read[1])
-    assert bug.startswith(read[2])
-    line = server.call("mem_timeline", memory_id=fix, detail_level="summary").text
+    assert [short_id(each, [], least=len(read[1])) for each in (fix, bug)] == [*read.groups()]
+    line = server.call("mem_timeline", id=fix, detail_level="summary").text
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
     assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
@@ -90,13 +90,13 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert "Noon" not in server.call("mem_search", query="clock at noon", project="atlas").text
     assert server.call("mem_session", action="end", summary="It goes.").data["id"] == started.data["id"]
     outside = server.call("mem_save", text="Of no session.").data["id"]
-    assert server.call("mem_timeline", memory_id=outside, before=0, after=0).data["total"] == 1
+    assert server.call("mem_timeline", id=outside, before=0, after=0).data["included"] == 1
 
 
 def test_an_answer_comes_as_text_for_a_model_and_as_data_for_a_program(server: Connection):
     asked = {"query": "lantern", "project": "quiet"}
     reply = server.call("mem_search", **asked, max_tokens=1_000)
-    assert reply.data == {"text": reply.text, "tokens": count_tokens(reply.text), "shown": 2, "total": 2}
+    assert reply.data == {"text": reply.text, "token_count": count_tokens(reply.text), "included": 2, "omitted": 0}
     tight = server.call("mem_search", **asked, max_tokens=count_tokens(reply.text))
     assert tight.data is None, "twice would be more than was allowed"
     assert tight.text.partition("📏")[0] == reply.text.partition("📏")[0]
@@ -170,7 +170,7 @@ def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connect
         assert "boreal" not in text
     for tool, arguments in (
         ("mem_get", {"ids": [beyond]}),
-        ("mem_timeline", {"memory_id": beyond}),
+        ("mem_timeline", {"id": beyond}),
         ("mem_update", {"id": beyond, "text": "x"}),
         ("mem_forget", {"ids": [beyond], "purge": True}),
         ("mem_save", {"text": "x", "relate_to": beyond}),
@@ -227,7 +227,7 @@ def test_a_save_names_what_it_may_replace_inside_its_project_only(server: Connec
     assert "similar" not in elsewhere.data
     new = server.call("mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="similar")
     (named,) = new.data["similar"]
-    assert old.startswith(named["id"])
+    assert named["id"] == short_id(old, [], least=len(named["id"]))
     assert named["headline"] == "Our CI runs on Jenkins."
     assert f"\n{named['id']} {named['at']} Our CI runs on Jenkins." in new.text
     assert count_tokens(new.text.partition("\n")[2]) <= 100

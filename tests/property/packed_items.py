@@ -14,10 +14,10 @@ from msgspec.structs import replace as changed
 from satchel import counter as find_counter
 from satchel.fitting.context import ContextBlock, Pricing, fitted_block
 from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
-from satchel.fitting.packing import Packed, pack, sort_out
+from satchel.fitting.packing import Packed, pack, prune
 from satchel.fitting.policies import POLICIES
 from satchel.model.checks import repair_surrogates
-from satchel.model.memory import TIERS
+from satchel.model.memory import KINDS, TIERS
 from satchel.model.packing import Item
 from satchel.text.passages import passages
 
@@ -194,9 +194,18 @@ class Case(NamedTuple):
     least: float = 0.0
     """The value from which on an item is relevant."""
     best_first: bool = False
+    ids: bool = False
 
     def relevant(self, items: Sequence[Item]) -> list[Item]:
-        return [changed(item, relevant=item.value >= self.least) for item in items]
+        return [
+            changed(
+                item,
+                relevant=item.value >= self.least,
+                short_id=f"k{number}f7" if self.ids else None,
+                kind=KINDS[number % len(KINDS)] if self.ids else item.kind,
+            )
+            for number, item in enumerate(items)
+        ]
 
     @property
     def layout(self) -> Layout:
@@ -222,7 +231,7 @@ class Case(NamedTuple):
         items = self.relevant(items)
         return pack(
             items,
-            kept=sort_out(items, budget=budget),
+            pruned=prune(items, budget=budget),
             budget=budget,
             prices=Pricing(self.layout, find_counter(self.counter), None, len(items)),
             assemble=self.layout.block,
@@ -235,7 +244,8 @@ class Case(NamedTuple):
 
 
 def cases(policies: Sequence[str] = tuple(POLICIES)) -> st.SearchStrategy[Case]:
-    ways = product((False, False, False, True), (0.0, 0.0, 0.3), (False, True), FORMATS, policies, COUNTERS)
+    yes_or_no = (False, True)
+    ways = product((False, False, False, True), (0.0, 0.0, 0.3), yes_or_no, yes_or_no, FORMATS, policies, COUNTERS)
     return st.sampled_from([Case(format, counter, policy, *more) for *more, format, policy, counter in ways])
 
 

@@ -34,10 +34,10 @@ from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
 from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
-from satchel.fitting.packing import Packed, sort_out
+from satchel.fitting.packing import Packed, prune
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.near_duplicates import within
+from satchel.text.near_duplicates import contained_texts
 
 
 @examples(1_200)
@@ -64,16 +64,26 @@ def as_read(placed: Placed, format: str) -> Parsed:
     day = item.at.date().isoformat() if item.at else None
     if format == "raw":
         title = item.title if placed.text else item.headline()
-        return Parsed(placed.text, title=title, speaker=item.speaker, tier=item.tier, day=day, id=item.id)
+        return Parsed(
+            placed.text,
+            title=title,
+            speaker=item.speaker,
+            tier=item.tier,
+            day=day,
+            id=item.id,
+            short_id=item.short_id,
+            kind=item.kind,
+        )
+    labelled = Parsed(
+        "", tier=item.tier, day=day, short_id=item.short_id, kind=item.kind if item.short_id else None
+    )
     if placed.level == "title":
-        return Parsed("", title=one_line(item.headline()), tier=item.tier, day=day)
+        return labelled._replace(title=one_line(item.headline()))
     lines = clean(placed.text).strip().split("\n")
-    return Parsed(
-        "\n".join(line if line.strip() else "" for line in lines),
+    return labelled._replace(
+        text="\n".join(line if line.strip() else "" for line in lines),
         title=one_line(item.title),
         speaker=one_line(item.speaker),
-        tier=item.tier,
-        day=day,
     )
 
 
@@ -90,10 +100,12 @@ def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budg
     assert all(
         placed.text == placed.item.text.strip() for placed in packing.placed.values() if placed.level == "full"
     )
-    parsed = case.layout.parse(block.text) if block.text else []
+    parsed = case.layout.parse(block.text, ids=case.ids) if block.text else []
     assert Tally(parsed) == Tally(as_read(placed, case.format) for placed in packing.placed.values())
-    assert block.facts_included == len(kept) == len(parsed)
-    assert block.facts_omitted == len(items) - len(kept)
+    assert block.included == block.facts_included == len(kept) == len(parsed)
+    reasons = Tally(entry.reason for entry in block.receipt.left_out)
+    assert block.facts_omitted == len(items) - len(kept) == len(block.receipt.left_out)
+    assert (block.omitted, block.irrelevant) == (reasons["over budget"], reasons["not relevant"])
     assert block.tier_breakdown == Tally(entry.tier for entry in kept) == Tally(each.tier for each in parsed)
 
 
@@ -144,7 +156,7 @@ def test_the_budget_that_the_receipt_names_admits_the_item(items, case, budget, 
 @given(items=some_items, case=cases(), budget=budgets)
 def test_the_smallest_budget_is_the_least_that_gives_something(items, case, budget):
     block = case.block(items, min(budget, 12))
-    if block.facts_included or not sort_out(case.relevant(items), budget=0).considered:
+    if block.facts_included or not prune(case.relevant(items), budget=0).considered:
         assert block.smallest_budget is None
         return
     assert block.smallest_budget > min(budget, 12)
@@ -163,6 +175,7 @@ def plain_choice(
     items: Sequence[Item], places: Iterable[int], case: Case, *, budget: int, stop: bool = False
 ) -> list[int]:
     """Each in turn if it still fits whole, by the prices of its parts; without any cleverness."""
+    items = case.relevant(items)
     prices = Pricing(case.layout, find_counter(case.counter), None, len(items))
     spent, opened, kept = prices.around, set(), []
     for place in places:
@@ -181,7 +194,7 @@ def plain_choice(
 
 def by_rank(items: Sequence[Item], case: Case, budget: int) -> list[int]:
     """The pinned, then the others, each as they come, without repetitions and the like."""
-    considered = sort_out(case.relevant(items), budget=budget).considered
+    considered = prune(case.relevant(items), budget=budget).considered
     return sorted(considered, key=lambda place: (not items[place].pinned, place))
 
 
@@ -206,7 +219,7 @@ def is_as_plain(packing: Packed, plain: Sequence[int]) -> bool:
     That is so for all of them together, and for one where there would be none.
     """
     kept = list(packing.placed)
-    return kept in (sorted(plain), sorted(packing.sorted.considered)) or (not plain and len(kept) == 1)
+    return kept in (sorted(plain), sorted(packing.pruned.considered)) or (not plain and len(kept) == 1)
 
 
 @examples(300)
@@ -245,8 +258,8 @@ WELL_USED_FROM = 500
 def test_nine_tenths_of_the_budget_are_used_where_there_is_enough_to_say(items, format, budget):
     case = Case(format=format)
     items = [changed(item, title=None) if len(item.title or "") > 20 else item for item in items]
-    different = [items[place] for place in sort_out(items, budget=None).considered]
-    repeated = within([item.text for item in different])
+    different = [items[place] for place in prune(items, budget=None).considered]
+    repeated = contained_texts([item.text for item in different])
     said = [clean(item.text).strip() for place, item in enumerate(different) if place not in repeated]
     assume(sum(map(case.count, said)) > budget)
     assert case.block(items, budget).token_count >= 0.9 * budget
@@ -272,6 +285,9 @@ def test_nothing_stored_stands_at_the_margin_or_makes_a_tag(items, case, budget)
         text, layout = "".join(message["content"] for message in messages), "system_prompt"
     margin = [line for line in text.split("\n") if line and not line.startswith(" ")]
     assert all(OURS[layout].fullmatch(line) for line in margin)
+    if case.ids:
+        labels = [line[2:].split(maxsplit=1)[0] for line in margin if line.startswith(("- ", "* ", "+ "))]
+        assert sorted(labels) == sorted(f"[{placed.item.short_id}" for placed in packing.placed.values())
     kept = [placed.item for placed in packing.placed.values()]
     days = {(item.tier, item.at.date()) for item in kept if item.at}
     tiers = {item.tier for item in kept}

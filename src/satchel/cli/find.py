@@ -6,22 +6,12 @@ from typing import Any
 import click
 
 from satchel.cli.options import (
-    LIMIT,
-    as_of_option,
-    budget_option,
     counter_option,
-    detail_option,
     embedder_option,
-    ended_option,
-    explain_option,
-    filter_options,
     json_option,
     open_store_for,
-    packing_options,
+    operation_options,
     plot_option,
-    receipt_option,
-    relevance_option,
-    scope_options,
     store_options,
 )
 from satchel.cli.output import (
@@ -39,60 +29,32 @@ from satchel.cli.output import (
 )
 from satchel.errors import InputError
 from satchel.fitting.context import BlockFacts, Frame
-from satchel.fitting.context_pack import PACK_FORMATS, PackFormat
-from satchel.fitting.formats import FORMATS, Format
-from satchel.fitting.listing import Detail, json_inside
+from satchel.fitting.context_pack import PackFormat
 from satchel.fitting.listing import as_json as to_json
+from satchel.fitting.listing import json_inside
 from satchel.model.packing import Receipt
 
 __all__ = ["context_command", "context_pack_command", "search_command"]
 
 
 @click.command("search")
-@click.argument("query")
-@click.option("--limit", type=LIMIT, default=10, show_default=True, help="At most this many.")
-@budget_option()
-@relevance_option
+@operation_options("search")
 @counter_option
-@explain_option
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
-@detail_option("standard")
 @embedder_option
 @store_options
 @json_option
 def search_command(
-    query: str,
-    limit: int,
-    token_budget: int | None,
-    min_relevance: float,
-    counter: str | None,
-    explain: bool,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
+    given: dict[str, Any],
     scope: dict[str, str | None],
-    detail: Detail,
+    counter: str | None,
     embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
     """Find memories by what QUERY says or asks, best first."""
+    token_budget, explain = given.get("token_budget"), "explain" in given
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        hits = bag.search(
-            query,
-            limit=limit,
-            token_budget=token_budget,
-            ended=ended,
-            detail=detail,
-            format="json" if as_json else "text",
-            explain=explain,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            **chosen,
-        )
+        hits = bag.search(**given, format="json" if as_json else "text")
         if as_json:
             print_text(hits.text)
         else:
@@ -106,53 +68,26 @@ def search_command(
 
 
 @click.command("context")
-@click.argument("query", required=False)
-@budget_option(2000)
-@relevance_option
+@operation_options("context")
 @counter_option
-@click.option(
-    "--format", "layout", type=click.Choice(FORMATS), default="system_prompt", show_default=True, help="Its form."
-)
-@packing_options
-@receipt_option
 @plot_option
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
 @embedder_option
 @store_options
 @json_option
 def context_command(
-    query: str | None,
-    token_budget: int,
-    min_relevance: float,
-    counter: str | None,
-    layout: Format,
-    packing: dict[str, Any],
-    explain: bool,
-    plot: Path | None,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
+    given: dict[str, Any],
     scope: dict[str, str | None],
+    counter: str | None,
+    plot: Path | None,
     embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Pack what matters for QUERY into one text. Without QUERY what is pinned, recent and important."""
+    """Pack what matters for QUERY into one text. Without QUERY: what is pinned, recent and important."""
+    query, explain = given.get("query"), "explain" in given
+    token_budget = given["token_budget"]
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        block = bag.context(
-            query,
-            token_budget=token_budget,
-            format=layout,
-            ended=ended,
-            frame=_ContextAsJson() if as_json else None,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            **packing,
-            **chosen,
-        )
+        block = bag.context(**given, frame=_ContextAsJson() if as_json else None)
         if plot is not None:
             _save_picture(block.receipt, plot, title=_title(query, scope["project"]))
         print_text(block.text)
@@ -176,7 +111,7 @@ class _ContextAsJson(Frame):
     """A block as JSON, with what a program may want to know beside its text."""
 
     def write(self, body: str, facts: BlockFacts) -> str:
-        told = ("token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown")
+        told = ("token_count", "included", "omitted", "irrelevant", "complete", "matched", "tier_breakdown")
         return to_json({"text": body} | {name: getattr(facts, name) for name in told}) + "\n"
 
     def encode(self, part: str) -> str:
@@ -193,69 +128,45 @@ def _save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
 
 
 @click.command("context-pack")
-@click.argument("query", required=False)
-@budget_option(2000)
-@relevance_option
+@operation_options("context_pack")
 @counter_option
-@click.option(
-    "--format", "chosen_format", type=click.Choice(PACK_FORMATS), help="Its form; markdown if none is given."
-)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write or replace this file instead of printing; one that ends in .json is JSON unless a form is given.",
+    help="Write or replace this file instead of printing. A name that ends in .json means --format json.",
 )
-@click.option("--copy", is_flag=True, help="Put it on the clipboard instead of printing; `-o -` prints it too.")
-@packing_options
-@receipt_option
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
+@click.option("--copy", is_flag=True, help="Copy it to the clipboard instead of printing; `-o -` prints it too.")
+@click.option("--explain", is_flag=True, help="Also print what became of every candidate, on standard error.")
 @embedder_option
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def context_pack_command(
-    query: str | None,
-    token_budget: int,
-    min_relevance: float,
+    given: dict[str, Any],
+    scope: dict[str, str | None],
     counter: str | None,
-    chosen_format: PackFormat | None,
     output: Path | None,
     copy: bool,
-    packing: dict[str, Any],
     explain: bool,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
-    scope: dict[str, str | None],
     embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Pack whole memories to carry elsewhere. As JSON `satchel import` reads them.
+    """Pack whole memories to carry elsewhere. `satchel import` reads the JSON form.
 
     Those that matter for QUERY, or without QUERY what is pinned, recent and important.
     """
-    form = _format(chosen_format, output, as_json=as_json)
+    query = given.get("query")
+    token_budget = given["token_budget"]
+    form = _format(given.pop("format", None), output, as_json=as_json)
     if output is not None and str(output) != "-":
         # Before anything counts as used.
         from satchel.api.transfer import check_target
 
         check_target(output.expanduser())
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        pack = bag.context_pack(
-            query,
-            token_budget=token_budget,
-            format=form,
-            ended=ended,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            **packing,
-            **chosen,
-        )
+        pack = bag.context_pack(**given, format=form)
         if explain:
             explain_receipt(bag, pack.receipt)
         unsaid = on_words_alone(bag, embedder) if query is not None else None

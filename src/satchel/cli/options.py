@@ -1,5 +1,6 @@
 """Options that several commands share, and opening the store they name."""
 
+import contextlib
 import functools
 import os
 import shlex
@@ -11,47 +12,37 @@ from typing import IO, Any
 import click
 from click.core import ParameterSource
 
+from satchel.api.operations import Offered, offered
+from satchel.api.parameters import OPTIONS, SCOPES, Limit, Shape, shape_of
 from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.cli.output import counting_bar, note
 from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
-from satchel.fitting.packing import PINS
-from satchel.fitting.policies import POLICIES
-from satchel.model.checks import check_budget, check_limit, check_weight
-from satchel.model.memory import DEFAULT_ORG, KINDS, SCOPE_FIELDS, STATUSES, TIERS
-from satchel.recall.finder import MIN_RELEVANCE
+from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
 from satchel.store.locations import shown_location
 from satchel.text.tokens import DEFAULT_COUNTER
 
 __all__ = [
-    "COUNT",
     "LIMIT",
     "Command",
     "about_this_store",
-    "as_of_option",
-    "budget_option",
     "counter_option",
     "decode",
     "default_location",
     "detail_option",
     "embed_waiting",
     "embedder_option",
-    "ended_option",
-    "explain_option",
-    "filter_options",
     "json_option",
     "location",
     "location_to_write",
     "open_store_for",
-    "packing_options",
+    "operation_options",
     "plot_option",
     "read_file",
     "read_stdin",
-    "receipt_option",
     "refuse_options_of_group",
-    "relevance_option",
     "scope_options",
     "stdin",
     "store_options",
@@ -63,34 +54,121 @@ Command = Callable[..., Any]
 EMBEDDER_VARIABLE = "SATCHEL_EMBEDDER"
 
 
-class _Limit(click.ParamType[int]):
-    name = "number"
-
-    def __init__(self, *, least: int) -> None:
-        self.least = least
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        label = param.name if param is not None and param.name else "limit"
-        return check_limit(value, name=label, least=self.least)
-
-
-LIMIT = _Limit(least=1)
-COUNT = _Limit(least=0)
-
-as_of_option = click.option("--as-of", metavar="TIME", help="As it was at that time, as ISO 8601.")
-ended_option = click.option("--ended", is_flag=True, help="Also what is forgotten or not valid yet.")
-explain_option = click.option("--explain", is_flag=True, help="Also why: the parts of each score, as a table.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def operation_options(method: str) -> Callable[[Command], Command]:
+    """Add the arguments and options of an operation, as the table of operations gives them.
+
+    The command gets what was typed as two dictionaries: `given` has the arguments of the method by their Python
+    names, and `scope` the fields of the scope. What has neither a value nor a default is in neither.
+    """
+    parameters = offered(method, "cli")
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            typed = [(each, options.pop(each.python_name)) for each in parameters]
+            given = {each.python_name: value for each, value in typed if not _absent(each, value)}
+            scope = _named({name: given.pop(name, None) for name in SCOPE_FIELDS})
+            try:
+                return command(*args, given=given, scope=scope, **options)
+            except BudgetError as error:
+                raise BudgetError(str(error).replace("pins=best_effort", "--pins best_effort")) from error
+
+        decorated: Command = wrapped
+        for parameter in reversed(parameters):
+            decorated = _parameter(parameter)(decorated)
+        return decorated
+
+    return decorate
+
+
+def _absent(parameter: Offered, value: object) -> bool:
+    """Whether an option was neither typed nor has a default: an empty list, or a flag that is not set."""
+    return value is None or value == () or (value is False and parameter.default is False)
+
+
 def detail_option(default: str) -> Callable[[Command], Command]:
-    return click.option(
-        "--detail",
-        type=click.Choice(DETAILS),
-        default=default,
-        show_default=True,
-        help="Titles, snippets of 300 characters, or whole texts.",
-    )
+    """--detail, for commands that list memories without a method that takes it."""
+    kinds = click.Choice(DETAILS)
+    return click.option("--detail", type=kinds, default=default, show_default=True, help=OPTIONS["detail"].help)
+
+
+def scope_options(command: Command, *, text: str | None = None, fields: Sequence[str] = SCOPE_FIELDS) -> Command:
+    """--project and the other fields of a scope, handed over as one dictionary `scope`."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        return command(*args, scope=_named({name: options.pop(name) for name in fields}), **options)
+
+    for name in reversed(fields):
+        about = SCOPES[name].help if text is None else text.format(field=name)
+        wrapped = click.option(f"--{name}", metavar="NAME", help=about)(wrapped)
+    return wrapped
+
+
+def _named(scope: dict[str, str | None]) -> dict[str, str | None]:
+    for name, value in scope.items():
+        if value is not None and not value.strip():
+            left_out = f"{DEFAULT_ORG!r}" if name == "org" else "any"
+            raise InputError(f"--{name} is blank; name it, or leave it out for {left_out}")
+    return scope
+
+
+def _parameter(parameter: Offered) -> Callable[[Command], Command]:
+    """The argument or option of a command for a parameter."""
+    shape, about = parameter.shape, parameter.about
+    if parameter.positional:
+        metavar = (about.metavar or parameter.name.upper()) + ("…" if shape.several else "")
+        metavar = metavar if parameter.required else f"[{metavar}]"
+        many = -1 if shape.several else 1
+        return click.argument(parameter.python_name, required=parameter.required, metavar=metavar, nargs=many)
+    return click.option(*_spellings(parameter), parameter.python_name, **_option_settings(parameter))
+
+
+def _spellings(parameter: Offered) -> list[str]:
+    """The names of an option: the short one of the command line, and the Python name where it differs."""
+    names = dict.fromkeys(f"--{name.replace('_', '-')}" for name in (parameter.name, parameter.python_name))
+    if parameter.shape.base is bool and parameter.default is None:
+        return [f"{name}/--not-{name[2:]}" for name in names]
+    return list(names)
+
+
+def _option_settings(parameter: Offered) -> dict[str, Any]:
+    shape, about = parameter.shape, parameter.about
+    settings: dict[str, Any] = {"help": about.help, "default": parameter.default}
+    if shape.base is bool:
+        return settings if parameter.default is None else settings | {"is_flag": True}
+    if shape.choices:
+        settings["type"] = click.Choice(shape.choices)
+    elif shape.check is not None:
+        settings["type"] = _Checked(shape)
+    if about.metavar:
+        settings["metavar"] = about.metavar
+    if shape.several:
+        settings |= {"multiple": True, "help": f"{about.help} Repeatable."}
+    return settings | {"show_default": parameter.default is not None}
+
+
+class _Checked(click.ParamType[Any]):
+    """A number that the check of its parameter reads."""
+
+    name = "number"
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        assert param is not None
+        assert self._shape.check is not None
+        if self._shape.base is float and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                value = float(value)
+        return self._shape.check(value, name=param.name)
+
+
+LIMIT = _Checked(shape_of(Limit))
 
 
 def store_options(command: Command) -> Command:
@@ -106,55 +184,6 @@ def embedder_option(command: Command, *, text: str = "Who makes vectors; `satche
         return command(*args, embedder=_embedder_spec(options.pop("embedder")), **options)
 
     return click.option("--embedder", metavar="SPEC", help=text)(wrapped)
-
-
-def scope_options(
-    command: Command, *, text: str = "Only in this {field}.", fields: Sequence[str] = SCOPE_FIELDS
-) -> Command:
-    """--project and the other fields of a scope, handed over as one dictionary `scope`."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        scope = {name: options.pop(name) for name in fields}
-        for name, value in scope.items():
-            if value is not None and not value.strip():
-                left_out = f"{DEFAULT_ORG!r}" if name == "org" else "any"
-                raise InputError(f"--{name} is blank; name it, or leave it out for {left_out}")
-        return command(*args, scope=scope, **options)
-
-    for name in reversed(fields):
-        wrapped = click.option(f"--{name}", metavar="NAME", help=text.format(field=name))(wrapped)
-    return wrapped
-
-
-def filter_options(command: Command) -> Command:
-    """--kind, --tier, --tag, --status, --since and --until, handed over as one dictionary `chosen`."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        chosen = {
-            "kind": options.pop("kind") or None,
-            "tier": options.pop("tier") or None,
-            "tags": options.pop("tag") or None,
-            "status": options.pop("status") or None,
-            "since": options.pop("since"),
-            "until": options.pop("until"),
-        }
-        return command(*args, chosen=chosen, **options)
-
-    for name, text in (
-        ("until", "Of this time or earlier, to the end of what is named."),
-        ("since", 'Of this time or later: 2026-03-01, 2026-03, "last month", "2 weeks ago".'),
-    ):
-        wrapped = click.option(f"--{name}", metavar="DATE", help=text)(wrapped)
-    for name, choices, text in (
-        ("status", STATUSES, "Of this status; active ones if none is given."),
-        ("tier", TIERS, "Of this tier."),
-        ("kind", KINDS, "Of this kind."),
-    ):
-        option = click.option(f"--{name}", type=click.Choice(choices), multiple=True, help=text)
-        wrapped = option(wrapped)
-    return click.option("--tag", multiple=True, metavar="TAG", help="With this tag.")(wrapped)
 
 
 def location(db: str | None) -> str:
@@ -231,82 +260,10 @@ def about_this_store(advice: str, db: str | None) -> str:
     return advice.replace("`satchel ", f"`satchel --db {shlex.quote(shown_location(given))} ")
 
 
-# Options of commands whose text fits a budget: how many tokens, counted how, spent on what
+# Options of commands whose text fits a budget
 
 
-class _Budget(click.ParamType[int | None]):
-    name = "tokens"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        return check_budget(value)
-
-
-class _Share(click.ParamType[float]):
-    name = "0…1"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            number: object = float(value) if isinstance(value, str) else value
-        except ValueError:
-            number = value
-        return check_weight(number, name="min_relevance")
-
-
-relevance_option = click.option(
-    "--min-relevance",
-    type=_Share(),
-    default=MIN_RELEVANCE,
-    show_default=True,
-    help="Only what is at least so relevant to QUERY, from 0 to 1; 0 fills the budget.",
-)
-receipt_option = click.option(
-    "--explain", is_flag=True, help="Also what became of every candidate, as a table on standard error."
-)
 counter_option = click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
-
-
-def budget_option(default: int | None = None) -> Callable[[Command], Command]:
-    return click.option(
-        "--tokens",
-        "--token-budget",
-        "token_budget",
-        type=_Budget(),
-        default=default,
-        show_default=default is not None,
-        help="At most this many tokens in the text.",
-    )
-
-
-def packing_options(command: Command) -> Command:
-    """--policy, --pins and --limit, handed over as one dictionary `packing`."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        packing = {name: options.pop(name) for name in ("policy", "pins", "limit")}
-        try:
-            return command(*args, packing=packing, **options)
-        except BudgetError as error:
-            raise BudgetError(str(error).replace("pins=best_effort", "--pins best_effort")) from error
-
-    for option in (
-        click.option("--limit", type=LIMIT, help="Choose among this many; as many as could fit if none is given."),
-        click.option(
-            "--pins",
-            type=click.Choice(PINS),
-            default="strict",
-            show_default=True,
-            help="What is pinned has to fit, or as much of it as does.",
-        ),
-        click.option(
-            "--policy",
-            type=click.Choice(POLICIES),
-            default="best",
-            show_default=True,
-            help="What is worth most for its tokens; or by rank alone; or by tier, then by rank.",
-        ),
-    ):
-        wrapped = option(wrapped)
-    return wrapped
 
 
 def _checked_plot(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:

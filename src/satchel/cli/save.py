@@ -3,8 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,14 @@ from satchel.cli.options import (
     json_option,
     location,
     open_store_for,
+    operation_options,
     read_file,
     read_stdin,
-    scope_options,
     store_options,
 )
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.errors import InputError
-from satchel.model.memory import KINDS, RELATIONS, STATUSES, TIERS, Draft, Memory, Scope, compact, utc_now
+from satchel.model.memory import Draft, Memory, Scope, compact, utc_now
 from satchel.store.contract import Held
 from satchel.store.locations import index_left
 
@@ -47,55 +46,29 @@ _INSIDE = ("agent", "session")
 CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
 
 
-def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The fields of a memory that can be set."""
-    options = (
-        click.option("--title", help="A short title."),
-        click.option("--kind", type=click.Choice(KINDS), help="What it is."),
-        click.option("--tier", type=click.Choice(TIERS), help="How lasting it is."),
-        click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; repeatable."),
-        click.option("--importance", type=float, metavar="0…1", help="How much it matters."),
-        click.option("--confidence", type=float, metavar="0…1", help="How sure it is."),
-        click.option("--status", type=click.Choice(STATUSES), help="Its state."),
-        click.option("--pinned/--not-pinned", default=None, help="Always among the first."),
-        click.option("--at", metavar="TIME", help="When it happened, as ISO 8601."),
-        click.option("--valid-from", metavar="TIME", help="True from this time on."),
-        click.option("--invalid-at", metavar="TIME", help="No longer true from this time on."),
-        click.option("--speaker", metavar="NAME", help="Who said it."),
-        click.option("--source", metavar="TEXT", help="Where it comes from."),
-        click.option("--ref", metavar="TEXT", help="Your own id for it; the same again updates."),
-        click.option("--topic", "topic_key", metavar="KEY", help="The same topic again updates."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @click.command("add")
-@click.argument("text", required=False)
+@operation_options("add")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="Read the text from a file.")
 @click.option("--no-similar", is_flag=True, help="Do not look for memories about the same thing.")
-@field_options
-@partial(scope_options, text="It belongs to this {field}.")
 @embedder_option
 @store_options
 @json_option
 def add_command(
-    text: str | None,
+    given: dict[str, Any],
+    scope: dict[str, str | None],
     file: Path | None,
     no_similar: bool,
-    scope: dict[str, str | None],
     embedder: str | None,
     db: str | None,
     as_json: bool,
-    **fields: Any,
 ) -> None:
     """Remember a text. Without TEXT, or with `-`, it is read from standard input.
 
     Memories about the same thing are named on stderr, with the command that lets the new one replace one of them.
     """
+    text: str | None = given.pop("text", None)
     piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
-    draft = Draft(_content("-" if piped else text, file), **_given(fields))
+    draft = Draft(_content("-" if piped else text, file), **given)
     since = utc_now()
     # A text that is refused makes no store.
     candidate = new_candidate(draft, Scope(**{field: name for field, name in scope.items() if name}), now=since)
@@ -113,27 +86,23 @@ def add_command(
 
 
 @click.command("update")
-@click.argument("identifier", metavar="ID")
-@click.option("--text", help="The new text; `-` reads it from standard input.")
-@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Empty this field; repeatable.")
-@field_options
-@scope_options
+@operation_options("update")
+@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Empty this field. Repeatable.")
 @embedder_option
 @store_options
 @json_option
 def update_command(
-    identifier: str,
-    text: str | None,
-    clear: tuple[str, ...],
+    given: dict[str, Any],
     scope: dict[str, str | None],
+    clear: tuple[str, ...],
     embedder: str | None,
     db: str | None,
     as_json: bool,
-    **fields: Any,
 ) -> None:
-    """Change fields of the memory ID."""
-    changes = _given(fields) | dict.fromkeys(clear)
-    if text is not None:
+    """Change fields of the memory ID. `--text -` reads the new text from standard input."""
+    identifier = given.pop("identifier")
+    changes = given | dict.fromkeys(clear)
+    if (text := given.get("text")) is not None:
         changes["text"] = _content(text, None)
     with open_store_for(db, scope, embedder=embedder) as bag:
         memory = bag.update(identifier, **changes)
@@ -143,31 +112,19 @@ def update_command(
 
 
 @click.command("forget")
-@click.argument("identifiers", metavar="ID…", nargs=-1)
-@click.option("--purge", is_flag=True, help="Remove for good, with history and index.")
-@click.option("--kind", type=click.Choice(KINDS), multiple=True, help="All of this kind.")
-@click.option("--tier", type=click.Choice(TIERS), multiple=True, help="All of this tier.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="All with this tag.")
-@click.option("--yes", is_flag=True, help="Do not ask before all that matches is ended or purged.")
-@scope_options
+@operation_options("forget")
+@click.option("--yes", is_flag=True, help="Do not ask before all that matches is forgotten or purged.")
 @store_options
 @json_option
 def forget_command(
-    identifiers: tuple[str, ...],
-    purge: bool,
-    kind: tuple[str, ...],
-    tier: tuple[str, ...],
-    tags: tuple[str, ...],
-    yes: bool,
-    scope: dict[str, str | None],
-    db: str | None,
-    as_json: bool,
+    given: dict[str, Any], scope: dict[str, str | None], yes: bool, db: str | None, as_json: bool
 ) -> None:
     """End memories, or purge them. What is only ended is no longer found, but stays in the store.
 
     With --purge and nothing but --org the org is erased with all that it has, its sessions too.
     """
-    narrowed = bool(identifiers or kind or tier or tags)
+    identifiers, purge = given.get("identifiers"), "purge" in given
+    narrowed = bool(given.keys() - {"purge"})
     if not narrowed and not any(scope.values()):
         raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
     whole_org = purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]
@@ -189,14 +146,7 @@ def forget_command(
                 note("an index that names this org is left: ask the owner to run `satchel db index`")
         return
     with open_store_for(db, scope) as bag:
-        count = bag.forget(
-            identifiers or None,
-            purge=purge,
-            everything=not narrowed,
-            kind=kind or None,
-            tier=tier or None,
-            tags=tags or None,
-        )
+        count = bag.forget(**given, everything=not narrowed).count
     if as_json:
         print_json({"purged" if purge else "forgotten": count})
         return
@@ -205,25 +155,13 @@ def forget_command(
 
 
 @click.command("relate")
-@click.argument("source", metavar="ID")
-@click.argument("target", metavar="OTHER_ID")
-@click.option("--kind", type=click.Choice(RELATIONS), default="related", show_default=True, help="How.")
-@click.option("--strength", type=float, default=1.0, show_default=True, metavar="0…1", help="How strongly.")
-@scope_options
+@operation_options("relate")
 @store_options
 @json_option
-def relate_command(
-    source: str,
-    target: str,
-    kind: Any,
-    strength: float,
-    scope: dict[str, str | None],
-    db: str | None,
-    as_json: bool,
-) -> None:
+def relate_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Link the memory ID to OTHER_ID: "ID fixes OTHER_ID"."""
     with open_store_for(db, scope) as bag:
-        relation = bag.relate(source, target, kind, strength=strength)
+        relation = bag.relate(**given)
     if as_json:
         print_json(relation)
     else:
@@ -253,10 +191,6 @@ def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
         print_json({"erased": counts})
         return
     print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=1)
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None and value != ()}
 
 
 def _show_similar(bag: Satchel, memory: Memory, found: Sequence[Similar], db: str | None, org: str | None) -> None:

@@ -9,18 +9,7 @@ import msgspec
 
 from satchel.api.satchel import Satchel
 from satchel.api.saving import similar_ones
-from satchel.cli.options import (
-    COUNT,
-    LIMIT,
-    as_of_option,
-    detail_option,
-    ended_option,
-    filter_options,
-    json_option,
-    open_store_for,
-    scope_options,
-    store_options,
-)
+from satchel.cli.options import detail_option, json_option, open_store_for, operation_options, store_options
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
 from satchel.fitting.listing import Detail, clean, entry, entry_json, join_entries, join_json
 from satchel.model.checks import MAX_LIMIT
@@ -41,18 +30,14 @@ FIRST_WORDS = 100
 
 
 @click.command("get")
-@click.argument("identifier", metavar="ID")
-@as_of_option
-@scope_options
+@operation_options("get")
 @store_options
 @json_option
-def get_command(
-    identifier: str, as_of: str | None, scope: dict[str, str | None], db: str | None, as_json: bool
-) -> None:
+def get_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show one memory whole, with its relations."""
     with open_store_for(db, scope) as bag:
-        memory = bag.get(identifier, as_of=as_of)
-        relations = bag.relations(memory.id, as_of=as_of)
+        memory = bag.get(**given)
+        relations = bag.relations(memory.id, as_of=given.get("as_of"))
         if as_json:
             print_json(compact(memory) | {"relations": relations})
             return
@@ -65,27 +50,17 @@ def get_command(
 
 
 @click.command("list")
-@click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many.")
-@filter_options
-@ended_option
-@as_of_option
-@scope_options
+@operation_options("recent")
 @detail_option("summary")
 @store_options
 @json_option
 def list_command(
-    limit: int,
-    chosen: dict[str, Any],
-    ended: bool,
-    as_of: str | None,
-    scope: dict[str, str | None],
-    detail: Detail,
-    db: str | None,
-    as_json: bool,
+    given: dict[str, Any], scope: dict[str, str | None], detail: Detail, db: str | None, as_json: bool
 ) -> None:
     """Show the newest memories."""
+    limit: int = given.pop("limit")
     with open_store_for(db, scope) as bag:
-        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), ended=ended, as_of=as_of, **chosen)
+        found = bag.recent(limit=min(limit + 1, MAX_LIMIT), **given)
         memories = found[:limit]
         if as_json:
             objects = [entry_json(memory, detail=detail) for memory in memories]
@@ -101,17 +76,13 @@ def list_command(
 
 
 @click.command("similar")
-@click.argument("identifier", metavar="ID")
-@click.option("--limit", type=LIMIT, default=3, show_default=True, help="At most this many.")
-@scope_options
+@operation_options("similar")
 @store_options
 @json_option
-def similar_command(
-    identifier: str, limit: int, scope: dict[str, str | None], db: str | None, as_json: bool
-) -> None:
+def similar_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show the memories that are about the same thing as the memory ID."""
     with open_store_for(db, scope) as bag:
-        hits = bag.similar(identifier, limit=limit)
+        hits = bag.similar(**given)
         if as_json:
             print_json({"similar": similar_ones(hits)})
         elif hits:
@@ -121,27 +92,16 @@ def similar_command(
 
 
 @click.command("timeline")
-@click.argument("identifier", metavar="ID")
-@click.option("--before", type=COUNT, default=5, show_default=True, help="How many before it.")
-@click.option("--after", type=COUNT, default=5, show_default=True, help="How many after it.")
-@as_of_option
-@scope_options
+@operation_options("timeline")
 @detail_option("standard")
 @store_options
 @json_option
 def timeline_command(
-    identifier: str,
-    before: int,
-    after: int,
-    as_of: str | None,
-    scope: dict[str, str | None],
-    detail: Detail,
-    db: str | None,
-    as_json: bool,
+    given: dict[str, Any], scope: dict[str, str | None], detail: Detail, db: str | None, as_json: bool
 ) -> None:
     """Show what came before and after the memory ID."""
     with open_store_for(db, scope) as bag:
-        line = bag.timeline(identifier, before=before, after=after, as_of=as_of)
+        line = bag.timeline(**given)
         if as_json:
             parts = [
                 _inner_json("before", line.before, detail),
@@ -159,14 +119,13 @@ def timeline_command(
 
 
 @click.command("history")
-@click.argument("identifier", metavar="ID")
-@scope_options
+@operation_options("history")
 @store_options
 @json_option
-def history_command(identifier: str, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+def history_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show every change of the memory ID, oldest first."""
     with open_store_for(db, scope) as bag:
-        changes = bag.history(identifier)
+        changes = bag.history(**given)
     if as_json:
         print_json({"history": changes})
     else:
@@ -174,10 +133,10 @@ def history_command(identifier: str, scope: dict[str, str | None], db: str | Non
 
 
 @click.command("stats")
-@scope_options
+@operation_options("stats")
 @store_options
 @json_option
-def stats_command(scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Count the memories by kind, tier, status and project."""
     with open_store_for(db, scope) as bag:
         stats, embedder = bag.stats(), bag.embedder

@@ -11,11 +11,10 @@ from satchel.api.satchel import Satchel, restore
 from satchel.cli.options import (
     embed_waiting,
     embedder_option,
-    filter_options,
     json_option,
     location_to_write,
     open_store_for,
-    scope_options,
+    operation_options,
     stdin,
     store_options,
 )
@@ -34,43 +33,40 @@ SHOWN_PROBLEMS = 20
 
 @click.command("export")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@filter_options
-@scope_options
+@operation_options("export")
 @store_options
 def export_command(
-    output: Path | None, chosen: dict[str, Any], scope: dict[str, str | None], db: str | None
+    given: dict[str, Any], scope: dict[str, str | None], output: Path | None, db: str | None
 ) -> None:
     """Write memories as JSON lines. All of them, whatever their status, with history and relations."""
     with open_store_for(db, scope) as bag:
         if output is None or str(output) == "-":
-            write_bytes(bag.export(**chosen))
+            write_bytes(bag.export(**given))
             return
-        count = bag.export(output, **chosen)
+        count = bag.export(output, **given)
     note(f"wrote {count:,} memories and relations to {output}")
 
 
 @click.command("import")
-@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Import nothing if any line is bad.")
-@scope_options
+@operation_options("import_")
 @embedder_option
 @store_options
 @json_option
 @click.pass_context
 def import_command(
     ctx: click.Context,
-    source: Path,
-    strict: bool,
+    given: dict[str, Any],
     scope: dict[str, str | None],
     embedder: str | None,
     db: str | None,
     as_json: bool,
 ) -> None:
     """Bring in JSON lines or a context pack. FILE may be `-` for standard input; twice is the same as once."""
+    source = Path(given["source"])
     with _opened(source) as lines, open_store_for(db, scope, create=True, embedder=embedder) as bag:
         size = None if str(source) == "-" else source.stat().st_size
         with progress_bar(size, "importing") as progress:
-            done = _imported(bag, lines, source, strict=strict, progress=progress)
+            done = _imported(bag, lines, source, strict="strict" in given, progress=progress)
         _show_imported(done, as_json=as_json)
         embed_waiting(bag, db)
     if done.problems:

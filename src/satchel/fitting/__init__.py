@@ -1,5 +1,5 @@
-"""Candidates and a token budget to text: cutting, listing, packing with its policies, formats, receipts.
+"""From candidates and a token budget to text: cutting, listing, packing with its policies, formats, receipts.
 
-`engine` holds the promise `count(final text) <= budget` once; every other module here, and the pages and
-messages of `satchel.session`, use it. This package knows nothing of stores, sessions or servers.
+`engine` is the one place that guarantees `count(final text) <= budget`; every other module here, and the pages and
+messages of `satchel.session`, use it. This package knows nothing about stores, sessions or servers.
 """

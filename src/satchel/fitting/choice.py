@@ -1,7 +1,7 @@
-"""The candidates of a packing: levels of detail, prices, and steps in the order of rank or of value per token.
+"""The candidates of a packing: levels of detail, prices, and steps ordered by rank or by value per token.
 
-A step includes an item or raises it to a higher level. `tabulate` takes steps in turn under many budgets at once.
-Prices are those of parts, which together cost at least what the assembled text costs.
+A step includes an item at a level of detail, or upgrades it to a higher level. `tabulate` takes steps in turn for
+many budgets at once. Prices are counted on parts of the text. Their sum is at least the cost of the whole text.
 """
 
 import heapq
@@ -28,7 +28,7 @@ __all__ = [
     "Prices",
     "Step",
     "Table",
-    "by_worth",
+    "by_value_per_token",
     "level_by_level",
     "rooms_up_to",
     "tabulate",
@@ -37,34 +37,35 @@ __all__ = [
 
 
 class Prices(Protocol):
-    """The prices of the parts of a block in tokens; their sum is at least what the block costs."""
+    """The prices of the parts of a block, in tokens. Their sum is at least the cost of the block."""
 
     @property
     def around(self) -> int:
-        """The price of what is around all items."""
+        """The price of the text around all items."""
 
     def section(self, item: Item) -> tuple[Hashable, int]:
-        """The key of an item's section, and the price of opening and closing it."""
+        """Return the key of an item's section, and the price of the lines that open and close it."""
 
     def group(self, item: Item) -> tuple[Hashable, int]:
-        """The key of an item's heading within its section, and the price of that heading."""
+        """Return the key of an item's heading within its section, and the price of that heading."""
 
     def lines(self, placed: Placed) -> int:
-        """The price of an item's own lines."""
+        """Return the price of an item's own lines."""
 
     def text(self, item: Item) -> int | None:
-        """The tokens of an item's text as stored, if known without counting."""
+        """Return the stored token count of an item's text; None if it would have to be counted."""
 
 
-# Steps and their order. The order by worth does not depend on the budget: a larger one only goes further along it.
+# Steps and their order. The order by value per token does not depend on the budget: a larger budget takes the same
+# steps and then more of them.
 
 
-# A line takes a reader a little attention beside its tokens: without this, one-word lines win.
+# Tokens added to the price of each line for the reader's attention. Without it, one-word lines would win.
 ATTENTION = 6
 
 
 class Option(NamedTuple):
-    """One level of detail of an item: the estimated cost of its lines, and their value as an integer."""
+    """One level of detail of an item: the estimated cost of its lines, and its value as an integer."""
 
     cost: int
     value: int
@@ -73,28 +74,28 @@ class Option(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """An item with its levels, the least first, and the numbers of its section and heading."""
+    """An item with its levels, lowest first, and the numbers of its section and heading."""
 
     item: int
     options: Sequence[Option]
     section: int
     group: int
     cheaper: bool = False
-    """Whether a level of less value per token may be taken if no other fits."""
+    """Whether a level with less value per token may be taken if no other level fits."""
 
 
 NOTHING = -1
 
 
 class Step(NamedTuple):
-    """Includes an item at a level, or raises it there from a lower level."""
+    """Includes an item at a level of detail, or upgrades it from a lower level."""
 
     item: int
     level: int
     before: int
-    """The level it is raised from; `NOTHING` if the step includes the item."""
+    """The level before the upgrade; `NOTHING` if the step includes the item."""
     cost: int
-    """An estimate; the exact cost is asked for only when the step may fit."""
+    """An estimate. The exact cost is counted only if the step may fit."""
     at_least: int
     value: int
     section: int
@@ -106,13 +107,13 @@ class Step(NamedTuple):
 
 
 def whole(offer: Offer) -> Step:
-    """The step that includes an item whole."""
+    """Return the step that includes an item whole."""
     cost, value, at_least = offer.options[-1]
     return Step(offer.item, len(offer.options) - 1, NOTHING, cost, at_least, value, offer.section, offer.group)
 
 
 def level_by_level(offer: Offer) -> Iterator[Step]:
-    """The steps of one item through all its levels, so that it is included as far as it fits."""
+    """Yield the steps of one item through all its levels, so that as much of it as possible is included."""
     before, cheaper = NOTHING, Option(0, 0)
     for level, option in enumerate(offer.options):
         cost, value = option.cost - cheaper.cost, option.value - cheaper.value
@@ -121,16 +122,20 @@ def level_by_level(offer: Offer) -> Iterator[Step]:
         before, cheaper = level, option
 
 
-def by_worth(offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]) -> Iterator[Step]:
-    """The steps by value per token; the first under a heading also pays for the heading."""
-    return _Walk(offers, sections, groups).steps()
+def by_value_per_token(
+    offers: Sequence[Offer], *, sections: Sequence[int], groups: Sequence[int]
+) -> Iterator[Step]:
+    """Yield the steps of all items by value per token; the first step under a heading also pays for the heading."""
+    return _ValueOrder(offers, sections, groups).steps()
 
 
-class _Walk:
+class _ValueOrder:
+    """A heap of the next step of each item. A step is pushed again when its headings have been paid for."""
+
     def __init__(self, offers: Sequence[Offer], sections: Sequence[int], groups: Sequence[int]) -> None:
         self.section_costs = list(sections)
         self.group_costs = list(groups)
-        self.raises = [list(_raises(offer)) for offer in offers]
+        self.upgrades = [list(_upgrades(offer)) for offer in offers]
         self.heap: list[tuple[float, int, int, int, int]] = []
         self.waiting: defaultdict[int, list[int]] = defaultdict(list)
         self.groups_of: defaultdict[int, set[int]] = defaultdict(set)
@@ -140,32 +145,32 @@ class _Walk:
             self._push(place, 0)
 
     def steps(self) -> Iterator[Step]:
-        taken = [0] * len(self.raises)
+        taken = [0] * len(self.upgrades)
         while self.heap:
             *_, place, number, headings = heapq.heappop(self.heap)
-            step = self.raises[place][number]
+            step = self.upgrades[place][number]
             if taken[place] != number or headings != self._headings(step):
-                # It has been taken, or stands elsewhere in the heap with what its headings cost by now.
+                # Outdated: the step was taken, or pushed again with the current cost of its headings.
                 continue
             yield step
             taken[place] += 1
             for opened in self._open(step):
                 if not taken[opened]:
                     self._push(opened, 0)
-            if number + 1 < len(self.raises[place]):
+            if number + 1 < len(self.upgrades[place]):
                 self._push(place, number + 1)
 
     def _headings(self, step: Step) -> int:
         return self.section_costs[step.section] + self.group_costs[step.group] if step.first else 0
 
     def _push(self, place: int, number: int) -> None:
-        step = self.raises[place][number]
+        step = self.upgrades[place][number]
         headings = self._headings(step)
         price = step.cost + headings + (ATTENTION if step.first else 0)
         heapq.heappush(self.heap, (-step.value / max(1, price), -step.value, place, number, headings))
 
     def _open(self, step: Step) -> Iterable[int]:
-        """The items that become cheaper with this step, because their headings are paid for."""
+        """Mark the headings of a step as paid, and return the items that become cheaper by that."""
         cheaper: Iterable[int] = ()
         if self.section_costs[step.section]:
             groups = sorted(self.groups_of[step.section])
@@ -176,11 +181,11 @@ class _Walk:
         return cheaper
 
 
-def _raises(offer: Offer) -> Iterator[Step]:
-    """The steps from nothing to the whole item, each with less value per token than the one before.
+def _upgrades(offer: Offer) -> Iterator[Step]:
+    """Yield the steps from nothing to the whole item, each with less value per token than the one before.
 
-    They are the convex hull of the levels. After them come the levels cheaper than the first step, for when
-    that does not fit.
+    These are the upper convex hull of the levels. After them come the levels that are cheaper than the first step,
+    in case it does not fit.
     """
     if len(offer.options) == 1:
         yield whole(offer)
@@ -207,37 +212,38 @@ def _slope(low: Option, high: Option) -> float:
     return (high.value - low.value) / max(1, high.cost - low.cost)
 
 
-# Tables: taking steps under many budgets at once.
+# Tables: taking steps for many budgets at once.
+#
+# numpy is imported inside the functions, because loading it takes longer than most commands.
 
 
-# numpy is imported where something is worked out: it takes longer to load than most commands take in all.
+# How often to check whether any column has room for one of the remaining steps.
+STEPS_BETWEEN_CHECKS = 8
 
+# A room considers steps until their total cost is REACH_FACTOR times the room plus REACH_EXTRA tokens. A step
+# counts as at most COUNTED_TOKENS.
+REACH_FACTOR = 3
+REACH_EXTRA = 1_000
+COUNTED_TOKENS = 64
 
-# After so many steps it is looked again whether any column has room for one of those to come.
-BETWEEN_LOOKS = 8
-
-# How far along the steps a room looks: as far as would fill it so many times, and some tokens more.
-TIMES = 3
-SOME_MORE = 1_000
-SHORT = 64
-
-# The rooms that are looked at: every one of the first, then ever fewer, so that there are some hundreds of them
-# below any budget. They are the same for all budgets, and so a larger one looks at all that a smaller one did.
+# The grid of rooms, as pairs of (end, stride): every number at first, then fewer, some hundreds below any budget.
+# It is the same for all budgets, so a larger budget tries every room that a smaller one tries.
 _STRIDES = ((512, 1), (2_048, 4), (8_192, 16), (65_536, 256), (1 << 20, 4_096), (1 << 31, 1 << 17))
 
 
 class Table(NamedTuple):
-    """One column per budget: the steps taken under it, and their total value."""
+    """The steps taken for each of several budgets, and their total value; each budget is a column."""
 
     taken: list[tuple[Step, Any]]
     """Each step with a mask of the columns in which it is taken."""
     values: Any
 
     def chosen(self, column: int) -> list[Step]:
+        """Return the steps taken in one column."""
         return [step for step, columns in self.taken if columns[column]]
 
     def best(self) -> "NDArray[np.int64]":
-        """For each column, the most valuable one up to it; of equals, the last."""
+        """Return for each column the most valuable column up to it; of equal ones, the last."""
         import numpy as np
 
         highest = np.maximum.accumulate(self.values)
@@ -259,10 +265,10 @@ def tabulate(
 ) -> Table:
     """Take each step in turn in every column where it fits.
 
-    `rooms` are the tokens that lines and headings may cost in each column; the first step under a heading pays
-    for the heading. The exact `cost` of a step is asked for only if it may fit. With `stop`, a column takes
-    nothing after the first step that does not fit. With `nearby`, it takes no step farther along than would
-    fill its room several times. `beside` names for an item the one without which it is not taken.
+    `rooms` are the tokens that lines and headings may cost in each column. The first step under a heading pays for
+    the heading. `cost` counts a step exactly; it is called only for steps that may fit. With `stop`, a column takes
+    nothing after the first step that does not fit. With `nearby`, a column stops at the reach of its room. `beside`
+    maps an item to another item without which it is not taken.
     """
     import numpy as np
 
@@ -279,7 +285,7 @@ def tabulate(
     least = list(itertools.accumulate((step.at_least for step in reversed(steps)), min))[::-1]
     most = 0
     for number, step in enumerate(steps):
-        if not number % BETWEEN_LOOKS:
+        if not number % STEPS_BETWEEN_CHECKS:
             most = int(room.max(where=every >= far[number], initial=-1))
             if most < least[number]:
                 break
@@ -320,16 +326,16 @@ def tabulate(
 
 
 def _rooms_that_reach(steps: Sequence[Step]) -> list[int]:
-    """For each step, the smallest room that looks this far along the order.
+    """Return for each step the smallest room whose reach includes it.
 
-    Long steps count as short ones, so that the steps a room looks at do not depend on what fits into it.
+    The cost of a step is capped, so that the reach of a room does not depend on which steps fit into it.
     """
-    tokens = itertools.accumulate(min(step.cost, SHORT) for step in steps)
-    return [max(0, -((SOME_MORE - each) // TIMES)) for each in tokens]
+    tokens = itertools.accumulate(min(step.cost, COUNTED_TOKENS) for step in steps)
+    return [max(0, -((REACH_EXTRA - each) // REACH_FACTOR)) for each in tokens]
 
 
 def rooms_up_to(most: int) -> list[int]:
-    """The grid of rooms up to this one that are tried for a budget."""
+    """Return the rooms that are tried for a budget, up to `most`."""
     found: list[int] = []
     start = 0
     for end, stride in _STRIDES:
@@ -338,33 +344,37 @@ def rooms_up_to(most: int) -> list[int]:
     return found
 
 
-# The candidates. Pinned items come first. With `best_first`, the best match comes next, as much of it as fits;
-# items that a newer one overtakes come last, and only together with that one.
+# Candidates. Pinned items come first. With `best_first`, the best match comes next, as much of it as fits. Items
+# that a newer one replaces come last, and only together with the newer one.
 
 
-# Values as whole numbers add up to the same in any order; what is pinned outweighs all that is not.
+# Values are integers, so that their sum does not depend on the order. A pinned item outweighs all others.
 UNIT = 1_000_000_000
-PINNED = 10**14
-# Each level of the best match outweighs all that is not pinned: 10,000 items at most.
-LEAD = 12 * 10**12
+PINNED_BONUS = 10**14
+# Each level of the best match outweighs all items that are not pinned (at most 10,000).
+BEST_MATCH_BONUS = 12 * 10**12
 
-# Of so many of the best a part is taken where the whole does not fit, be it a sentence.
-BEST = 8
+# How many of the best items may be included in part, even as one sentence, if the whole does not fit.
+CUTTABLE = 8
 
-# About what stands before a text, and how many characters a token has.
-LINE = 3
+# Estimates: the tokens before a text, those of a label with id and kind, and the characters of a token.
+LINE_TOKENS = 3
+LABEL_TOKENS = 6
 CHARACTERS_PER_TOKEN = 4
 
 
 class Choice(NamedTuple):
-    """The items taken, as places with the numbers of their renditions, and their total value."""
+    """The chosen items, as places with the number of the rendition, and their total value."""
 
     levels: dict[int, int]
     value: int
 
 
 class Candidates:
-    """The items under consideration, with their renditions and prices."""
+    """The items to choose from, with their renditions and prices.
+
+    Items are identified by their place in `items`. Everything is computed when first needed.
+    """
 
     def __init__(
         self,
@@ -388,20 +398,21 @@ class Candidates:
 
     @cached_property
     def renditions(self) -> dict[int, Sequence[Rendition]]:
+        """The levels of detail of each item that is considered."""
         return {
-            place: self._renditions(self.items[place], best=number < BEST, lead=place == self._lead)
+            place: self._renditions(self.items[place], best=number < CUTTABLE, best_match=place == self._best_match)
             for number, place in enumerate(self.considered)
         }
 
     @cached_property
-    def _lead(self) -> int | None:
-        """The place of the best match, if that comes before the others."""
+    def _best_match(self) -> int | None:
+        """The place of the best match, if it is to be included first."""
         matches = (place for place in self.considered if not self.items[place].pinned)
         return next(matches, None) if self.best_first else None
 
     @cached_property
     def newer(self) -> dict[int, int]:
-        """The place of the newer item for each overtaken one, which would mislead without it."""
+        """The place of the newer item for each older one, which would mislead without it."""
         if not self.best_first or not any(self.items[place].overtaken_by for place in self.considered):
             return {}
         places = {self.items[place].id: place for place in self.considered}
@@ -409,12 +420,12 @@ class Candidates:
         return {
             place: other
             for place, other in found.items()
-            if other is not None and place != self._lead and not self.items[place].pinned
+            if other is not None and place != self._best_match and not self.items[place].pinned
         }
 
     @cached_property
-    def _best(self) -> frozenset[int]:
-        return frozenset(self.considered[:BEST])
+    def _cuttable(self) -> frozenset[int]:
+        return frozenset(self.considered[:CUTTABLE])
 
     @cached_property
     def offers(self) -> list[Offer]:
@@ -425,6 +436,7 @@ class Candidates:
         return {offer.item: offer for offer in self.offers}
 
     def offer(self, place: int) -> Offer:
+        """Return the offer of one item."""
         return self._by_place[place]
 
     @property
@@ -434,15 +446,16 @@ class Candidates:
 
     @property
     def groups(self) -> list[int]:
+        """The price of each heading within a section, by the numbers in the offers."""
         return self._groups if self.offers else []
 
     @property
-    def about(self) -> int:
-        """An estimate of what everything costs, without rendering it."""
-        return sum(_about(self.items[place], self.prices) for place in self.considered)
+    def estimate(self) -> int:
+        """The estimated cost of all items, without rendering them."""
+        return sum(_estimated_tokens(self.items[place], self.prices) for place in self.considered)
 
     def everything(self) -> dict[int, Placed]:
-        """All items, none of them cut."""
+        """Return all items, uncut."""
         items = ((place, self.items[place]) for place in self.considered)
         return {
             place: self.placed(place, -1) if item.needed else Placed(item, "full", item.text.strip())
@@ -450,17 +463,18 @@ class Candidates:
         }
 
     def among(self, considered: Sequence[int]) -> "Candidates":
-        """The same with other items considered."""
+        """Return the same candidates with another list of places to consider."""
         return Candidates(self.items, considered, self.prices, whole=self.whole, best_first=self.best_first)
 
     def placed(self, place: int, level: int) -> Placed:
+        """Render an item at a level of detail."""
         item, rendition = self.items[place], self.renditions[place][level]
         return Placed(item, rendition.level, rendition.text(item))
 
     def tabulated(
         self, steps: Sequence[Step], rooms: Sequence[int], *, stop: bool = False, nearby: bool = False
     ) -> Table:
-        """`tabulate` with the prices of these candidates."""
+        """Call `tabulate` with the prices of these candidates."""
         return tabulate(
             steps,
             rooms,
@@ -473,43 +487,44 @@ class Candidates:
         )
 
     def cost(self, step: Step) -> int:
-        """The exact cost of a step."""
+        """Return the exact cost of a step."""
         return self._cost(step.item, step.level) - (0 if step.first else self._cost(step.item, step.before))
 
     @cached_property
     def by_rank(self) -> list[Step]:
-        """Whole items by rank, after pinned items and the best match."""
-        others = [whole(offer) for offer in self.offers if offer.item not in self._served]
-        return [*self._served_first, *others, *self._outdated_last]
+        """Steps that include whole items by rank, after pinned items and the best match."""
+        others = [whole(offer) for offer in self.offers if offer.item not in self._special]
+        return [*self._first_steps, *others, *self._last_steps]
 
     @cached_property
-    def _served(self) -> frozenset[int]:
-        """The places of items with a turn of their own: pinned, best match, overtaken."""
+    def _special(self) -> frozenset[int]:
+        """The places of items that are not in the common order: pinned ones, the best match, replaced ones."""
         pinned = [offer.item for offer in self.pinned]
-        return frozenset([*pinned, *self.newer, *([] if self._lead is None else [self._lead])])
+        return frozenset([*pinned, *self.newer, *([] if self._best_match is None else [self._best_match])])
 
     @cached_property
-    def _served_first(self) -> list[Step]:
-        """Pinned items, then the best match."""
-        lead = [] if self._lead is None else level_by_level(self.offer(self._lead))
-        return [*map(whole, self.pinned), *lead]
+    def _first_steps(self) -> list[Step]:
+        """Steps for pinned items, then for the best match."""
+        best_match = [] if self._best_match is None else level_by_level(self.offer(self._best_match))
+        return [*map(whole, self.pinned), *best_match]
 
     @property
-    def _outdated_last(self) -> list[Step]:
+    def _last_steps(self) -> list[Step]:
         return [whole(self.offer(place)) for place in self.newer]
 
     @cached_property
-    def by_worth(self) -> list[Step]:
-        """The steps by value per token, after pinned items and the best match."""
-        others = [offer for offer in self.offers if offer.item not in self._served]
+    def by_value_per_token(self) -> list[Step]:
+        """Steps by value per token, after pinned items and the best match."""
+        others = [offer for offer in self.offers if offer.item not in self._special]
         sections, groups = list(self.sections), list(self.groups)
-        for step in self._served_first:
+        for step in self._first_steps:
             sections[step.section] = groups[step.group] = 0
-        ordered = by_worth(others, sections=sections, groups=groups)
-        return [*self._served_first, *ordered, *self._outdated_last]
+        ordered = by_value_per_token(others, sections=sections, groups=groups)
+        return [*self._first_steps, *ordered, *self._last_steps]
 
     @property
     def pinned(self) -> list[Offer]:
+        """The offers of pinned items."""
         return [offer for offer in self.offers if self.items[offer.item].pinned]
 
     @cached_property
@@ -523,20 +538,23 @@ class Candidates:
         return self._need(self.offers)
 
     def holds_everything(self, budget: int) -> bool:
+        """Return whether all items fit into a budget; counts exactly only if the lower bounds fit."""
         at_least = sum(offer.options[-1].at_least for offer in self.offers)
         return at_least <= budget and self.total <= budget
 
     @property
     def value_of_all(self) -> int:
-        lead = 0 if self._lead is None else LEAD * len(self.renditions[self._lead])
-        return lead + sum(_worth(self.items[place]) for place in self.considered)
+        """The value of all items, uncut."""
+        bonus = 0 if self._best_match is None else BEST_MATCH_BONUS * len(self.renditions[self._best_match])
+        return bonus + sum(_integer_value(self.items[place]) for place in self.considered)
 
     @property
     def all_of_them(self) -> Choice:
+        """The choice of all items, uncut."""
         return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
 
     def alone(self, *, first_only: bool = False) -> Iterator[tuple[int, Placed]]:
-        """Yield whatever could be the only thing in a block: every rendition, and the first word of each text."""
+        """Yield everything that could be alone in a block: every rendition, and the first word of each text."""
         for place in self.considered[: 1 if first_only else None]:
             if place in self.newer:
                 continue
@@ -560,8 +578,8 @@ class Candidates:
             self._costs[place, level] = self.prices.lines(self.placed(place, level))
         return self._costs[place, level]
 
-    def _renditions(self, item: Item, *, best: bool, lead: bool) -> Sequence[Rendition]:
-        found = renditions(item, sentence=best, of_long=lead)
+    def _renditions(self, item: Item, *, best: bool, best_match: bool) -> Sequence[Rendition]:
+        found = renditions(item, sentence=best, of_long=best_match)
         return found[-1:] if self.whole or item.pinned else found
 
     def _offer(self, place: int) -> Offer:
@@ -570,8 +588,8 @@ class Candidates:
         section_number = self._number(("section", section), cost, self._sections)
         group, cost = self.prices.group(item)
         group_number = self._number(("group", section, group), cost, self._groups)
-        worth = _worth(item)
-        opening = LINE + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
+        value = _integer_value(item)
+        opening = _opening(item) + (len(item.title or "") + len(item.speaker or "")) // CHARACTERS_PER_TOKEN
         text_cost = self.prices.text(item)
         options = []
         for level, rendition in enumerate(found):
@@ -580,13 +598,13 @@ class Candidates:
             else:
                 text = text_cost * rendition.characters // max(1, len(item.text))
                 about = opening + text
-                # Where a text begins and ends, its tokens may join others. Control characters and blank lines
-                # are written otherwise than they are stored, and of a part the cost is a guess.
+                # Tokens may merge with their neighbours at both ends of a text. Control characters and blank lines
+                # are not written as they are stored, and the cost of a part is only a guess.
                 as_stored = rendition.level == "full" and item.text.isprintable()
                 at_least = text - 4 if as_stored else text // 3
-            lead = LEAD * (level + 1) if place == self._lead else 0
-            options.append(Option(about, lead + max(1, round(worth * rendition.share)), at_least))
-        return Offer(place, options, section_number, group_number, cheaper=place in self._best)
+            bonus = BEST_MATCH_BONUS * (level + 1) if place == self._best_match else 0
+            options.append(Option(about, bonus + max(1, round(value * rendition.share)), at_least))
+        return Offer(place, options, section_number, group_number, cheaper=place in self._cuttable)
 
     def _number(self, key: Hashable, cost: int, costs: list[int]) -> int:
         if key not in self._numbers:
@@ -595,10 +613,14 @@ class Candidates:
         return self._numbers[key]
 
 
-def _worth(item: Item) -> int:
-    return max(1, round(item.value * UNIT)) + PINNED * item.pinned
+def _integer_value(item: Item) -> int:
+    return max(1, round(item.value * UNIT)) + PINNED_BONUS * item.pinned
 
 
-def _about(item: Item, prices: Prices) -> int:
+def _estimated_tokens(item: Item, prices: Prices) -> int:
     text = prices.text(item)
-    return LINE + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
+    return _opening(item) + (len(item.text) // CHARACTERS_PER_TOKEN if text is None else text)
+
+
+def _opening(item: Item) -> int:
+    return LINE_TOKENS if item.short_id is None else LINE_TOKENS + LABEL_TOKENS

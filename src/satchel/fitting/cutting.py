@@ -1,7 +1,7 @@
-"""Cut one text to a number of tokens, at a place where a writer would cut it.
+"""Cut one text to a number of tokens at a good place.
 
-`longest_beginning` finds the place. `shortened` and `truncate` end at a sentence or a word and add an ellipsis; the
-result pages of a session end at records, hunks or lines.
+`longest_beginning` finds the place. `shortened` and `truncate` cut at the end of a sentence or a word and add an
+ellipsis. The result pages of a session use it to cut at records, hunks or lines.
 """
 
 import re
@@ -14,6 +14,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.fitting.engine import largest
 from satchel.model.checks import check_budget
+from satchel.model.result import Result, quoted
 from satchel.text.passages import continues, sentences
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
@@ -34,6 +35,7 @@ __all__ = [
 ELLIPSIS = " …"
 
 Price = Callable[[str], int]
+"""Counts the tokens of a text."""
 
 _ENOUGH_FOR_A_WORD = 2 / 3
 _ENOUGH_OF_A_BUDGET = 0.9
@@ -42,7 +44,7 @@ _FIRST_REACH = 4
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class Cut(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A truncated text, its token count, and how much was left out."""
 
     text: str
@@ -52,12 +54,15 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     omitted_characters: int
     whole: bool
 
+    def _summary(self) -> str:
+        return f"{self.token_count:,} tokens, {self.omitted_tokens:,} omitted: {quoted(self.text)}"
+
 
 def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DEFAULT_COUNTER) -> Cut:
     """Cut a text to a token budget: unchanged if it fits, otherwise its beginning and an ellipsis.
 
-    It ends with a sentence if that uses nine tenths of the budget, else with a word, and within a word only if
-    ending before it would waste much of the budget. With `token_budget=None` nothing is cut.
+    It ends with a sentence if that uses nine tenths of the budget, otherwise with a word. It ends within a word
+    only if a word's end would waste more than a third of the budget. With `token_budget=None` nothing is cut.
     """
     if not isinstance(text, str):
         raise InputError(f"text must be a string, not {type(text).__name__}")
@@ -80,9 +85,9 @@ def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DE
 def shortened(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, enough: float = 2 / 3) -> str:
     """Return the longest beginning of a text that fits together with the ellipsis, without the ellipsis.
 
-    It ends with a paragraph, line or sentence if that uses the share `enough` of the room, else with a word, else
-    with a character. It is empty if not even one character fits. `price` is asked only for beginnings that are not
-    much longer than what fits.
+    It ends with a paragraph, line or sentence if that uses the share `enough` of the room, otherwise with a word or
+    a character. It is empty if not even one character fits. `price` is called only for beginnings that are not much
+    longer than what fits, so cutting a huge text is fast.
     """
     seams = (
         Seam(_sentence_ends, enough),
@@ -96,7 +101,7 @@ def shortened(text: str, *, room: int, price: Price, ellipsis: str = ELLIPSIS, e
 
 
 def first_character(text: str) -> str:
-    """Return the least that `shortened` keeps: up to the end of the first character that is not white space."""
+    """Return the text up to the end of its first character that is not white space: the least `shortened` keeps."""
     end = len(text) - len(text.lstrip()) + 1
     while end < len(text) and not _ends_character(text, end):
         end += 1
@@ -105,7 +110,7 @@ def first_character(text: str) -> str:
 
 
 class Bracket(NamedTuple):
-    """Two ends of a beginning: one that fits and a later one that does not, with the price of each."""
+    """Two positions in a text and their prices: a beginning up to the first fits, up to the second it does not."""
 
     fits: int
     spent: int
@@ -117,7 +122,7 @@ class Seam(NamedTuple):
     """A kind of place where a text may end, such as sentences or words."""
 
     ends: Callable[[str, int, Bracket], Sequence[int]]
-    """Returns all such places inside a bracket, in order, given the text and where the beginning starts."""
+    """Returns all such places inside a bracket, in order, given the text and the start position."""
     enough: float
     """The share of the room that must be used; otherwise the next kind of seam is tried."""
     back: Callable[[str, int, int], int] | None = None
@@ -125,7 +130,7 @@ class Seam(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Where a beginning ends and what it costs. The price is a little too high if its end was moved back."""
+    """Where a beginning ends and its price, which is a little too high if the end was moved back."""
 
     end: int
     price: int
@@ -142,9 +147,9 @@ def longest_beginning(
 ) -> Beginning:
     """Find the longest beginning of `text[start:]` that fits into the room and ends at a seam.
 
-    Kinds of seams are tried in turn until one uses enough of the room; the last kind is always good enough. The
-    whole text, up to `whole`, needs no seam. Where even the nearest seam is too far, the beginning is empty.
-    The price may go down a little as the text grows, as that of tokens does.
+    Kinds of seams are tried in turn until one uses enough of the room; the last kind is always accepted. The whole
+    text, up to `whole`, needs no seam. If even the nearest seam is too far, the beginning is empty. The price need
+    not be strictly monotone: a longer text may cost a token or two less.
     """
     if room <= 0 or start >= len(text):
         return Beginning(start, 0)
@@ -161,7 +166,7 @@ def longest_beginning(
 
 
 def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: int, whole: int) -> Bracket:
-    """Find an end that is too far, by doubling from a near one, so that a long text is never priced whole."""
+    """Find a position that is too far, by doubling from a near one, so that a long text is never counted whole."""
     reach = _FIRST_REACH * room
     while start + reach < len(text):
         if (cost := price_at(start + reach)) > room:
@@ -176,8 +181,8 @@ def _first_bracket(text: str, start: int, price_at: Callable[[int], int], room: 
 def _narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], int], room: int) -> Bracket:
     """Narrow a bracket to two neighbouring ends.
 
-    The price is nearly linear in the length, so the next try is where the room would be used up by interpolation.
-    Every third try is in the middle instead, which bounds the number of tries where the price is not linear.
+    The price is nearly linear in the length, so the next try is found by interpolation. Every third try is in the
+    middle instead, which bounds the number of tries if the price is not linear.
     """
     tries = 0
 
@@ -205,7 +210,7 @@ def _narrowed(bracket: Bracket, ends: Sequence[int], price_at: Callable[[int], i
 
 
 def _sentence_ends(text: str, start: int, within: Bracket) -> list[int]:
-    # The last is where the text was cut off for the search.
+    # The last one is the end of the searched part, not of a sentence.
     found = [end for _, end in sentences(text[: within.over])[:-1]]
     return [end for end in found if end > within.fits and _ends_character(text, end)]
 

@@ -1,4 +1,4 @@
-"""Documents, nodes and memories of other libraries as items, and `fit`, which packs them without a store."""
+"""Convert documents and memories of other libraries to items, and `fit`, which packs them without a store."""
 
 import math
 from collections import Counter as Tally
@@ -26,6 +26,7 @@ from satchel.text.tokens import counter as find_counter
 __all__ = ["as_items", "fit"]
 
 
+# The names under which other libraries keep a field, in the order of search.
 _TEXT = ("text", "page_content", "content", "body", "memory")
 _SCORE = ("score", "relevance_score", "similarity")
 _KIND = ("kind", "type", "category")
@@ -37,27 +38,27 @@ _METADATA = ("metadata", "extra_info", "payload")
 
 _LOWEST_VALUE = 0.05
 
-# In 1973; what is less is a year, a day as a number or a place in a film.
+# Numbers below this (in 1973) are not read as Unix times: they may be a year, a day number or a video position.
 _EARLIEST_EPOCH = 100_000_000
 
 _T = TypeVar("_T")
 
 
 def as_items(things: Iterable[object]) -> list[Item]:
-    """Strings, mappings and objects that have a text as items, best first.
+    """Convert strings, mappings and objects with a text to items, best first.
 
-    Takes what retrievers give as it is: a LangChain `Document` or a pair of one and its score, a LlamaIndex
-    node with or without its score, dictionaries as mem0 gives them, a `Memory`, a `Hit`, an `Item`. Title,
-    time, speaker and the like are looked for in the thing, then in its metadata.
+    Takes the results of retrievers as they are: a LangChain `Document` or a pair of one and its score, a LlamaIndex
+    node with or without its score, dictionaries as mem0 returns them, a `Memory`, a `Hit`, an `Item`. Title, time,
+    speaker and so on are read from the object, then from its metadata.
 
-    A higher score is better, so turn distances round. Scores above 0 and up to 1 are the values; others
-    are spread evenly over 0.05 to 1. What has no score counts as the lowest one. Without any score the
-    order given is the rank, and the value is one over the square root of the place.
+    A higher score is better, so negate distances. If all scores are above 0 and at most 1, they are the values;
+    otherwise they are scaled to 0.05 to 1. Something without a score gets the lowest one. If nothing has a score,
+    the order given is the rank, and the value is one over the square root of the rank.
     """
-    # One document or node can be iterated over too, and gives its fields.
+    # A single document or node is iterable too, but yields its fields.
     single = hasattr(things, "page_content") or hasattr(things, "get_content")
     if single or isinstance(things, str | bytes | Mapping) or not isinstance(things, Iterable):
-        raise InputError(f"what to pack must be a list, not {type(things).__name__}; put it into one: [...]")
+        raise InputError(f"items must be a list, not {type(things).__name__}; put it into one: [...]")
     read = [_read(thing, place) for place, thing in enumerate(things, start=1)]
     ids = _unique_ids([item.id for item, _ in read])
     values = _values([score for _, score in read])
@@ -66,7 +67,7 @@ def as_items(things: Iterable[object]) -> list[Item]:
 
 
 def _read(thing: object, place: int) -> tuple[Item, float | None]:
-    """An item whose id may be empty, and the score it came with."""
+    """Return an item, whose id may be empty, and its score."""
     score: object = None
     own: object = None
     if isinstance(thing, tuple) and len(thing) == 2 and not hasattr(thing, "_fields"):
@@ -87,8 +88,8 @@ def _read(thing: object, place: int) -> tuple[Item, float | None]:
 
 
 def _foreign(thing: object, place: int) -> tuple[Item, object]:
-    """What another library's thing says of itself, and its score."""
-    # LlamaIndex's NodeWithScore raises where it is asked for the text of a node that is no TextNode.
+    """Convert an object of another library to an item, and return its score."""
+    # LlamaIndex's NodeWithScore raises if asked for the text of a node that is not a TextNode.
     node = _attribute(thing, "node")
     inner = node if isinstance(node, Mapping) or hasattr(node, "get_content") else thing
     sources = [inner, *_metadata(inner)]
@@ -105,13 +106,13 @@ def _foreign(thing: object, place: int) -> tuple[Item, object]:
         thread=_first(sources, _THREAD, _as_name),
         pinned=_first(sources, ("pinned",), _as_given) is True,
     )
-    # Within metadata, "value" can be anything.
+    # "value" is a score only in the object itself; in metadata it can be anything.
     score = _first([thing], (*_SCORE, "value"), _as_given)
     return item, _first(sources, _SCORE, _as_given) if score is None else score
 
 
 def _metadata(thing: object) -> Iterator[object]:
-    """The metadata, and those within it: some stores wrap what a library had already wrapped."""
+    """Yield the metadata, and the metadata inside it, because some vector stores wrap metadata again."""
     for _ in range(2):
         found = (_attribute(thing, name) for name in _METADATA)
         thing = next((each for each in found if isinstance(each, Mapping)), None)
@@ -121,7 +122,7 @@ def _metadata(thing: object) -> Iterator[object]:
 
 
 def _first(sources: Iterable[object], names: Sequence[str], reading: Callable[[Any], _T | None]) -> _T | None:
-    """What can be read first under one of these names."""
+    """Return the first value under one of these names that can be converted."""
     for source in sources:
         for name in names:
             value = _attribute(source, name)
@@ -158,7 +159,7 @@ def _score(value: object, place: int) -> float | None:
     if value is None:
         return None
     try:
-        # Any sort of number, such as numpy's; a string or a truth value is none, though float() takes it.
+        # Any number type, such as numpy's. Strings and bools are refused, though float() accepts them.
         score = math.nan if isinstance(value, str | bytes | bool) else float(cast(Any, value))
     except (TypeError, ValueError, OverflowError):
         score = math.nan
@@ -176,7 +177,7 @@ def _as_line(value: object) -> str | None:
 
 
 def _as_kind(type_name: str, value: object) -> str | None:
-    # A LangChain Document is of the type "Document", which says nothing.
+    # The `type` of a LangChain Document is "Document", which is not a kind.
     return None if (line := _as_line(value)) == type_name else line
 
 
@@ -198,7 +199,7 @@ def _as_moment(value: object) -> datetime | None:
 
 
 def _unique_ids(wanted: Sequence[str]) -> list[str]:
-    """Each id as it is, a number after one that has come before, and the place as the id of what has none."""
+    """Return unique ids: a repeated id gets a number, and a missing one is made from the position."""
     ids: dict[str, None] = {}
     given = set(wanted)
     repeats: Tally[str] = Tally()
@@ -219,7 +220,7 @@ def _values(scores: Sequence[float | None]) -> list[float]:
     filled = [lowest if score is None else score for score in scores]
     if lowest > 0 and max(known) <= 1:
         return filled
-    # Scaled first, since the distance of two large scores may be beyond any float.
+    # Scaled first: the difference of two large scores may overflow.
     largest = max(map(abs, known)) or 1.0
     scaled = [score / largest for score in filled]
     low, span = min(scaled), max(scaled) - min(scaled)
@@ -240,9 +241,9 @@ def fit(
 ) -> ContextBlock:
     """Pack the results of any retriever into one text within the budget, without a store.
 
-    Strings, mappings and objects that have a text, best first or with a score; LangChain documents and
-    LlamaIndex nodes are taken as they are. The block's receipt names each by its id, or by its place:
-    `item-1` is the first.
+    `items` are strings, mappings or objects with a text, best first or with a score; LangChain documents and
+    LlamaIndex nodes are taken as they are. The options are those of `Satchel.context`. The receipt of the returned
+    block names each item by its id, or by its position: `item-1` is the first.
     """
     check_known("format", format, FORMATS)
     return fitted_block(

@@ -1,19 +1,19 @@
 """The fitting engine: the one place that holds the promise `count(final text) <= budget`.
 
-The tokens of parts do not add up to the tokens of the whole, and a footer that says what was left out costs
-tokens itself. So estimates never decide. The caller says how the final text of a choice is assembled, with
-headings, footers and punctuation; the engine assembles it, counts it, and accepts or rejects it. What remains
-is which choice to try:
+The tokens of parts do not add up to the tokens of the whole, and a footer that says what was left out costs tokens
+itself. So nothing is accepted because of an estimate. The caller provides a function that assembles the final text
+of a choice, with headings, footers and punctuation. The engine calls it, counts the text, and accepts or rejects
+the choice. It has several ways to find a choice that fits:
 
-- `largest`: for ordered things, such as lines, entries or the characters of a text. A binary search for the longest
+- `largest`: for a sequence, such as lines, entries or the characters of a text. A binary search for the longest
   beginning that fits.
-- `Assembly`: for pieces of different worth. Accepts a choice if its text fits, drops the last pieces until it
+- `Assembly`: for pieces of different value. Accepts a choice if its text fits, drops the last pieces until it
   does, or finds the cheapest single piece if nothing fits.
-- `with_less_room`: for a choice made by prices. If its text costs more than the prices said, the choice is made
-  again with that much less room.
+- `with_less_room`: for a choice made by the prices of parts. If the whole text costs more, the choice is made again
+  with that much less room.
 - `self_counted` and `budget_that_holds`: for a text that states its own token count or its budget.
 
-The users say what a piece is and what it is worth: `cutting` (one text), `listing` (search results, MCP answers),
+The callers define the pieces and their value: `cutting` (one text), `listing` (search results, MCP answers),
 `packing` (context blocks and packs), and in `satchel.session` the result pages, work logs, provider messages and
 found lines.
 """
@@ -39,15 +39,15 @@ Count = Callable[[str], int]
 T = TypeVar("T")
 
 
-# Ordered things: the longest beginning that fits.
+# Sequences: the longest beginning that fits.
 
 
 def largest(number: int, fits: Callable[[int], bool], *, next_try: Callable[[int, int], int] | None = None) -> int:
-    """Return the largest n from 0 to `number` for which `fits(n)` is true; 0 is never tried.
+    """Return the largest n from 0 to `number` for which `fits(n)` is true; 0 is assumed to fit.
 
-    `fits` should be monotone: if n does not fit, n + 1 does not either. A longer text that costs a token or two
-    less does no harm; then the result fits, but may not be the largest. Each try is in the middle unless
-    `next_try` has a better guess; it receives the lowest and the highest number left to try.
+    `fits` should be monotone: if n does not fit, n + 1 does not either. If it is not quite (a longer text may cost
+    a token less), the result still fits, but may not be the largest. The search tries the middle of what is left,
+    or what `next_try` returns for the lowest and the highest number left.
     """
     low, high = 0, number
     while low < high:
@@ -59,14 +59,14 @@ def largest(number: int, fits: Callable[[int], bool], *, next_try: Callable[[int
     return low
 
 
-# Pieces of different worth: choices that are accepted only if their text fits.
+# Pieces of different value: choices that are accepted only if their text fits.
 
 
 class Assembly(Generic[T]):
     """A text assembled from chosen pieces, never over its budget.
 
-    A choice maps places to pieces. `make` receives it ordered by place and returns the final text. `chosen`, `text`
-    and `token_count` describe the last choice that was accepted; before that they are empty.
+    A choice maps places to pieces. `make` receives the choice ordered by place and returns the final text.
+    `chosen`, `text` and `token_count` describe the last choice that was accepted; at first they are empty.
     """
 
     def __init__(self, make: Callable[[Mapping[int, T]], str], *, budget: int, count: Count) -> None:
@@ -77,10 +77,10 @@ class Assembly(Generic[T]):
         self.text = ""
         self.token_count = 0
         self.over = 0
-        """By how many tokens the last choice that was tried exceeds the budget; 0 if it was accepted."""
+        """By how many tokens the last choice that was tried exceeded the budget; 0 if it was accepted."""
 
     def take(self, choice: Mapping[int, T]) -> bool:
-        """Accept this choice if its text fits; otherwise keep the one before."""
+        """Accept a choice if its text fits, and return whether it does. Otherwise the previous choice stays."""
         ordered = _in_order(choice)
         text = self._make(ordered)
         tokens = self.count(text)
@@ -91,15 +91,15 @@ class Assembly(Generic[T]):
         return True
 
     def take_most(self, choice: dict[int, T], *, beside: Mapping[int, T] | None = None) -> None:
-        """Accept as many of these as fit: drop the last of the mapping, one at a time, until the rest fits.
+        """Accept as many pieces as fit: drop the last of the mapping, one at a time, until the rest fits.
 
-        The pieces `beside` them are never dropped. If not even the first fits, the choice before is kept.
+        The pieces in `beside` are added and never dropped. If not even the first fits, the previous choice stays.
         """
         while choice and not self.take({**beside, **choice} if beside else choice):
             choice.popitem()
 
     def take_least(self, options: Iterable[tuple[int, T]]) -> int | None:
-        """Accept the cheapest single piece. If even that does not fit, return what it costs, otherwise None."""
+        """Accept the cheapest single piece. Return its cost if even that does not fit, otherwise None."""
         costs = [(self.cost({place: piece}), place, piece) for place, piece in options]
         if not costs:
             return None
@@ -115,11 +115,11 @@ def _in_order(choice: Mapping[int, T]) -> dict[int, T]:
     return {place: choice[place] for place in sorted(choice)}
 
 
-# Choices made by prices: again with less room until the text fits.
+# Choices made by prices: made again with less room until the text fits.
 
 
 class Attempt(NamedTuple, Generic[T]):
-    """Something made for a given room, and by how many tokens its final text exceeds the budget."""
+    """A result made for a given room, and by how many tokens its final text exceeds the budget."""
 
     made: T
     over: int
@@ -128,9 +128,10 @@ class Attempt(NamedTuple, Generic[T]):
 
 
 def with_less_room(room: int, attempt: Callable[[int], Attempt[T] | None], *, tries: int | None = None) -> T | None:
-    """Call `attempt` with this room, then with less by what the text was over, until it fits; return what it made.
+    """Call `attempt` with this room, then with less room by the excess of its text, until that fits.
 
-    Return None if `attempt` gives up by returning None, which it must do at some room, or after `tries`.
+    Returns what the last attempt made. Returns None after `tries`, or if `attempt` gives up by returning None,
+    which it must do for some small room.
     """
     for _ in itertools.count() if tries is None else range(tries):
         made = attempt(room)
@@ -147,9 +148,9 @@ def with_less_room(room: int, attempt: Callable[[int], Attempt[T] | None], *, tr
 
 
 def budget_that_holds(cost: Callable[[int], int], budget: int) -> int:
-    """Return the smallest budget, from the given one up, that holds a text which states the budget itself.
+    """Return the smallest budget, from the given one up, that holds a text which states that budget.
 
-    `cost(budget)` counts the text that states this budget: a larger number may be longer.
+    `cost(budget)` counts the text that states a budget. It may grow with the number, which may have more digits.
     """
     while (needed := cost(budget)) > budget:
         budget = needed
@@ -161,11 +162,11 @@ FILLERS = 64
 
 
 def self_counted(make: Callable[[int], str], count: Count, *, guess: int | None = None) -> tuple[str, int]:
-    """Return the text that states its own token count, and that count; a close `guess` saves tries.
+    """Return a text that states its own token count, and that count; a close `guess` saves tries.
 
-    `make` writes the text for a number. In some vocabularies neither a number nor the next one is true, because
-    they have different lengths; then blank lines at the end change the sum until one is. If a counter defies
-    even that, the text states more than it costs.
+    `make` writes the text for a number. With some vocabularies no number is true, because the text with one number
+    costs as much as another number says; then blank lines at the end are added until one is true. If that does not
+    help either, the text states a higher count than its own.
     """
     start = stated = count(make(0)) if guess is None else guess
     for filler in ("", *("\n" + " \n" * extra for extra in range(FILLERS))):

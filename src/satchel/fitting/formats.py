@@ -1,7 +1,7 @@
-"""The formats of a context block: system prompt, markdown, chat messages, raw JSON; each can be read back.
+"""The formats of a context block: system prompt, markdown, chat messages and raw JSON, each with a parser.
 
-A block has sections for tiers, in them days, under each day a bullet for each item. Stored text is escaped so
-that it cannot be mistaken for structure.
+A block has a section for each tier, a date line for each day in it, and a bullet for each item. Stored text is
+escaped, so it cannot be mistaken for structure.
 """
 
 import itertools
@@ -38,60 +38,65 @@ __all__ = [
     "ReadableLayout",
     "as_messages",
     "day_of",
-    "guarded_line",
-    "guarded_tags",
+    "escape_line",
+    "escape_tags",
     "in_order",
     "in_sections",
     "lines",
     "one_line",
-    "unguarded_line",
-    "unguarded_tags",
-    "unlined",
+    "parse_lines",
+    "unescape_line",
+    "unescape_tags",
 ]
 
 
-# No second "<" in between: that one is looked at for itself, and a run of them stays linear.
+# Escaping of stored text.
+
+
+# No second "<" may be in between: it gets a match of its own, and a long run of "<" takes linear time.
 _TAG = re.compile(r"<(?=[^\w<]*+(?:memory|working|conversation|knowledge)\b)", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?=(?:amp|lt);)")
 _GUARDED_TAG = re.compile(r"&(amp|lt);")
 
 BLOCK_OPENINGS = r"[ \t]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++(?=\S)|>[ \t]*+)*+"
-"""A pattern of what markdown allows before a heading: blanks, bullets, numbers, signs of quotation."""
+"""Pattern: what markdown allows before a heading on the same line: blanks, bullets, list numbers, `>`."""
 
 FENCE_OR_HTML = r"```|~~~|<(?:/?[a-zA-Z][a-zA-Z0-9-]*(?:[\s/>]|$)|[!?])"
-"""A pattern of what opens a block that goes on over lines of any kind."""
+"""Pattern: the beginning of a code fence or an HTML block, which may extend over any lines that follow."""
 
 _HEADING_OR_RULE = r"#+(?:[ \t]|$)|[-=*_][-=*_ \t]*$"
 _STRUCTURE = re.compile(rf"({BLOCK_OPENINGS})(?=\\*(?:{_HEADING_OR_RULE}))")
 _GUARDED_STRUCTURE = re.compile(rf"({BLOCK_OPENINGS})\\(?=\\*(?:{_HEADING_OR_RULE}))")
 
 
-def guarded_tags(text: str) -> str:
-    """Escape the tags of a memory block; every other character stays as it is."""
+def escape_tags(text: str) -> str:
+    """Escape whatever looks like a tag of a memory block. Other tags, such as HTML in code, stay as they are."""
     return _TAG.sub("&lt;", _ENTITY.sub("&amp;", text))
 
 
-def unguarded_tags(text: str) -> str:
+def unescape_tags(text: str) -> str:
+    """Reverse `escape_tags`."""
     return _GUARDED_TAG.sub(lambda found: "<" if found[1] == "lt" else "&", text)
 
 
-def guarded_line(line: str) -> str:
-    """Put a backslash before what would be a heading, its underline or a horizontal rule."""
+def escape_line(line: str) -> str:
+    """Put a backslash before what markdown would read as a heading, its underline or a horizontal rule."""
     found = _STRUCTURE.match(line)
     return f"{found[1]}\\{line[found.end() :]}" if found else line
 
 
-def unguarded_line(line: str) -> str:
+def unescape_line(line: str) -> str:
+    """Reverse `escape_line`."""
     found = _GUARDED_STRUCTURE.match(line)
     return found[1] + line[found.end() :] if found else line
 
 
 def one_line(text: str | None) -> str | None:
-    """A title or a name without line ends; None where nothing is left."""
+    """Return a title or a name as one line, without control characters; None if nothing is left."""
     return " ".join(clean(text).split()) or None if text else None
 
 
-# The order of a block: by tier, then by day; in a day, what belongs to one session stays together.
+# Order of items: by tier, then by day. Within a day, items of one session stay together.
 
 
 Days = dict[date | None, list[Placed]]
@@ -100,7 +105,7 @@ _START = datetime.min.replace(tzinfo=UTC)
 
 
 def in_sections(placed: Sequence[Placed]) -> dict[Tier, Days]:
-    """The days of each tier that has any; what has no time comes first, in the order given."""
+    """Group items by tier and day. Items without a time come first in their tier, in the order given."""
     sections: dict[Tier, Days] = {}
     for each in sorted(placed, key=_by_tier_and_time):
         sections.setdefault(each.item.tier, {}).setdefault(day_of(each.item), []).append(each)
@@ -111,13 +116,14 @@ def in_sections(placed: Sequence[Placed]) -> dict[Tier, Days]:
 
 
 def in_order(placed: Sequence[Placed]) -> Iterator[Placed]:
-    """The same order without the borders."""
+    """Yield items in the order of `in_sections`."""
     for days in in_sections(placed).values():
         for items in days.values():
             yield from items
 
 
 def day_of(item: Item) -> date | None:
+    """Return the date of an item in UTC; None if it has no time."""
     return item.at.date() if item.at else None
 
 
@@ -134,79 +140,88 @@ def _by_thread(placed: Sequence[Placed]) -> list[Placed]:
     return [each for members in threads.values() for each in members]
 
 
-# What every format of a context block offers.
+# The interface of a format.
 
 
 class Heading(NamedTuple):
-    """A heading: the key that its items share, and its text, which the first of them pays for."""
+    """A heading: a key that is equal for all items below it, and its text. The first of these items pays for it."""
 
     key: Hashable
     text: str
 
 
 class Parsed(NamedTuple):
-    """An item as parsed from a block."""
+    """An item parsed from a block."""
 
     text: str
     title: str | None = None
     speaker: str | None = None
     tier: str | None = None
     day: str | None = None
-    """Its date as ISO 8601."""
+    """The date in ISO 8601."""
     id: str | None = None
+    short_id: str | None = None
     kind: str | None = None
     confidence: float | None = None
     older: bool = False
-    """Whether the block marks it as overtaken by a newer one."""
+    """Whether the block marks the item as older than another one about the same thing."""
 
 
 class Layout(Protocol):
     """A format of a block.
 
-    Its parts are whole lines, so that the sum of their prices is at least the price of the block.
+    The parts of a block (what is around it, headings, the lines of items) consist of whole lines. Therefore the sum
+    of their token counts is at least the token count of the block.
     """
 
     name: str
 
     @property
     def around(self) -> str:
-        """The opening and closing around all items."""
+        """The text around all items: opening and closing."""
 
     def section(self, item: Item) -> Heading:
-        """The section of an item, with what opens and closes it."""
+        """Return the section of an item, with the text that opens and closes it."""
 
     def group(self, item: Item) -> Heading:
-        """The heading of an item within its section; its text is empty if there is none."""
+        """Return the heading of an item within its section; the text is empty if there is none."""
 
     def lines(self, placed: Placed) -> str:
-        """The lines of an item."""
+        """Return the lines of an item."""
 
     def block(self, placed: Sequence[Placed]) -> str:
-        """The whole text, in the order of the format."""
+        """Return the whole text, with the items in the order of the format."""
 
 
 class ReadableLayout(Layout, Protocol):
-    """A format that can be read back."""
+    """A format that can be parsed."""
 
-    def parse(self, text: str) -> list[Parsed]:
-        """The items of a block, in order."""
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
+        """Return the items of a block, in order; `ids` says whether it was made with short ids."""
 
 
-# The lines of one item in a block of text, and the item back from them.
+# The lines of one item in the text formats, and their parser.
 #
-# Only the first line stands at the margin: a bullet, the title in bold, who said it, the text. The bullet says how
-# to read it, at no cost: after "-" a name and a colon are the speaker; after "*" there is no speaker, after "+"
-# neither speaker nor title, whatever it looks like. So "Decision: use X" needs no mark inside the text. After "-"
-# and
-# "*" "(older)" says that a newer item of the block tells the same anew.
+# Only the first line starts at the margin: a bullet, the title in bold, the speaker, the text. All others are
+# indented. The bullet tells the parser what to expect, and costs no extra token:
+#
+#   "- "  a title and a speaker ("Name: ") are read if present
+#   "* "  a title, but no speaker
+#   "+ "  neither: everything is text
+#
+# So a text such as "Decision: use X" needs no escape. After "- " and "* ", "(older) " marks an item that a newer
+# item of the block replaces.
+#
+# An item with a short id has a label directly after the bullet: "- [k3f7 decision] ". Either all items of a block
+# have one or none. Stored text comes after the label or is indented, so it cannot show the id of another item.
+# The brackets cost one token more than "k3f7 decision: ", but that would read as a speaker.
 
 
 BULLETS = ("- ", "* ", "+ ")
 MORE = "…"
-# Said of an item that a newer one in the block overtakes; after "+" it is the text's own.
 OLDER = "(older) "
 
-# A backslash counts only before a sign that needs one, so that most titles and names are as they were given.
+# A backslash escapes only before a character that needs it, so most titles and names are written unchanged.
 _IN_TITLE = re.compile(r"\\(?=[\\*]|$)|\*(?=\*|$)")
 _IN_SPEAKER = re.compile(r"\\(?=[\\:*(]|$)|:(?= |$)|^\*(?=\*)|^\((?=older\) )")
 _ESCAPED_IN_TITLE = re.compile(r"\\([\\*])")
@@ -220,6 +235,9 @@ _NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)
 
 _SIMPLE = re.compile(r"\w(?:[\w,.'()/-]| (?=[\w(]))*")
 
+_LABEL = re.compile(r"\[([\w-]+)(?: ([\w-]+))?\] ")
+_NOT_IN_LABEL = re.compile(r"[^\w-]+")
+
 
 class _FirstLine(NamedTuple):
     title: str | None
@@ -229,57 +247,86 @@ class _FirstLine(NamedTuple):
 
 
 def lines(placed: Placed) -> str:
-    """What stands in the block for an item; where it has no text, its title and a sign that there is more."""
-    if (plain := _plain(placed)) is not None:
+    """Return the lines of an item: a bullet with indented further lines.
+
+    An item without text (level "title") has its title and an ellipsis. `parse_lines` reverses this.
+    """
+    if (plain := _plain_line(placed)) is not None:
         return plain
     text = clean(placed.text).strip()
+    label = _label(placed.item)
     if not text:
         title = one_line(placed.item.headline()) or ""
-        return guarded_tags(f"{BULLETS[0]}{_bold(title)} {MORE}\n")
+        return escape_tags(f"{BULLETS[0]}{label}{_bold(title)} {MORE}\n")
     first, *others = text.split("\n")
     older = placed.item.overtaken_by is not None
-    said = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first, older)
-    opening = f"{_bold(said.title)}: " if said.title else ""
-    opening += f"{_IN_SPEAKER.sub(_backslash, said.speaker)}: " if said.speaker else ""
-    content = guarded_line(opening + first)
-    begun = _begun(content, said)
-    return guarded_tags("\n".join([begun, *_indented(content, others)]) + "\n")
+    fields = _FirstLine(one_line(placed.item.title), one_line(placed.item.speaker), first, older)
+    opening = f"{_bold(fields.title)}: " if fields.title else ""
+    opening += f"{_IN_SPEAKER.sub(_backslash, fields.speaker)}: " if fields.speaker else ""
+    content = escape_line(opening + first)
+    first_line = _with_bullet(label, content, fields)
+    return escape_tags("\n".join([first_line, *_indented(content, others)]) + "\n")
 
 
-def _begun(content: str, said: _FirstLine) -> str:
-    """The first line with the bullet after which it reads as what is said; without a mark that has no room."""
-    marks = (OLDER, "") if said.older else ("",)
+def _label(item: Item) -> str:
+    """Return the short id and the kind in brackets; empty if the item has no short id."""
+    if item.short_id is None:
+        return ""
+    words = (item.short_id, item.kind) if item.kind else (item.short_id,)
+    # The kind of a document of another library can be any text.
+    return f"[{' '.join(_NOT_IN_LABEL.sub('-', word) for word in words)}] "
+
+
+def _with_bullet(label: str, content: str, fields: _FirstLine) -> str:
+    """Return the first line with the first bullet that makes it parse back to the same fields.
+
+    "(older)" is dropped if no bullet allows it: a text that looks like a title needs "+ ", which has no marks.
+    """
+    marks = (OLDER, "") if fields.older else ("",)
     for mark, bullet in itertools.product(marks, BULLETS):
-        if _first_line(bullet, mark + content) == said._replace(older=bool(mark)):
-            return bullet + mark + content
+        if _parse_first_line(bullet, mark + content) == fields._replace(older=bool(mark)):
+            return bullet + label + mark + content
     raise AssertionError(content)
 
 
-def _plain(placed: Placed) -> str | None:
-    """The same for what needs none of the marks, as most does, in a fraction of the time."""
+def _plain_line(placed: Placed) -> str | None:
+    """Return the line of an item that needs no escaping, as most do; None if it may need some.
+
+    A fast path of `lines`, which gives the same text.
+    """
     title, speaker, text = placed.item.title, placed.item.speaker, placed.text.strip()
     mark = OLDER if placed.item.overtaken_by else ""
     line = f"{f'**{title}**: ' if title else ''}{f'{speaker}: ' if speaker else ''}{text}"
     safe = line.isprintable() and "<" not in line and "&" not in line and text[:1].isalpha()
     safe = safe and (speaker is None or _is_simple(speaker)) and (title is None or _is_simple(title))
-    return f"{BULLETS[0]}{mark}{line}\n" if safe and (speaker or ": " not in text) else None
+    safe = safe and (speaker is not None or ": " not in text)
+    return f"{BULLETS[0]}{_label(placed.item)}{mark}{line}\n" if safe else None
 
 
 def _is_simple(name: str) -> bool:
     return name.isalnum() or (_SIMPLE.fullmatch(name) is not None)
 
 
-def unlined(text: str) -> Parsed:
-    """The item whose lines these are."""
-    first, *others = unguarded_tags(text).strip().split("\n")
-    said = _first_line(first[:2], first[2:])
-    rest = (unguarded_line(line[1:] if line[1:2].isalpha() else line[2:]) for line in others)
-    return Parsed("\n".join([said.text, *rest]), title=said.title, speaker=said.speaker, older=said.older)
+def parse_lines(text: str, *, ids: bool = False) -> Parsed:
+    """Parse the lines of one item; `ids` says whether it has a label with its short id and kind."""
+    first, *others = unescape_tags(text).strip().split("\n")
+    bullet, content = first[:2], first[2:]
+    label = _LABEL.match(content) if ids else None
+    fields = _parse_first_line(bullet, content[label.end() :] if label else content)
+    rest = (unescape_line(line[1:] if line[1:2].isalpha() else line[2:]) for line in others)
+    return Parsed(
+        "\n".join([fields.text, *rest]),
+        title=fields.title,
+        speaker=fields.speaker,
+        short_id=label[1] if label else None,
+        kind=label[2] if label else None,
+        older=fields.older,
+    )
 
 
-def _first_line(bullet: str, content: str) -> _FirstLine:
+def _parse_first_line(bullet: str, content: str) -> _FirstLine:
     older = bullet != "+ " and content.startswith(OLDER)
-    rest = unguarded_line(content.removeprefix(OLDER) if older else content)
+    rest = unescape_line(content.removeprefix(OLDER) if older else content)
     title = speaker = None
     if bullet != "+ " and (found := _TITLE.match(rest)):
         title, rest = _ESCAPED_IN_TITLE.sub(r"\1", found[1]), rest[found.end() :]
@@ -289,10 +336,11 @@ def _first_line(bullet: str, content: str) -> _FirstLine:
 
 
 def _indented(first: str, others: Sequence[str]) -> Iterator[str]:
-    """The further lines, by two spaces inside the bullet, or by one, which costs nothing before a word.
+    """Yield the further lines, indented by two spaces, or by one where markdown allows it.
 
-    Markdown needs only one in a paragraph, which goes on over lines that are indented less. After what may have
-    opened a block of code, of HTML, a table or the target of a link, it would take such a line out of the bullet.
+    One space before a word is part of its token and costs nothing. In markdown, a paragraph continues over lines
+    with less indentation, so one space is enough there. After the possible start of a code block, HTML, a table or
+    a link definition, such a line would leave the bullet, so all lines from there on get two.
     """
     in_block, in_paragraph = _may_open_block(first), _is_paragraph(first)
     for line in others:
@@ -300,7 +348,7 @@ def _indented(first: str, others: Sequence[str]) -> Iterator[str]:
             in_paragraph = False
             yield ""
             continue
-        content = guarded_line(line)
+        content = escape_line(line)
         yield (" " if in_paragraph and content[0].isalpha() else "  ") + content
         in_block = in_block or _may_open_block(content)
         in_paragraph = not in_block and _is_paragraph(content.lstrip() if in_paragraph else content)
@@ -313,7 +361,7 @@ def _may_open_block(line: str) -> bool:
 def _is_paragraph(line: str) -> bool:
     start = _content_start(line)
     before = line[:start]
-    # After a tab or five blanks markdown reads code; after a bullet without anything there is no paragraph.
+    # Markdown reads code after a tab or five spaces. An empty bullet starts no paragraph.
     indented = line[0].isspace() or "\t" in before or "     " in before
     return start < len(line) and not indented and not _may_open_block(line)
 
@@ -331,23 +379,23 @@ def _backslash(found: re.Match[str]) -> str:
     return "\\" + found[0]
 
 
-# A block of text: sections for the tiers, in them the days, under each day a bullet for each item.
+# The text formats: a section for each tier, a date line for each day, a bullet for each item.
 #
-# All that starts at the margin is ours, and so nothing stored can stand for a tag, a heading, a date or a footer.
+# Only Satchel writes at the margin. Stored text therefore cannot look like a tag, a heading, a date or a footer.
 
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d):")
 
 
 class Ends(NamedTuple):
-    """What opens a part of a block, and what closes it."""
+    """The lines that open and close a part of a block."""
 
     opening: str
     closing: str = ""
 
 
 class Outline:
-    """A text layout, defined by what opens and closes the block and its sections."""
+    """A text format, defined by the lines that open and close the block and its sections."""
 
     def __init__(self, name: str, *, block: Ends, sections: Mapping[Tier, Ends]) -> None:
         self.name = name
@@ -382,7 +430,7 @@ class Outline:
             parts.append(frame.closing)
         return "".join([*parts, self._block.closing])
 
-    def parse(self, text: str) -> list[Parsed]:
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
         found: list[Parsed] = []
         tier = day = None
         of_item: list[str] = []
@@ -391,7 +439,7 @@ class Outline:
                 of_item += [line] if of_item else []
                 continue
             if of_item:
-                found.append(unlined("\n".join(of_item))._replace(tier=tier, day=day))
+                found.append(parse_lines("\n".join(of_item), ids=ids)._replace(tier=tier, day=day))
                 of_item = []
             if line.startswith(BULLETS):
                 of_item = [line]
@@ -403,12 +451,9 @@ class Outline:
 
 
 def _date_line(day: date | None) -> str:
-    # After a blank line, which costs nothing, since without it markdown takes this for a part of the bullet
-    # above. "### 2023-05-08" costs 9 tokens, this 7.
+    # Without the blank line, which costs no token, markdown reads the date as part of the bullet above. This form
+    # costs 7 tokens, "### 2023-05-08" 9.
     return f"\n{day.isoformat()}:\n" if day else ""
-
-
-# The context block as markdown.
 
 
 MARKDOWN = Outline(
@@ -422,9 +467,6 @@ MARKDOWN = Outline(
 )
 
 
-# The context block between tags, for a system prompt.
-
-
 SYSTEM_PROMPT = Outline(
     "system_prompt",
     block=Ends("<memory>\n", "</memory>\n"),
@@ -436,13 +478,14 @@ SYSTEM_PROMPT = Outline(
 )
 
 
-# Items as a JSON array, one on each line, for programs.
+# The format "raw": a JSON array with one item per line, for programs.
 
 
 class _RawItem(msgspec.Struct):
     id: str
     text: str
     tier: str
+    short_id: str | None = None
     kind: str | None = None
     confidence: float | None = None
     title: str | None = None
@@ -455,7 +498,7 @@ _read_raw = msgspec.json.Decoder(list[_RawItem]).decode
 
 
 class RawLayout:
-    """The layout of raw JSON: no headings, text as stored, without empty fields."""
+    """Items as a JSON array: no headings, text as stored, empty fields left out."""
 
     name = "raw"
     around = "[\n]\n"
@@ -474,7 +517,7 @@ class RawLayout:
             return "[]\n"
         return "[\n" + ",\n".join(map(_entry, in_order(placed))) + "\n]\n"
 
-    def parse(self, text: str) -> list[Parsed]:
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
         return [
             Parsed(
                 entry.text,
@@ -483,6 +526,7 @@ class RawLayout:
                 tier=entry.tier,
                 day=entry.at.date().isoformat() if entry.at else None,
                 id=entry.id,
+                short_id=entry.short_id,
                 kind=entry.kind,
                 confidence=entry.confidence,
                 older=entry.overtaken_by is not None,
@@ -495,6 +539,7 @@ def _entry(placed: Placed) -> str:
     item = placed.item
     fields: dict[str, Any] = {
         "id": item.id,
+        "short_id": item.short_id,
         "text": placed.text,
         "kind": item.kind,
         "confidence": item.confidence,
@@ -503,7 +548,8 @@ def _entry(placed: Placed) -> str:
         "at": item.at,
         "overtaken_by": item.overtaken_by,
         "level": None if placed.level == "full" else placed.level,
-        # Last, since after a known word an end without a comma is sure to cost no more than one with it.
+        # The tier is last. Its values are fixed, so the end of the last line, which has no comma, is known to
+        # cost no more than the end of the others.
         "tier": item.tier,
     }
     return as_json({name: value for name, value in fields.items() if value is not None})
@@ -512,9 +558,9 @@ def _entry(placed: Placed) -> str:
 RAW = RawLayout()
 
 
-# The block for a system prompt as a list of chat messages.
+# The format "messages": the system prompt block as a list of chat messages.
 #
-# It is one message of the user: a stored turn that became a turn of its own could speak for the model.
+# The list is one user message. If each stored turn became a message, a stored text could speak as the assistant.
 
 
 _OPENING = '[{"role":"user","content":"'
@@ -522,7 +568,7 @@ _CLOSING = '"}]\n'
 
 
 class MessagesLayout:
-    """The layout of chat messages, as OpenAI and Anthropic accept them; every part is escaped for JSON."""
+    """A block as JSON chat messages, as the APIs of OpenAI and Anthropic take them; each part is JSON-escaped."""
 
     name = "messages"
 
@@ -542,15 +588,16 @@ class MessagesLayout:
     def block(self, placed: Sequence[Placed]) -> str:
         return _OPENING + json_inside(SYSTEM_PROMPT.block(placed)) + _CLOSING if placed else "[]\n"
 
-    def parse(self, text: str) -> list[Parsed]:
-        return [item for message in as_messages(text) for item in SYSTEM_PROMPT.parse(message["content"])]
+    def parse(self, text: str, *, ids: bool = False) -> list[Parsed]:
+        contents = (message["content"] for message in as_messages(text))
+        return [item for content in contents for item in SYSTEM_PROMPT.parse(content, ids=ids)]
 
 
 _read_messages = msgspec.json.Decoder(list[dict[str, str]]).decode
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
-    """Parse a block of this format into messages, ready to be sent."""
+    """Parse a block of the format "messages" into a list of messages."""
     return _read_messages(text)
 
 
@@ -561,7 +608,7 @@ def _escaped(heading: Heading) -> Heading:
 MESSAGES = MessagesLayout()
 
 
-# The formats of a context block, by name.
+# Formats by name.
 
 
 Format = Literal["system_prompt", "markdown", "raw", "messages"]

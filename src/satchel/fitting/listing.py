@@ -1,7 +1,7 @@
 """Lists of memories as plain text or JSON, whole or within a budget.
 
-Stored text is indented and cleaned, so that it can neither look like another entry nor send commands to a terminal.
-`fit_portions` shows as much of a list as fits, and keeps the rest for later.
+Stored text is indented and stripped of control characters, so it can neither look like another entry nor send
+escape sequences to a terminal. `fit_portions` returns as much of a list as fits, and the rest for a later page.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
 from satchel.model.memory import Hit, Memory, compact
-from satchel.text.passages import telling_start
+from satchel.text.passages import best_sentence_start
 
 __all__ = [
     "CONTINUED",
@@ -44,7 +44,7 @@ def as_json(value: object) -> str:
 
 
 def json_inside(text: str) -> str:
-    """Return what is between the quotation marks of a JSON string; parts of a text can be joined in it."""
+    """Return a text escaped for JSON, without quotation marks; escaped parts of a text can be joined."""
     return as_json(text)[1:-1]
 
 
@@ -54,10 +54,10 @@ def json_inside(text: str) -> str:
 Detail = Literal["summary", "standard", "full"]
 DETAILS: tuple[str, ...] = get_args(Detail)
 
-SNIPPET = 300
+SNIPPET_LENGTH = 300
 INDENT = "    "
 
-_LISTED = (
+_LISTED_FIELDS = (
     "title", "scope", "status", "superseded_by", "valid_from", "invalid_at", "tags", "speaker",
     "importance", "confidence", "at",
 )  # fmt: skip
@@ -74,10 +74,10 @@ def entry(
     alike: int = 0,
     relevance: float | None = None,
 ) -> str:
-    """A heading line, and below it as much of the text as the detail asks for; a snippet is of what matched.
+    """Return a heading line with id, kind, title and facts, and below it as much of the text as `detail` allows.
 
-    `overtaken_by` is the short id of a newer memory that tells this one anew, `alike` the number of memories that
-    say the same and are not listed, `relevance` how sure a hit is.
+    `matched` is where a snippet starts. `overtaken_by` is the short id of a newer memory about the same thing,
+    `alike` the number of duplicates that are not listed, `relevance` that of a search hit (0 to 1).
     """
     facts = [memory.at.date().isoformat()]
     facts += [memory.scope.project] if memory.scope.project else []
@@ -88,8 +88,8 @@ def entry(
     facts += [f"older; see {overtaken_by}"] if overtaken_by else []
     facts += [f"+{alike} alike"] if alike else []
     title = memory.headline() if detail == "summary" else memory.title
-    sure = [] if relevance is None else [f"{100 * relevance:.0f}%"]
-    heading = [short_id, *sure, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
+    percentage = [] if relevance is None else [f"{100 * relevance:.0f}%"]
+    heading = [short_id, *percentage, f"[{memory.kind}]", *([title] if title else []), f"({', '.join(facts)})"]
     lines = [clean(" ".join(heading)).replace("\n", " ")]
     if detail != "summary":
         lines.append(indented(body(memory.text, detail, matched)))
@@ -97,81 +97,64 @@ def entry(
 
 
 def indented(text: str) -> str:
-    """Stored text, cleaned, away from the margin, where only our own lines begin."""
+    """Return stored text cleaned and indented. Only lines that Satchel writes start at the margin."""
     return "\n".join(f"{INDENT}{line}".rstrip() for line in clean(text).split("\n"))
 
 
 def join_entries(entries: Sequence[str]) -> str:
+    """Join entries with a blank line between them."""
     return "\n".join(entries)
 
 
-def entry_json(
-    memory: Memory,
-    *,
-    detail: Detail,
-    score: float | None = None,
-    relevance: float | None = None,
-    parts: Mapping[str, float] | None = None,
-    passage: tuple[int, int] | None = None,
-    matched: int = 0,
-    overtaken_by: str | None = None,
-    duplicates: Sequence[str] = (),
-) -> str:
-    """One memory as a JSON object on a line of its own, without what only its keeper needs."""
+def entry_json(memory: Memory, *, detail: Detail, matched: int = 0) -> str:
+    """One memory as a JSON object on a line of its own, without fields that are unset or only of use to the store.
+
+    If the detail asks for less than the whole text, `shortened` is true.
+    """
     fields = compact(memory)
-    chosen: dict[str, Any] = {"id": memory.id}
-    if score is not None:
-        chosen["score"] = round(score, 6)
-    if relevance is not None:
-        chosen["relevance"] = round(relevance, 3)
-    if parts is not None:
-        chosen["parts"] = parts
-    if passage is not None:
-        chosen["passage"] = passage
-    if overtaken_by is not None:
-        chosen["overtaken_by"] = overtaken_by
-    if duplicates:
-        chosen["duplicates"] = duplicates
-    chosen["kind"], chosen["tier"] = memory.kind, memory.tier
+    chosen: dict[str, Any] = {"id": memory.id, "kind": memory.kind, "tier": memory.tier}
     if detail == "summary":
-        return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
-    chosen |= {name: fields[name] for name in _LISTED if name in fields}
-    return as_json(chosen | {"text": body(memory.text, detail, matched)})
+        return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens, "shortened": True})
+    chosen |= {name: fields[name] for name in _LISTED_FIELDS if name in fields}
+    text = body(memory.text, detail, matched)
+    chosen |= {"text": text} if text == memory.text else {"text": text, "shortened": True}
+    return as_json(chosen)
 
 
 def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
+    """Return a JSON object with a list of encoded objects, one per line, under `key`, followed by the facts."""
     tail = "".join(f",{as_json(name)}:{as_json(value)}" for name, value in facts.items())
     return f"{{{as_json(key)}:[" + ",\n".join(objects) + f"]{tail}}}\n"
 
 
 def body(text: str, detail: Detail, matched: int = 0) -> str:
-    """The text whole, or cut at a word after at most 300 characters, from where it matched."""
-    if detail == "full" or len(text) <= SNIPPET:
+    """Return the whole text, or a snippet of at most 300 characters from where it matched, cut at a word."""
+    if detail == "full" or len(text) <= SNIPPET_LENGTH:
         return text
-    # What matched at the very end comes with what stands before it.
-    start = min(matched, len(text) - SNIPPET)
+    # A match near the end is shown with the text before it.
+    start = min(matched, len(text) - SNIPPET_LENGTH)
     if start > 0 and (word := re.compile(r"(?<=\s)\S").search(text, start)):
         start = word.start()
-    snippet = text[start : start + SNIPPET]
-    if start + SNIPPET < len(text):
+    snippet = text[start : start + SNIPPET_LENGTH]
+    if start + SNIPPET_LENGTH < len(text):
         words = re.match(r"(?s).*\S(?=\s)", snippet)
-        snippet = (words.group() if words and len(words.group()) > SNIPPET // 2 else snippet).rstrip() + "…"
+        snippet = (words.group() if words and len(words.group()) > SNIPPET_LENGTH // 2 else snippet).rstrip() + "…"
     return ("…" if text[:start].strip() else "") + snippet.rstrip()
 
 
 def matched_start(hit: Hit, sought: Sequence[str]) -> int:
-    """Where a snippet of a hit begins: with the sentence that has most of what was sought."""
+    """Return where a snippet of a hit starts: at the sentence with the most words of the query."""
     text = hit.memory.text
-    # A text of one passage has none that matched better than others; a short one is shown whole.
-    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET else 0
+    # Without a passage that matched, the whole text is searched. A short text is shown whole.
+    return best_sentence_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET_LENGTH else 0
 
 
 def clean(text: str) -> str:
-    """Without control characters; line ends as plain newlines."""
+    """Replace control characters, and convert line ends to plain newlines."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-# A list within a budget: what fits, and what is left for later.
+# A list within a budget: what fits, and the rest for later.
 
 
 CONTINUED = " (continued)"
@@ -182,21 +165,21 @@ class Portion(NamedTuple):
 
     text: str
     section: str = ""
-    """The heading above it; shown only with at least one of its portions."""
+    """The heading above it, shown if at least one portion under it is."""
     rank: int = 0
-    """Portions of lower rank are taken first; of equal ones, the earlier."""
+    """Portions of lower rank are taken first; of equal ranks, the earlier."""
     splits: bool = False
     """Whether its beginning may be shown if there is no room for the whole."""
     name: str = ""
-    """Its name, such as an id; a portion that is continued later has it as its heading."""
+    """A name, such as an id. It is the heading of the rest if the portion is split."""
 
 
 Assemble = Callable[[Sequence[Portion], bool], str]
-"""Returns the final text of some portions, given whether they are all, uncut."""
+"""Returns the final text of some portions, given whether these are all portions, uncut."""
 
 
 class FittedPortions(NamedTuple):
-    """The final text, the portions in it, and the portions (or remainders) that are not."""
+    """The final text, the portions in it, and the portions (or remainders of them) that did not fit."""
 
     text: str
     shown: tuple[Portion, ...]
@@ -215,28 +198,29 @@ def fit_portions(
 ) -> FittedPortions:
     """Fit portions into a budget by rank, skipping those that do not fit; they are shown in the order given.
 
-    With `in_turn` it stops at the first that does not fit instead of skipping it. If room is left, one portion that
-    may be split is cut: within its indented text or between lines, never within a line at the margin.
+    With `in_turn`, it stops at the first portion that does not fit. If room is left, one portion that may be split
+    is cut: within its indented text or between lines, never within a line at the margin. If nothing fits, the
+    result says which budget would be enough.
     """
     if budget is None:
         return FittedPortions(assemble(portions, True), tuple(portions), ())
-    answer = _Answer(portions, budget, count, assemble)
-    if answer.take(dict(enumerate(portions))):
-        return answer.done()
+    listing = _Listing(portions, budget, count, assemble)
+    if listing.take(dict(enumerate(portions))):
+        return listing.done()
     order = sorted(range(len(portions)), key=lambda place: portions[place].rank)
-    answer.take_most(answer.affordable(order, in_turn=in_turn))
-    left = [place for place in order if place not in answer.chosen]
+    listing.take_most(listing.affordable(order, in_turn=in_turn))
+    left = [place for place in order if place not in listing.chosen]
     next_ones = left[:1] if in_turn else left
-    answer.take_beginning(next_ones)
-    if not answer.chosen and next_ones:
-        smallest = answer.take_least(answer.alone(next_ones))
+    listing.take_beginning(next_ones)
+    if not listing.chosen and next_ones:
+        smallest = listing.take_least(listing.alone(next_ones))
         if smallest is not None:
-            return FittedPortions(answer.without_any(), (), tuple(portions), smallest)
-    return answer.done() if answer.chosen else FittedPortions(answer.without_any(), (), ())
+            return FittedPortions(listing.without_any(), (), tuple(portions), smallest)
+    return listing.done() if listing.chosen else FittedPortions(listing.without_any(), (), ())
 
 
-class _Answer(Assembly[Portion]):
-    """The text of the portions that are shown."""
+class _Listing(Assembly[Portion]):
+    """A list under construction: portions whose assembled text is within the budget."""
 
     def __init__(self, portions: Sequence[Portion], budget: int, count: Count, assemble: Assemble) -> None:
         super().__init__(self._assembled, budget=budget, count=count)
@@ -244,6 +228,7 @@ class _Answer(Assembly[Portion]):
         self._assemble = assemble
 
     def done(self) -> FittedPortions:
+        """Return the list as it is, and the rest."""
         rest = tuple(
             _remainder(portion, self.chosen[place]) if place in self.chosen else portion
             for place, portion in enumerate(self._portions)
@@ -252,6 +237,7 @@ class _Answer(Assembly[Portion]):
         return FittedPortions(self.text, tuple(self.chosen.values()), rest)
 
     def without_any(self) -> str:
+        """Return the text of an empty list; empty if even that does not fit."""
         text = self._assemble((), False)
         return text if self.count(text) <= self.budget else ""
 
@@ -259,13 +245,13 @@ class _Answer(Assembly[Portion]):
         """Return the portions that fit by the sum of their prices, in order of rank."""
         room = self.budget - self.cost({})
         affordable: dict[int, Portion] = {}
-        headed = {""}
+        headings = {""}
         for place in order:
             portion = self._portions[place]
-            price = self.count(portion.text) + self._heading(portion, headed)
+            price = self.count(portion.text) + self._heading(portion, headings)
             if price <= room:
                 affordable[place] = portion
-                headed.add(portion.section)
+                headings.add(portion.section)
                 room -= price
             elif in_turn:
                 break
@@ -274,21 +260,21 @@ class _Answer(Assembly[Portion]):
     def take_beginning(self, places: Sequence[int]) -> None:
         """Add the beginning of the first of these portions that may be split and has room for a beginning."""
         left = self.budget - self.cost(self.chosen)
-        headed = {"", *(portion.section for portion in self.chosen.values())}
+        headings = {"", *(portion.section for portion in self.chosen.values())}
         for place in places:
             portion = self._portions[place]
-            if not portion.splits or not (least := _least_of(portion.text)):
+            if not portion.splits or not (least := _shortest_beginning(portion.text)):
                 continue
-            room = left - self._heading(portion, headed)
+            room = left - self._heading(portion, headings)
             if with_less_room(room, partial(self._with_beginning, place, least)) is not None:
                 return
 
     def _with_beginning(self, place: int, least: str, room: int) -> Attempt[Portion] | None:
-        """Add as much of a portion as this room holds; give up if that is less than the least worth showing."""
+        """Add as much of a portion as this room holds; give up if that is less than `least`."""
         portion = self._portions[place]
         if self.count(least) >= room:
             return None
-        kept = _at_a_seam(shortened(portion.text, room=room, price=self.count), portion.text)
+        kept = _without_partial_line(shortened(portion.text, room=room, price=self.count), portion.text)
         if len(kept) < len(least):
             return None
         short = _shortened(portion, kept) if len(kept) < len(portion.text.rstrip()) else portion
@@ -296,21 +282,21 @@ class _Answer(Assembly[Portion]):
         return Attempt(short, self.over)
 
     def alone(self, places: Sequence[int]) -> Iterator[tuple[int, Portion]]:
-        """Yield each portion whole, which may need a shorter footer, and cut as short as possible."""
+        """Yield each portion cut as short as possible, and whole, which may have a shorter footer."""
         for place in places:
             portion = self._portions[place]
             yield place, portion
-            beginning = _least_of(portion.text) if portion.splits else ""
+            beginning = _shortest_beginning(portion.text) if portion.splits else ""
             if 0 < len(beginning) < len(portion.text.rstrip()):
                 yield place, _shortened(portion, beginning)
 
-    def _heading(self, portion: Portion, headed: Container[str]) -> int:
-        """The price of a portion's heading, 0 if it is there already."""
-        return 0 if portion.section in headed else self.count(f"\n{portion.section}\n")
+    def _heading(self, portion: Portion, headings: Container[str]) -> int:
+        """Return the price of a portion's heading; 0 if it is shown already."""
+        return 0 if portion.section in headings else self.count(f"\n{portion.section}\n")
 
     def _assembled(self, chosen: Mapping[int, Portion]) -> str:
         shown = list(chosen.values())
-        # By identity: what was cut is another portion.
+        # Compared by identity: a portion that was cut is another object.
         whole = len(shown) == len(self._portions) and all(
             one is other for one, other in zip(shown, self._portions, strict=True)
         )
@@ -322,7 +308,7 @@ def _shortened(portion: Portion, kept: str) -> Portion:
 
 
 def _remainder(portion: Portion, short: Portion) -> Portion:
-    """The rest of a portion from the character at which it was cut, under its name."""
+    """Return the rest of a portion from where it was cut, with its name as the heading."""
     kept = short.text.removesuffix(f"{ELLIPSIS}\n")
     left = portion.text[len(kept) :]
     heading = f"{portion.name}{CONTINUED}\n" if portion.name else ""
@@ -330,8 +316,8 @@ def _remainder(portion: Portion, short: Portion) -> Portion:
     return portion._replace(text=heading + (INDENT + left if in_text else left.removeprefix("\n")))
 
 
-def _least_of(text: str) -> str:
-    """The least worth showing: the heading, and the first line or character below it."""
+def _shortest_beginning(text: str) -> str:
+    """Return the shortest part worth showing: the heading and the first line or character below it."""
     if text.startswith(INDENT):
         return first_character(text)
     heading, _, below = text.partition("\n")
@@ -339,15 +325,15 @@ def _least_of(text: str) -> str:
     return f"{heading}\n{least}" if least else ""
 
 
-def _at_a_seam(kept: str, text: str) -> str:
-    """The beginning without an incomplete line at the margin."""
+def _without_partial_line(kept: str, text: str) -> str:
+    """Return a beginning without the last line if that starts at the margin and is incomplete."""
     start = kept.rfind("\n") + 1
     inside = text.startswith(INDENT, start) or text[len(kept) : len(kept) + 1] in ("", "\n")
     return kept if inside else kept[:start].rstrip()
 
 
 def join_portions(portions: Sequence[Portion]) -> str:
-    """Join portions under their headings."""
+    """Join portions, each heading above its first portion."""
     lines: list[str] = []
     section = ""
     for portion in portions:

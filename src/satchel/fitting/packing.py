@@ -1,6 +1,7 @@
-"""Pack candidates into a budget: sort out duplicates, let the policy choose, fill what is left, write the receipt.
+"""Pack candidates into a budget: prune, let the policy choose, fill the rest, write the receipt.
 
-The policy chooses by the prices of parts. `Assembly` then holds the assembled text against the budget.
+Pruning removes superseded, irrelevant and duplicate items. The policy chooses by the prices of parts. `Assembly`
+then counts the assembled text and accepts it only if it is within the budget.
 """
 
 import re
@@ -14,7 +15,7 @@ from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
 from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
-from satchel.text.near_duplicates import alike, equal, within
+from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from satchel.text.passages import continues
 
 __all__ = [
@@ -22,53 +23,61 @@ __all__ = [
     "Assemble",
     "Packed",
     "Pins",
-    "Sorted",
+    "Pruned",
     "Verdict",
     "pack",
+    "prune",
     "receipt",
-    "sort_out",
 ]
 
 
-# As many are looked at closely as would fill a budget so many times, and some more; long ones count as if they
-# were short, so that a larger budget looks at more of them whatever their length.
-TIMES = 6
-SOME_MORE = 2_000
-SHORT = 64
-# The best are looked at in any case.
-ALWAYS = 50
+# Pruning: which candidates are considered.
+
+
+# Of very many candidates, the most promising are considered: as many as would fill the budget POOL_FACTOR times,
+# plus POOL_EXTRA tokens. An item counts as at most COUNTED_TOKENS, so a larger budget considers more items,
+# however long.
+POOL_FACTOR = 6
+POOL_EXTRA = 2_000
+COUNTED_TOKENS = 64
+# So many of the best are considered in any case.
+ALWAYS_CONSIDERED = 50
 
 CHARACTERS_PER_TOKEN = 4
-LINE = 6
+LINE_TOKENS = 6
 
 
 class Verdict(NamedTuple):
-    """Why a candidate is not considered; `other` is the place of the one it repeats or that superseded it."""
+    """Why a candidate is left out. `other` is the place of the item it duplicates or that superseded it."""
 
     reason: Reason
     other: int | None = None
 
 
-class Sorted(NamedTuple):
-    """The places of those that are considered, the pinned first, then by rank."""
+class Pruned(NamedTuple):
+    """The places of the items to consider, pinned ones first, then by rank; and why others were left out."""
 
     considered: list[int]
     verdicts: dict[int, Verdict]
 
     @property
     def wanted(self) -> int:
-        """How many there would be if there were room for all of them."""
+        """How many items would be included if there were room for all."""
         short = sum(verdict.reason == "over budget" for verdict in self.verdicts.values())
         return short + sum(place not in self.verdicts for place in self.considered)
 
     @property
     def irrelevant(self) -> int:
-        """How many are not relevant."""
+        """How many items are not relevant enough."""
         return sum(verdict.reason == "not relevant" for verdict in self.verdicts.values())
 
 
-def sort_out(items: Sequence[Item], *, budget: int | None) -> Sorted:
-    """Leave out superseded, irrelevant and duplicate items, and the least promising of very many."""
+def prune(items: Sequence[Item], *, budget: int | None) -> Pruned:
+    """Leave out superseded, irrelevant and duplicate items, and of very many the least promising.
+
+    `items` are in order of rank. Near-duplicates are compared only among the items that remain. Without a budget no
+    item is left out for lack of promise.
+    """
     verdicts = _superseded(items)
     weak = (place for place, item in enumerate(items) if not item.relevant and not item.pinned)
     verdicts |= {place: Verdict("not relevant") for place in weak if place not in verdicts}
@@ -77,10 +86,10 @@ def sort_out(items: Sequence[Item], *, budget: int | None) -> Sorted:
         left = [place for place in left if place not in verdicts]
     if any(item.pinned for item in items):
         left.sort(key=lambda place: not items[place].pinned)
-    left = _without(left, items, verdicts, equal)
+    left = _deduplicated(left, items, verdicts, exact_duplicates)
     if budget is not None:
-        left = _promising(left, items, TIMES * budget + SOME_MORE, verdicts)
-    return Sorted(_without(left, items, verdicts, alike), verdicts)
+        left = _most_promising(left, items, POOL_FACTOR * budget + POOL_EXTRA, verdicts)
+    return Pruned(_deduplicated(left, items, verdicts, near_duplicates), verdicts)
 
 
 def _superseded(items: Sequence[Item]) -> dict[int, Verdict]:
@@ -89,7 +98,7 @@ def _superseded(items: Sequence[Item]) -> dict[int, Verdict]:
     return {place: Verdict("superseded", places[new]) for place, new in old.items() if new in places}
 
 
-def _without(
+def _deduplicated(
     places: list[int],
     items: Sequence[Item],
     verdicts: dict[int, Verdict],
@@ -103,21 +112,21 @@ def _without(
     return [place for number, place in enumerate(places) if number not in repeated]
 
 
-def _promising(places: list[int], items: Sequence[Item], most: int, verdicts: dict[int, Verdict]) -> list[int]:
-    """Those that seem worth most for their tokens, up to so many tokens; what they cost is counted later."""
-    if len(places) * SHORT <= most:
+def _most_promising(places: list[int], items: Sequence[Item], most: int, verdicts: dict[int, Verdict]) -> list[int]:
+    """Keep the items with the most value per token, up to `most` tokens, both estimated."""
+    if len(places) * COUNTED_TOKENS <= most:
         return places
-    # Imported where there are many: it takes longer to load than a few take.
+    # Imported here: loading it takes longer than handling a few items.
     import numpy as np
 
     found = [items[place] for place in places]
-    about = np.array([_about(item) for item in found])
+    about = np.array([_estimated_tokens(item) for item in found])
     worth = np.array([item.value for item in found]) / about
-    worth[:ALWAYS] = np.inf
+    worth[:ALWAYS_CONSIDERED] = np.inf
     worth[np.array([item.pinned for item in found])] = np.inf
     order = np.argsort(-worth, kind="stable")
     chosen = np.zeros(len(places), bool)
-    tokens = np.where(np.isinf(worth), 0, np.minimum(about, SHORT))
+    tokens = np.where(np.isinf(worth), 0, np.minimum(about, COUNTED_TOKENS))
     chosen[order[np.cumsum(tokens[order]) <= most]] = True
     numbers = np.array(places)
     verdicts.update(dict.fromkeys(numbers[~chosen].tolist(), Verdict("over budget")))
@@ -125,18 +134,18 @@ def _promising(places: list[int], items: Sequence[Item], most: int, verdicts: di
     return kept
 
 
-def _about(item: Item) -> int:
-    return (len(item.text) // CHARACTERS_PER_TOKEN if item.tokens is None else item.tokens) + LINE
+def _estimated_tokens(item: Item) -> int:
+    return (len(item.text) // CHARACTERS_PER_TOKEN if item.tokens is None else item.tokens) + LINE_TOKENS
 
 
-# The block: what is placed so far, and the headings that stand there.
+# The block: the items included so far, and their headings.
 
 
 Assemble = Callable[[Sequence[Placed]], str]
 
 
 class _Block(Assembly[Placed]):
-    """The text of a block, assembled from renditions of items."""
+    """A block under construction: renditions of items whose assembled text is within the budget."""
 
     def __init__(
         self, candidates: Candidates, policy: Policy, budget: int, assemble: Assemble, count: Count
@@ -147,21 +156,21 @@ class _Block(Assembly[Placed]):
 
     @property
     def left(self) -> int:
-        """The tokens left. The text of an empty block, if it has one, is replaced and does not count."""
+        """The tokens left. An empty block has them all: its text, such as "[]", is replaced."""
         return self.budget - self.token_count if self.chosen else self.budget
 
     @property
     def whole(self) -> bool:
-        """Whether no item is included only in part."""
+        """Whether all included items are uncut."""
         return all(placed.whole for placed in self.chosen.values())
 
     def headings(self) -> "_Headings":
-        """The headings that are there already."""
+        """Return the headings that the block has already."""
         return _Headings(self.candidates, self.chosen)
 
 
 class _Headings:
-    """The headings of a block, and the price of those that one more item needs."""
+    """The headings of a block, and the price of the ones that another item would add."""
 
     def __init__(self, candidates: Candidates, placed: Iterable[int]) -> None:
         self._candidates = candidates
@@ -171,41 +180,43 @@ class _Headings:
             self.add(place)
 
     def add(self, place: int) -> None:
+        """Add the headings of an item."""
         offer = self._candidates.offer(place)
         self._sections.add(offer.section)
         self._groups.add(offer.group)
 
     def price(self, place: int) -> int:
+        """Return the price of the headings that an item needs and the block does not have."""
         offer, candidates = self._candidates.offer(place), self._candidates
         around = 0 if self._sections else candidates.prices.around
         section = 0 if offer.section in self._sections else candidates.sections[offer.section]
         return around + section + (0 if offer.group in self._groups else candidates.groups[offer.group])
 
 
-# Filling the rest of a budget: more items, and one that is cut to fit.
+# Filling the rest of a budget: more items, then items cut to fit.
 
 
-# Where more than this share of a budget is left, a text is cut within a sentence to use it.
-UNUSED = 0.1
+# If more than this share of a budget is left, a text may be cut within a sentence to use it.
+UNUSED_SHARE = 0.1
 # Fewer tokens than this are not worth a cut, unless they are that share.
-LEAST_CUT = 12
-# How many items are tried, and how many where more than that share is left.
+SMALLEST_CUT = 12
+# How many items are tried, and how many if more than that share is left.
 CUTS_TRIED = 8
 MOST_TRIED = 64
 
-# How far on a word is looked for to begin with.
-NEAR = 40
+# How many characters ahead to search for the start of a word.
+WORD_SEARCH = 40
 
 _WORD_START = re.compile(r"(?<!\S)\S")
 
 
 def _refill(block: _Block, closed: Collection[int]) -> None:
-    """Add items that still fit, by worth: removed duplicates and joined lines may have left room."""
+    """Add items that still fit, by value per token. Removed duplicates and merged tokens may have left room."""
     candidates, left, headings = block.candidates, block.left, block.headings()
     more: dict[int, Placed] = {}
-    for step in candidates.by_worth:
+    for step in candidates.by_value_per_token:
         fresh = step.first and step.item not in block.chosen and step.item not in closed
-        if fresh and step.at_least <= left and _may_stand(block, step.item, more):
+        if fresh and step.at_least <= left and _may_include(block, step.item, more):
             price = candidates.cost(step) + headings.price(step.item)
             if price <= left:
                 left -= price
@@ -214,26 +225,26 @@ def _refill(block: _Block, closed: Collection[int]) -> None:
     block.take_most(more, beside=block.chosen)
 
 
-def _may_stand(block: _Block, place: int, more: Collection[int] = ()) -> bool:
-    """Whether an item may be included: an overtaken one only together with the newer one."""
+def _may_include(block: _Block, place: int, more: Collection[int] = ()) -> bool:
+    """Return whether an item may be included: one that a newer item replaces, only together with the newer."""
     newer = block.candidates.newer.get(place)
     return newer is None or newer in block.chosen or newer in more
 
 
 def _fill(block: _Block, closed: Collection[int]) -> None:
-    """Cut one of the next items to the room that is left, or extend one that is included in part."""
+    """Use the room that is left for parts of further items, or for more of an item that is included in part."""
     tried = 0
-    for step in block.candidates.by_worth:
+    for step in block.candidates.by_value_per_token:
         left = block.left
-        most = MOST_TRIED if left > UNUSED * block.budget else CUTS_TRIED
-        if left <= 0 or left < min(LEAST_CUT, UNUSED * block.budget) or tried >= most:
+        most = MOST_TRIED if left > UNUSED_SHARE * block.budget else CUTS_TRIED
+        if left <= 0 or left < min(SMALLEST_CUT, UNUSED_SHARE * block.budget) or tried >= most:
             return
         there = block.chosen.get(step.item)
         if (
             step.first
             and step.item not in closed
             and (there is None or not there.whole)
-            and _may_stand(block, step.item)
+            and _may_include(block, step.item)
         ):
             tried += bool(block.chosen)
             _take_part(block, step.item)
@@ -244,17 +255,17 @@ def _take_part(block: _Block, place: int) -> None:
     item, prices = block.candidates.items[place], block.candidates.prices
     room, there = block.left, block.chosen.get(place)
     room += prices.lines(there) if there else -block.headings().price(place)
-    if room < LEAST_CUT and block.left <= UNUSED * block.budget:
+    if room < SMALLEST_CUT and block.left <= UNUSED_SHARE * block.budget:
         return
-    enough = max(0.0, 1 - UNUSED * block.budget / room) if room > 0 else 0.0
+    enough = max(0.0, 1 - UNUSED_SHARE * block.budget / room) if room > 0 else 0.0
     before, text = tail(item)
 
     def price(part: str) -> int:
         return prices.lines(Placed(item, "excerpt", part))
 
     kept = shortened(text, room=room, price=lambda part: price(before + part), enough=enough)
-    # Less than a word only where it fills what others leave unused.
-    least = 1 if block.chosen and block.left > UNUSED * block.budget else len(first_word(text))
+    # Less than a word is included only if much of the budget would be unused.
+    least = 1 if block.chosen and block.left > UNUSED_SHARE * block.budget else len(first_word(text))
     part = before + kept + ELLIPSIS if len(kept) >= least else ""
     if before and kept == text:
         part = _end(item.text, len(item.text.rstrip()) - len(text), room=room, price=price)
@@ -263,29 +274,28 @@ def _take_part(block: _Block, place: int) -> None:
 
 
 def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> str:
-    """The end of a text, from as far before `start` as fits, beginning at a word if one is near."""
+    """Return the longest end of a text that fits and includes `start`, beginning with a word if one is near."""
 
     def part(first: int) -> str:
         return ELLIPSIS.strip() + " " + text[first:].rstrip()
 
-    # Farther back costs more.
     first = start - largest(start, lambda characters: price(part(start - characters)) <= room)
-    if (word := _WORD_START.search(text, first, min(start, first + NEAR))) is not None:
+    if (word := _WORD_START.search(text, first, min(start, first + WORD_SEARCH))) is not None:
         return part(word.start())
     while first < start and continues(text, first):
         first += 1
     return part(first)
 
 
-# Packing: choose, assemble, count, fill what is left.
+# Packing: choose, assemble, count, fill the rest.
 
 
 Pins = Literal["strict", "best_effort"]
 PINS: tuple[str, ...] = get_args(Pins)
 
-# How often less is chosen where the whole text costs more than its parts did.
+# How many smaller choices are tried if the whole text costs more than its parts.
 TRIES = 4
-NAMED = 3
+PINS_NAMED = 3
 UNLIMITED = 1 << 60
 
 
@@ -296,23 +306,31 @@ class Packed(NamedTuple):
     text: str
     token_count: int
     value: int
-    """The value of the policy's choice; what only fills the rest of the budget adds nothing."""
-    sorted: Sorted
+    """The value of the policy's choice. Items that fill the rest of the budget do not add to it."""
+    pruned: Pruned
     candidates: Candidates
     policy: Policy
     budget: int | None
     smallest_budget: int | None = None
-    """If nothing was kept though there were candidates: the smallest budget that keeps something."""
+    """If there were candidates but none fitted: the smallest budget that includes something."""
+
+    def missed(self) -> list[int]:
+        """Return the places of those that are left out only because the budget has no room for them."""
+        return [place for place in range(len(self.candidates.items)) if self._has_no_room(place)]
+
+    def _has_no_room(self, place: int) -> bool:
+        verdict = self.pruned.verdicts.get(place)
+        return place not in self.placed and (verdict is None or verdict.reason == "over budget")
 
     def alone(self) -> list[Placed]:
-        """Return every rendition that could be the only one in the block."""
+        """Return every rendition that could be alone in the block."""
         return [placed for _, placed in self.candidates.alone(first_only=self.policy.stops)]
 
 
 def pack(
     items: Sequence[Item],
     *,
-    kept: Sorted,
+    pruned: Pruned,
     budget: int | None,
     prices: Prices,
     assemble: Assemble,
@@ -322,15 +340,15 @@ def pack(
     whole: bool = False,
     best_first: bool = False,
 ) -> Packed:
-    """Choose the items of most value whose assembled text fits the budget; `items` come in order of rank.
+    """Choose the most valuable items whose assembled text fits the budget.
 
-    `kept` is what `sort_out` returned for them. With `whole`, items are neither cut nor reduced to their
-    titles. With `best_first`, the best match is included, as far as it fits, before any weaker one. Raises
-    `BudgetError` if pinned items do not fit and `pins` is "strict".
+    `items` are in order of rank, and `pruned` is the result of `prune` for them. With `whole`, items are neither
+    cut nor reduced to their titles. With `best_first`, as much of the best match as fits is included before any
+    other match. Raises `BudgetError` if pinned items do not fit and `pins` is "strict".
     """
     candidates = Candidates(
         items,
-        kept.considered,
+        pruned.considered,
         prices,
         whole=whole or not policy.weighs,
         best_first=best_first and policy.weighs,
@@ -338,35 +356,35 @@ def pack(
     if budget is None:
         block = _Block(candidates, policy, UNLIMITED, assemble, count)
         block.take(candidates.everything())
-        return _finished(block, candidates.value_of_all, kept, None)
+        return _finish(block, candidates.value_of_all, pruned, None)
     block = _Block(candidates, policy, budget, assemble, count)
-    if 0 < candidates.about <= budget and block.take(candidates.everything()):
-        return _finished(block, candidates.value_of_all, kept, budget)
+    if 0 < candidates.estimate <= budget and block.take(candidates.everything()):
+        return _finish(block, candidates.value_of_all, pruned, budget)
     if pins == "strict" and 0 < budget < candidates.pinned_need:
-        raise BudgetError(_too_many_pins(candidates, budget))
-    choice = _settled(block)
-    return _finished(block, choice.value, kept, budget)
+        raise BudgetError(_pins_do_not_fit(candidates, budget))
+    choice = _fit_choice(block)
+    return _finish(block, choice.value, pruned, budget)
 
 
-def _finished(block: _Block, value: int, kept: Sorted, budget: int | None) -> Packed:
-    """After the choice: remove items whose text is contained in another, then fill the rest of the budget."""
+def _finish(block: _Block, value: int, pruned: Pruned, budget: int | None) -> Packed:
+    """Remove items whose text is contained in another, then fill the rest of the budget."""
     candidates = block.candidates
     if block.policy.weighs:
-        repeated = _repeated(block)
+        repeated = _contained(block)
         if repeated:
             block.take({p: placed for p, placed in block.chosen.items() if p not in repeated})
-            kept = Sorted(kept.considered, kept.verdicts | repeated)
-        if len(block.chosen) + len(repeated) < len(kept.considered) or not block.whole:
-            _refill(block, kept.verdicts)
+            pruned = Pruned(pruned.considered, pruned.verdicts | repeated)
+        if len(block.chosen) + len(repeated) < len(pruned.considered) or not block.whole:
+            _refill(block, pruned.verdicts)
             if not candidates.whole:
-                _fill(block, kept.verdicts)
+                _fill(block, pruned.verdicts)
     smallest = None if block.chosen else block.take_least(candidates.alone(first_only=block.policy.stops))
     return Packed(
         placed=block.chosen,
         text=block.text,
         token_count=block.token_count,
         value=value,
-        sorted=kept,
+        pruned=pruned,
         candidates=candidates,
         policy=block.policy,
         budget=budget,
@@ -374,8 +392,8 @@ def _finished(block: _Block, value: int, kept: Sorted, budget: int | None) -> Pa
     )
 
 
-def _settled(block: _Block) -> Choice:
-    """Accept the policy's choice, or a smaller one if the text costs more than its parts."""
+def _fit_choice(block: _Block) -> Choice:
+    """Accept the policy's choice, or a smaller one if the whole text costs more than its parts."""
     candidates = block.candidates
     choice = Choice({}, 0)
 
@@ -391,24 +409,24 @@ def _settled(block: _Block) -> Choice:
     return Choice({place: choice.levels[place] for place in block.chosen}, 0)
 
 
-def _repeated(block: _Block) -> dict[int, Verdict]:
-    """Items whose text is contained in another item that is kept whole."""
+def _contained(block: _Block) -> dict[int, Verdict]:
+    """Return the items whose text is contained in another item of the block, both included whole."""
     whole = [place for place, placed in block.chosen.items() if placed.level == "full"]
     items = [block.candidates.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])
-        for place, other in within([item.text for item in items]).items()
+        for place, other in contained_texts([item.text for item in items]).items()
         if not items[place].pinned
     }
 
 
-def _too_many_pins(candidates: Candidates, budget: int) -> str:
+def _pins_do_not_fit(candidates: Candidates, budget: int) -> str:
     pinned = [candidates.items[offer.item] for offer in candidates.pinned]
-    names = ", ".join(f"{item.id} {item.headline(40)!r}" for item in pinned[:NAMED])
-    more = f" and {len(pinned) - NAMED} more" if len(pinned) > NAMED else ""
+    names = ", ".join(f"{item.id} {item.headline(40)!r}" for item in pinned[:PINS_NAMED])
+    more = f" and {len(pinned) - PINS_NAMED} more" if len(pinned) > PINS_NAMED else ""
     return (
-        f"what is pinned needs a budget of {candidates.pinned_need:,}, not {budget:,}: {names}{more}; "
-        "raise the budget, unpin some, or take as many as fit with pins=best_effort"
+        f"pinned memories need a budget of {candidates.pinned_need:,} tokens, not {budget:,}: {names}{more}; "
+        "raise the budget, unpin some, or include as many as fit with pins=best_effort"
     )
 
 
@@ -416,7 +434,7 @@ def _too_many_pins(candidates: Candidates, budget: int) -> str:
 
 
 def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
-    """Return what became of every candidate, in order of rank."""
+    """Return the receipt: for every candidate, in order of rank, whether it was kept and why not."""
     return Receipt(
         budget=packed.budget,
         counter=counter,
@@ -429,8 +447,7 @@ def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
 
 def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
     items, prices = packed.candidates.items, packed.candidates.prices
-    missed = [place for place in range(len(items)) if _for_want_of_room(packed, place)]
-    budgets = _budgets(packed, missed)
+    budgets = _budgets(packed, packed.missed())
     for place, item in enumerate(items):
         if (placed := packed.placed.get(place)) is not None:
             yield _entry(item, cost=prices.lines(placed), level=placed.level)
@@ -439,7 +456,7 @@ def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
         if place in budgets:
             yield _entry(item, cost=cost, reason="over budget", admitted_at=budgets[place])
         else:
-            reason, other = packed.sorted.verdicts[place]
+            reason, other = packed.pruned.verdicts[place]
             yield _entry(item, cost=cost, reason=reason, other=None if other is None else items[other].id)
 
 
@@ -447,17 +464,12 @@ def _entry(item: Item, **outcome: object) -> ReceiptEntry:
     return ReceiptEntry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
 
 
-def _for_want_of_room(packed: Packed, place: int) -> bool:
-    verdict = packed.sorted.verdicts.get(place)
-    return place not in packed.placed and (verdict is None or verdict.reason == "over budget")
-
-
 def _budgets(packed: Packed, missed: list[int]) -> dict[int, int]:
     if not missed or packed.budget is None:
         return {}
     candidates = packed.candidates
-    if any(place in packed.sorted.verdicts for place in missed):
-        # Some were not looked at closely; a larger budget would look at them.
-        everything = sort_out(candidates.items, budget=None)
+    if any(place in packed.pruned.verdicts for place in missed):
+        # Some were pruned as least promising; a larger budget would consider them.
+        everything = prune(candidates.items, budget=None)
         candidates = candidates.among(list(dict.fromkeys([*everything.considered, *missed])))
     return packed.policy.admitting_budgets(candidates, missed, above=packed.budget)

@@ -1,8 +1,8 @@
-"""The packing policies: which candidates are taken within a budget, in which order, and what is skipped.
+"""Packing policies: in which order candidates are taken within a budget, and which are skipped.
 
 A policy is one object. To add one, write a subclass of `Policy`, put an instance into `POLICIES` and its name
-into `PolicyName`; Python, the command line and the HTTP service then offer it. Pinned items come first with
-every policy. A policy chooses by the prices of parts; `packing` holds the final text against the budget.
+into `PolicyName`; all interfaces then offer it. With every policy, pinned items come first. A policy chooses by the
+prices of parts; `packing` checks the final text against the budget.
 """
 
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ from satchel.model.memory import TIERS
 
 __all__ = ["POLICIES", "Best", "Greedy", "Policy", "PolicyName", "Tier"]
 
-# How many budgets above the one given are looked at one by one.
+# How many budgets above the given one are tried one by one.
 SKIPPED_THROUGH = 4_096
 
 
 class Policy(ABC):
-    """Takes whole items in its own order, each that still fits.
+    """Takes whole items in an order of its own, each one that still fits.
 
-    A subclass defines `name` and `order`, and sets `stops` or `weighs`. One that does not choose step by step
-    overrides `take` and `admitting` too.
+    A subclass defines `name` and `order`, and may set `stops` or `weighs`. If it does not choose step by step, it
+    also overrides `take` and `admitting`.
     """
 
     name: str
@@ -42,18 +42,19 @@ class Policy(ABC):
         return Choice({}, 0) if room < 0 or not candidates.offers else self.take(candidates, room)
 
     def take(self, candidates: Candidates, room: int) -> Choice:
-        """Choose what to take if lines and headings may cost this much."""
+        """Choose what to take if lines and headings may cost `room` tokens."""
         return _choice(candidates.tabulated(self.order(candidates), [room], stop=self.stops))
 
     def admitting_budgets(self, candidates: Candidates, places: Sequence[int], *, above: int) -> dict[int, int]:
-        """Return for each place the smallest budget above the given one with which its item is taken."""
+        """Return for each place the smallest budget above the given one that includes its item."""
         budgets = self.admitting(candidates, places, above=above)
         return {place: max(budgets[place], above + 1) for place in places}
 
     def admitting(self, candidates: Candidates, places: Iterable[int], *, above: int) -> dict[int, int]:
-        """Return for these places, and maybe others, a budget that takes the item; it may be lower than `above`.
+        """Return for these places, and maybe others, a budget that includes the item; it may be lower than `above`.
 
-        If items are skipped, every budget above is tried, up to the one that holds everything before the item.
+        A policy that skips items tries every budget above the given one, up to the budget that holds the item and
+        everything before it.
         """
         order = self.order(candidates)
         enough = _cumulated(candidates, order)
@@ -73,13 +74,13 @@ class Policy(ABC):
 
 
 class Best(Policy):
-    """Takes the most value per token; the choice is never worth less than going by rank and skipping."""
+    """Takes the most value per token. The result is never worth less than taking items by rank and skipping."""
 
     name = "best"
     weighs = True
 
     def order(self, candidates: Candidates) -> Sequence[Step]:
-        return candidates.by_worth
+        return candidates.by_value_per_token
 
     def take(self, candidates: Candidates, room: int) -> Choice:
         if candidates.holds_everything(room + candidates.prices.around):
@@ -95,7 +96,7 @@ class Best(Policy):
         tables = self._tables(candidates, rooms)
         columns = [table.best() for table in tables]
         values = np.array([table.values[each] for table, each in zip(tables, columns, strict=True)])
-        # Of equals the first, as in choosing.
+        # Of equal values the first wins, as in `take`.
         winner = np.argmax(values, axis=0)
         higher = np.array(rooms) + around > above
         admitted = {place: np.zeros(len(rooms), bool) for place in places}
@@ -104,7 +105,7 @@ class Best(Policy):
                 if step.first and step.item in admitted:
                     admitted[step.item] |= taken[columns[number]] & (winner == number) & higher
         return {
-            # The budget that holds everything takes everything.
+            # A budget that holds everything includes everything.
             place: min(candidates.total, rooms[int(np.argmax(where))] + around) if where.any() else candidates.total
             for place, where in admitted.items()
         }
@@ -115,7 +116,7 @@ class Best(Policy):
 
 
 class Greedy(Policy):
-    """Goes by rank and stops at the first item that does not fit."""
+    """Takes items by rank and stops at the first that does not fit."""
 
     name = "greedy"
     stops = True
@@ -125,7 +126,7 @@ class Greedy(Policy):
 
 
 class Tier(Policy):
-    """Takes working memories first, then the conversation, then knowledge, and skips what does not fit."""
+    """Takes working memories first, then conversation, then knowledge, and skips items that do not fit."""
 
     name = "tier"
 
@@ -142,7 +143,7 @@ POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Best(), Greedy
 
 
 def _choice(table: Table) -> Choice:
-    """The choice for the largest of the budgets, or for a smaller one if that is worth more."""
+    """Return the choice for the largest budget of a table, or for a smaller one if that is worth more."""
     column = int(table.best()[-1])
     steps = table.chosen(column)
     return Choice({step.item: step.level for step in steps}, int(table.values[column]))

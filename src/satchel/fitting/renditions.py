@@ -1,4 +1,4 @@
-"""The levels of detail of an item: its title, its beginning or the passages that matched, the whole text."""
+"""The levels of detail of an item: its title, its first sentences or the passages that matched, the whole text."""
 
 import re
 from collections.abc import Sequence
@@ -9,41 +9,43 @@ from msgspec.structs import replace
 from satchel.fitting.listing import Detail, body, matched_start
 from satchel.model.memory import Hit
 from satchel.model.packing import Item, Level, Span
-from satchel.text.passages import continues, sentences, telling_start
+from satchel.text.passages import best_sentence_start, continues, sentences
 
 __all__ = ["ELLIPSIS", "Rendition", "as_item", "first_word", "renditions", "tail"]
 
 ELLIPSIS = "…"
 
-# A title says that there is something, and hardly what.
+# The share of its value that an item has if only its title is shown.
 TITLE_SHARE = 0.05
-# A part is worth its share of the text; but of a whole book a question needs no more than of a few pages.
-LONG = 4_000
-MOST_OF_IT = 0.95
+# The value of a part is its share of the text, but of at most so many characters: even of a book, a question needs
+# only a few pages. It is at most LARGEST_PART of the whole.
+LONG_TEXT = 4_000
+LARGEST_PART = 0.95
 
-# From this length on a part is offered beside the whole.
-SHORT = 400
-SUMMARY = 300
-# How many passages a longer excerpt has at most.
-SEVERAL = 4
+# Longer texts offer parts beside the whole.
+SHORT_TEXT = 400
+SUMMARY_LENGTH = 300
+# The most passages of an excerpt.
+MOST_PASSAGES = 4
 
 _WORD = re.compile(r"\s*\S{1,24}")
 _BLANK = re.compile(r"\s*")
 
 
 class Rendition(NamedTuple):
-    """One level of detail: spans of the text, and the share of the item's value that they have."""
+    """One level of detail: spans of the text, and their share of the item's value."""
 
     level: Level
     spans: tuple[Span, ...]
     share: float
 
     def text(self, item: Item) -> str:
-        """The spans in the order of the text, with an ellipsis wherever something is left out."""
+        """Return the spans in the order of the text, with an ellipsis wherever text is left out."""
         return item.text.strip() if self.level == "full" else _joined(item.text, self.spans)
 
     @property
     def characters(self) -> int:
+        """The length of all spans."""
         return sum(end - start for start, end in self.spans)
 
 
@@ -55,15 +57,18 @@ def as_item(
     superseded: bool = True,
     relevant: bool = True,
     needed: tuple[tuple[int, int], ...] = (),
+    short_id: str | None = None,
 ) -> Item:
-    """A hit as a candidate for packing, with no more of its text than the detail asks for.
+    """Convert a hit to a candidate for packing, with as much of its text as `detail` allows.
 
-    Without `superseded` what came after it does not count against it.
+    With `superseded=False`, a newer version of the memory does not exclude it. `needed` are the passages that are
+    enough for the question. With a `short_id`, the block shows that id and the kind of the memory.
     """
     memory, scope = hit.memory, hit.memory.scope
     item = Item(
         id=memory.id,
         text=memory.text,
+        short_id=short_id,
         title=memory.title,
         speaker=memory.speaker,
         kind=memory.kind,
@@ -91,17 +96,17 @@ def as_item(
 
 
 def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> tuple[Rendition, ...]:
-    """Return the levels of detail of an item, the least first, the whole text last.
+    """Return the levels of detail of an item, lowest first; the last is the whole text or all that is needed.
 
-    With `sentence`, a short item also offers one sentence; with `of_long`, a long one does too.
+    With `sentence`, a short text also offers one sentence; with `of_long`, a long text does too.
     """
     length = len(item.text)
     found = [Rendition("title", (), TITLE_SHARE)] if item.title else []
-    if sentence and (of_long or length <= SHORT):
+    if sentence and (of_long or length <= SHORT_TEXT):
         found += _sentence(item)
-    if length > SHORT:
+    if length > SHORT_TEXT:
         if item.passages:
-            several = min(SEVERAL, (len(item.passages) + 1) // 2)
+            several = min(MOST_PASSAGES, (len(item.passages) + 1) // 2)
             if item.needed:
                 several = min(several, len(item.needed) - 1)
             numbers = dict.fromkeys(number for number in (1, several) if number)
@@ -109,20 +114,23 @@ def renditions(item: Item, *, sentence: bool = False, of_long: bool = False) -> 
         else:
             found.append(_part("summary", (_beginning(item.text),), length))
     if item.needed:
-        # One passage that is all that is needed is no excerpt beside itself.
+        # An excerpt that equals what is needed is not offered twice.
         short = [each for each in found if each.spans != item.needed]
         return (*short, Rendition("passages", item.needed, 1.0))
     return (*found, Rendition("full", ((0, length),), 1.0))
 
 
 def tail(item: Item) -> tuple[str, str]:
-    """Return the text from its best match on, preceded by the ellipsis for what is left out before, if anything."""
-    start = telling_start(item.text, item.passages[0], item.sought) if item.passages else 0
+    """Return the text from its best match on, and an ellipsis to put before it if text before it is left out.
+
+    The ellipsis comes first in the pair; it is empty if the match is at the beginning.
+    """
+    start = best_sentence_start(item.text, item.passages[0], item.sought) if item.passages else 0
     return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
 
 
 def first_word(text: str) -> str:
-    """Return the first word, the least of a text that is worth showing."""
+    """Return the first word of a text: the least that is worth showing."""
     word = _WORD.match(text)
     end = word.end() if word else 0
     while end < len(text) and continues(text, end):
@@ -132,26 +140,26 @@ def first_word(text: str) -> str:
 
 def _part(level: Level, spans: Sequence[Span], length: int) -> Rendition:
     part = sum(end - start for start, end in spans)
-    return Rendition(level, tuple(spans), min(MOST_OF_IT, part / min(length, LONG)))
+    return Rendition(level, tuple(spans), min(LARGEST_PART, part / min(length, LONG_TEXT)))
 
 
 def _sentence(item: Item) -> list[Rendition]:
-    """The sentence of the best passage that has most of what was sought, or the first, where there are others."""
+    """Return the sentence of the best passage with the most words of the query, if the passage has several."""
     first, end = item.passages[0] if item.passages else (0, len(item.text))
     spans = [(first + start, first + stop) for start, stop in sentences(item.text[first:end])]
     if len(spans) < 2:
         return []
-    start = telling_start(item.text, (first, end), item.sought)
+    start = best_sentence_start(item.text, (first, end), item.sought)
     chosen = next((span for span in spans if span[0] == start), spans[0])
     return [_part("excerpt", [chosen], len(item.text))]
 
 
 def _beginning(text: str) -> Span:
-    """The first sentences, as many as fit into some 300 characters, but one at least."""
+    """Return the span of the first sentences: as many as fit into `SUMMARY_LENGTH`, but at least one."""
     start = end = 0
-    # Of a book not more than its first page is looked at.
-    for number, span in enumerate(sentences(text[: 4 * SUMMARY])):
-        if number and span[1] - start > SUMMARY:
+    # Only the first page of a long text is split into sentences.
+    for number, span in enumerate(sentences(text[: 4 * SUMMARY_LENGTH])):
+        if number and span[1] - start > SUMMARY_LENGTH:
             break
         start, end = (start if number else span[0]), span[1]
     return start, end

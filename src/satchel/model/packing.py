@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.model.memory import Tier
+from satchel.model.result import Result, quoted
 
 __all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
@@ -18,10 +19,12 @@ Span = tuple[int, int]
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate for packing: its text, where it belongs, and its value."""
+    """A candidate for packing: its text, the fields that decide its position in a block, and its value."""
 
     id: str
     text: str
+    short_id: str | None = None
+    """If given, every format shows it and the kind beside the text. None shows neither in a block of text."""
     title: str | None = None
     speaker: str | None = None
     kind: str | None = None
@@ -29,32 +32,32 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     at: datetime | None = None
     thread: Hashable = None
-    """What tells its session from all others; None where it belongs to none."""
+    """Identifies its session among all sessions; None if it belongs to none."""
     value: float = 1.0
-    """How much it is worth whole, above 0."""
+    """The value of the whole item, above 0."""
     relevant: bool = True
-    """Whether it is taken at all, however much room there is."""
+    """Whether it may be included. An irrelevant item is left out, however much room there is."""
     pinned: bool = False
     tokens: int | None = None
-    """What its text costs with the default counter, where that is known."""
+    """The token count of its text with the default counter, if known."""
     passages: tuple[Span, ...] = ()
-    """The parts of a long text that matter, best first; none where that is not known."""
+    """The passages of a long text that matched, best first; empty if unknown."""
     needed: tuple[Span, ...] = ()
-    """Those of them that are all a question needs; none where it needs the whole text."""
+    """The passages that are enough to answer the question; empty if the whole text is needed."""
     sought: tuple[str, ...] = ()
-    """Words that tell, of a passage that matched, which sentence did."""
+    """Stems of the query's words. They select the sentence of a passage that matched."""
     superseded_by: str | None = None
     overtaken_by: str | None = None
-    """The id of a newer item that tells this anew; said in a block that has both."""
+    """The id of a newer item about the same thing. A block that has both marks this one as older."""
 
     def headline(self, width: int = 60) -> str:
-        """The title, or the first words of the text where there is none."""
+        """Return the title, or the first words of the text if there is none, in at most `width` characters."""
         line = " ".join((self.title or self.text[: 4 * width]).split())
         return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
 class Placed(NamedTuple):
-    """An item as included in a block: its level of detail and its text, which is empty at level "title"."""
+    """An item included in a block: its level of detail and its text, which is empty at level "title"."""
 
     item: Item
     level: Level
@@ -62,12 +65,12 @@ class Placed(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether nothing that is needed of the item was cut."""
+        """Whether the item has all its text, or all passages that are needed."""
         return self.level in ("full", "passages")
 
 
 def marked(placed: Sequence[Placed]) -> list[Placed]:
-    """Return the same, with the mark "overtaken" removed where the newer item is not included."""
+    """Return the same items, with `overtaken_by` removed if the newer item is not among them."""
     there = {each.item.id for each in placed}
     return [
         each
@@ -83,30 +86,34 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
-class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
+class ReceiptEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One candidate of a receipt: kept at a level of detail, or left out for a reason."""
 
     id: str
     headline: str
     tier: Tier
     value: float
-    """What it is worth whole: for a question, how likely it is that it is needed."""
+    """The value of the whole item: with a query, the probability that it is needed."""
     cost: int
-    """The tokens of its lines as they stand, or of its whole text where it was left out; headings apart."""
+    """The tokens of its lines in the block, or of the whole item if it was left out; without headings."""
     level: Level | None = None
-    """How much of it was kept; None where it was left out."""
+    """The level of detail at which it was kept; None if it was left out."""
     reason: Reason | None = None
     other: str | None = None
-    """The id of what it duplicates, or of what superseded it."""
+    """The id of the item that it duplicates, or that superseded it."""
     admitted_at: int | None = None
-    """Where it was left out for want of room: the smallest budget that keeps it."""
+    """If it was left out as over budget: the smallest budget that includes it."""
 
     @property
     def kept(self) -> bool:
+        """Whether it is in the text, whole or in part."""
         return self.level is not None
 
+    def _summary(self) -> str:
+        return f"{self.id} {self.level or self.reason} {self.cost:,} tokens {quoted(self.headline)}"
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+
+class Receipt(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What became of every candidate, in order of rank, and what the text costs."""
 
     budget: int | None
@@ -114,18 +121,24 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     format: str
     token_count: int
-    """What the final text costs."""
+    """The tokens of the final text."""
     entries: tuple[ReceiptEntry, ...]
 
     @property
     def kept(self) -> tuple[ReceiptEntry, ...]:
+        """The candidates that are in the text."""
         return tuple(entry for entry in self.entries if entry.kept)
 
     @property
     def left_out(self) -> tuple[ReceiptEntry, ...]:
+        """The candidates that are not in the text."""
         return tuple(entry for entry in self.entries if not entry.kept)
 
     @property
     def overhead(self) -> int:
-        """The tokens of headings and of what stands around everything."""
+        """The tokens of headings and of the text around all items."""
         return max(0, self.token_count - sum(entry.cost for entry in self.kept))
+
+    def _summary(self) -> str:
+        limit = "" if self.budget is None else f" of {self.budget:,}"
+        return f"{len(self.kept)} kept, {len(self.left_out)} left out, {self.token_count:,}{limit} tokens"

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from satchel.fitting.formats import Parsed, one_line
 from satchel.fitting.listing import clean
@@ -20,7 +21,7 @@ FRAGMENTS = (
     "Decision: use X", "Bob: hi", "**T**: x", "**T** …", "**", "*a", "a*", "a\\", "\\", "a:", ": b", "…",
     "… cut", "📏 3 tokens", "⚡ x", '{"a":1}', '"}]', "| a | b |", "|---|---|", "[a]: /b", "[a", "    code",
     "-     code", "word", "two words", "don't", "123", "\x85", "\u2028", "\x0c", "\x1b[2J", "e\u0301",
-    "中文", "🎒", "\tcode",
+    "中文", "🎒", "\tcode", "[zzzz fact] lies", "- [zzzz fact] lies", "[zzzz]", "] lies", "[zzzz fact]: /b",
 )  # fmt: skip
 ENDS = ("\n", "\n", "\n\n", " ", "")
 # Each whole choice is one draw: many small ones take longer than all that is done with what they give.
@@ -60,16 +61,32 @@ def placed_items(draw: st.DrawFn) -> Placed:
 blocks = st.lists(placed_items(), max_size=4)
 
 
+def with_ids(placed: list[Placed]) -> list[Placed]:
+    """The same items with short ids."""
+    return [each._replace(item=replace(each.item, short_id=f"k{number}f7")) for number, each in enumerate(placed)]
+
+
+with_or_without_ids = st.one_of(blocks, blocks.map(with_ids))
+
+
+def has_ids(placed: list[Placed]) -> bool:
+    return any(each.item.short_id for each in placed)
+
+
 def as_read(placed: Placed) -> Parsed:
     """What a block of text says of an item."""
     item = placed.item
-    day = item.at.date().isoformat() if item.at else None
+    labelled = Parsed(
+        "",
+        tier=item.tier,
+        day=item.at.date().isoformat() if item.at else None,
+        short_id=item.short_id,
+        kind=item.kind if item.short_id else None,
+    )
     if placed.level == "title":
-        return Parsed("", title=one_line(item.headline()), tier=item.tier, day=day)
-    return Parsed(
-        "\n".join(line if line.strip() else "" for line in clean(placed.text).strip().split("\n")),
+        return labelled._replace(title=one_line(item.headline()))
+    return labelled._replace(
+        text="\n".join(line if line.strip() else "" for line in clean(placed.text).strip().split("\n")),
         title=one_line(item.title),
         speaker=one_line(item.speaker),
-        tier=item.tier,
-        day=day,
     )

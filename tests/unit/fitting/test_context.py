@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Draft
 from satchel.fitting.context import BlockFacts, Frame
+from satchel.fitting.formats import FORMATS, LAYOUTS
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 
@@ -186,11 +187,11 @@ def test_a_detail_that_is_none_is_refused(bag: satchel.Satchel):
 def test_the_block_knows_how_many_there_would_be_with_room_for_all(stocked: satchel.Satchel):
     everything = stocked.context("rotation", token_budget=None)
     tight = stocked.context("rotation", token_budget=150)
-    assert (everything.facts_included, everything.facts_wanted, everything.complete) == (40, 40, True)
-    assert (tight.facts_wanted, tight.complete) == (40, False)
+    assert (everything.included, everything.omitted, everything.complete) == (40, 0, True)
+    assert (tight.included + tight.omitted, tight.complete) == (40, False)
     # What is said already was not left out for lack of room.
     stocked.add("rotation 0 plain words about rotation.")
-    assert stocked.context("rotation", token_budget=None).facts_wanted == 40
+    assert stocked.context("rotation", token_budget=None).included == 40
 
 
 def test_the_pinned_can_be_listed_alone(bag: satchel.Satchel):
@@ -210,7 +211,7 @@ def test_the_filters_of_a_search_narrow_a_context(stocked: satchel.Satchel):
 def test_a_frame_makes_the_final_text_and_is_paid_for(stocked: satchel.Satchel):
     class Prompt(Frame):
         def write(self, body: str, facts: BlockFacts) -> str:
-            return f"You are kind.\n\n{body}\n({facts.facts_included} facts, {facts.token_count} tokens)"
+            return f"You are kind.\n\n{body}\n({facts.included} facts, {facts.token_count} tokens)"
 
     for budget in (0, 8, 60, 300, 2_000):
         block = stocked.context("rotation", token_budget=budget, frame=Prompt())
@@ -226,8 +227,28 @@ def test_a_function_is_not_a_frame(stocked: satchel.Satchel):
         stocked.context("rotation", frame=lambda block: block.text)
 
 
+def test_with_ids_every_memory_in_the_text_can_be_looked_up(stocked: satchel.Satchel):
+    for format in FORMATS:
+        block = stocked.context("rotation", token_budget=2_000, format=format, ids=True)
+        read = LAYOUTS[format].parse(block.text, ids=True)
+        assert {stocked.get(each.short_id).id for each in read} == {hit.memory.id for hit in block.hits}
+        assert {each.kind for each in read} == {"observation"}
+
+
+def test_ids_are_paid_for_from_the_budget(stocked: satchel.Satchel):
+    for format in FORMATS:
+        for budget in (0, 30, 60, 200, 1_000):
+            block = stocked.context("rotation", token_budget=budget, format=format, ids=True)
+            assert satchel.count_tokens(block.text) == block.token_count <= budget
+        plain = stocked.context("rotation", token_budget=None, format=format)
+        labelled = stocked.context("rotation", token_budget=None, format=format, ids=True)
+        assert plain.token_count < labelled.token_count < plain.token_count + 40 * 16
+        assert labelled.hits == plain.hits
+
+
 def test_the_same_call_gives_the_same_bytes(stocked: satchel.Satchel):
     assert stocked.context("rotation").text == stocked.context("rotation").text
+    assert stocked.context("rotation", ids=True).text == stocked.context("rotation", ids=True).text
 
 
 def test_the_async_twin_gives_the_same_block(stocked: satchel.Satchel, path: Path):

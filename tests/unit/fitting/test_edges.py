@@ -133,7 +133,7 @@ def test_pins_that_exceed_the_budget_are_an_error_that_names_them():
     message = str(caught.value)
     assert all(f"pin{place} " in message for place in range(3))
     assert "not 300" in message
-    needed = int(message.split("needs a budget of ")[1].split(",")[0])
+    needed = int(message.split("need a budget of ")[1].split(" tokens")[0])
     assert fit(items, token_budget=needed).facts_included == 3
     with pytest.raises(BudgetError):
         fit(items, token_budget=needed - 20)

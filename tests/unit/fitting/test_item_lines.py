@@ -8,7 +8,7 @@ from imitations import as_read, texts
 from markdown_it import MarkdownIt
 
 from satchel import counter
-from satchel.fitting.formats import guarded_line, guarded_tags, lines, unguarded_line, unguarded_tags, unlined
+from satchel.fitting.formats import escape_line, escape_tags, lines, parse_lines, unescape_line, unescape_tags
 from satchel.model.packing import Item, Placed
 from tables import each_row
 
@@ -20,7 +20,7 @@ def full(text: str, **fields: Any) -> Placed:
 
 
 def assert_reads_back(placed: Placed) -> None:
-    assert unlined(lines(placed)) == as_read(placed)._replace(tier=None)
+    assert parse_lines(lines(placed)) == as_read(placed)._replace(tier=None)
 
 
 def test_a_bullet_has_the_title_in_bold_then_who_said_it_then_the_text():
@@ -35,7 +35,7 @@ def test_a_bullet_has_the_title_in_bold_then_who_said_it_then_the_text():
 def test_a_title_alone_says_that_there_is_more():
     placed = Placed(Item(id="a", text="Every hour.", title="JWT rotation", speaker="Ana"), "title", "")
     assert lines(placed) == "- **JWT rotation** …\n"
-    assert unlined(lines(placed)) == as_read(placed)._replace(tier=None)
+    assert parse_lines(lines(placed)) == as_read(placed)._replace(tier=None)
     assert lines(Placed(Item(id="a", text="Every\nhour."), "title", "")) == "- **Every hour.** …\n"
 
 
@@ -100,15 +100,15 @@ def test_control_characters_cannot_reach_a_terminal():
     ],
 )
 def test_tags_of_ours_are_escaped_so_that_they_read_back(stored: str, shown: str):
-    assert guarded_tags(stored) == shown
-    assert unguarded_tags(shown) == stored
+    assert escape_tags(stored) == shown
+    assert unescape_tags(shown) == stored
     assert lines(full("x", title=stored)) == f"- **{shown}**: x\n"
     assert_reads_back(full("x", title=stored, speaker=stored))
 
 
 @each_row("code", ["<b>", "a < b && c", "<memory_bank>", "<mem", "&lt", "&gt;", "List<Item>", "memory>"])
 def test_no_other_angle_bracket_or_ampersand_is_touched(code: str):
-    assert guarded_tags(code) == code
+    assert escape_tags(code) == code
 
 
 def test_a_tag_cannot_be_put_together_from_a_name_and_a_text():
@@ -133,8 +133,8 @@ def test_a_tag_cannot_be_put_together_from_a_name_and_a_text():
     ],
 )
 def test_headings_and_rules_get_a_backslash_so_that_they_read_back(stored: str, shown: str):
-    assert guarded_line(stored) == shown
-    assert unguarded_line(shown) == stored
+    assert escape_line(stored) == shown
+    assert unescape_line(shown) == stored
     assert lines(full(f"{stored}\n{stored}.\n{stored}")).startswith(f"- {shown.lstrip()}\n")
     assert f"\n  {shown}".rstrip() in lines(full(f"a\n{stored}"))
     for placed in (full(stored), full(f"a\n{stored}\nb"), full("a", speaker=stored), full(stored, speaker="Ana")):
@@ -145,7 +145,7 @@ def test_headings_and_rules_get_a_backslash_so_that_they_read_back(stored: str, 
 
 @each_row("line", ["#1 priority", "#tag", "- one", "a --- b", "--flag", "**bold**", "C# is", "\\d+", "\\"])
 def test_other_lines_are_as_they_were(line: str):
-    assert guarded_line(line) == unguarded_line(line) == line
+    assert escape_line(line) == unescape_line(line) == line
 
 
 def test_a_footer_or_a_date_cannot_be_imitated_since_it_would_stand_at_the_margin():
@@ -183,6 +183,6 @@ def test_a_title_or_name_of_several_lines_becomes_one():
 
 @given(texts)
 def test_marks_are_undone_exactly_whatever_the_text(text: str):
-    assert unguarded_tags(guarded_tags(text)) == text
+    assert unescape_tags(escape_tags(text)) == text
     for line in text.split("\n"):
-        assert unguarded_line(guarded_line(line)) == line
+        assert unescape_line(escape_line(line)) == line

@@ -4,7 +4,7 @@ import re
 from collections import Counter as Tally
 
 from hypothesis import given, settings
-from imitations import as_read, blocks
+from imitations import as_read, has_ids, with_or_without_ids
 from markdown_it import MarkdownIt
 
 from satchel import counter
@@ -24,7 +24,7 @@ def parts(layout: Layout, placed: list[Placed]) -> list[str]:
 
 
 @settings(max_examples=300)
-@given(blocks)
+@given(with_or_without_ids)
 def test_parts_cost_at_least_what_the_block_costs(placed: list[Placed]):
     for layout in LAYOUTS.values():
         block, apart = layout.block(placed), parts(layout, placed)
@@ -34,21 +34,22 @@ def test_parts_cost_at_least_what_the_block_costs(placed: list[Placed]):
 
 
 @settings(max_examples=300)
-@given(blocks)
+@given(with_or_without_ids)
 def test_a_block_of_text_reads_back_as_the_items_it_was_made_of(placed: list[Placed]):
     for name in TEXT_FORMATS:
         layout = LAYOUTS[name]
-        assert Tally(layout.parse(layout.block(placed))) == Tally(map(as_read, placed))
+        assert Tally(layout.parse(layout.block(placed), ids=has_ids(placed))) == Tally(map(as_read, placed))
 
 
-@given(blocks)
+@given(with_or_without_ids)
 def test_raw_holds_every_text_as_it_is_stored(placed: list[Placed]):
     found = LAYOUTS["raw"].parse(LAYOUTS["raw"].block(placed))
-    assert Tally((each.id, each.text) for each in found) == Tally((each.item.id, each.text) for each in placed)
+    stored = [(each.item.id, each.item.short_id, each.item.kind, each.text) for each in placed]
+    assert Tally((each.id, each.short_id, each.kind, each.text) for each in found) == Tally(stored)
 
 
 @settings(max_examples=300)
-@given(blocks)
+@given(with_or_without_ids)
 def test_markdown_sees_no_heading_and_no_bullet_but_ours(placed: list[Placed]):
     tokens = MarkdownIt().parse(LAYOUTS["markdown"].block(placed))
     tiers = {each.item.tier for each in placed}
@@ -62,7 +63,7 @@ def test_markdown_sees_no_heading_and_no_bullet_but_ours(placed: list[Placed]):
     assert not any(token.type == "html_block" and TAG_LIKE.search(token.content) for token in tokens)
 
 
-@given(blocks)
+@given(with_or_without_ids)
 def test_only_our_own_tags_are_in_the_system_prompt(placed: list[Placed]):
     block = LAYOUTS["system_prompt"].block(placed)
     assert (

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.fitting.choice import ATTENTION, NOTHING, Offer, Option, Step, by_worth, whole
+from satchel.fitting.choice import ATTENTION, NOTHING, Offer, Option, Step, by_value_per_token, whole
 
 
 def offer(item: int, *options: tuple[int, int], section: int = 0, group: int = 0) -> Offer:
@@ -13,7 +13,7 @@ def offer(item: int, *options: tuple[int, int], section: int = 0, group: int = 0
 
 
 def order(*offers: Offer, sections: tuple[int, ...] = (0,), groups: tuple[int, ...] = (0,)) -> list[Step]:
-    return list(by_worth(offers, sections=sections, groups=groups))
+    return list(by_value_per_token(offers, sections=sections, groups=groups))
 
 
 def taken(steps: list[Step]) -> list[tuple[int, int]]:

@@ -156,7 +156,7 @@ def answer_of(
     cursor: str | None = None,
 ) -> Answer:
     # The text once more: many clients show a model the data alone where there are any.
-    data: dict[str, Any] = {"text": text, "tokens": tokens, "shown": shown, "total": total}
+    data: dict[str, Any] = {"text": text, "token_count": tokens, "included": shown, "omitted": total - shown}
     return Answer(text, data | {"cursor": cursor} if cursor else data, allowance.tokens)
 
 
@@ -175,7 +175,7 @@ def nothing_fitted(
     needs = f"Nothing fitted (needs at least {smallest:,} tokens).\n"
     texts = [footed(needs, cut, count), footed(needs, whole, count), footed("", whole, count)]
     answer = _first_that_fits(texts, allowance, total=total)
-    return answer._replace(data=answer.data | {"needs_at_least": smallest})
+    return answer._replace(data=answer.data | {"smallest_budget": smallest})
 
 
 def _first_that_fits(texts: Sequence[tuple[str, int]], allowance: Allowance, *, total: int) -> Answer:

@@ -1,6 +1,6 @@
 """Tools that read: mem_search, mem_get, mem_timeline, mem_stats, mem_context, context_pack."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from satchel.api.satchel import Satchel
@@ -20,21 +20,7 @@ from satchel.server.mcp.answers import (
     footed,
     nothing_fitted,
 )
-from satchel.server.mcp.tool import (
-    AFTER,
-    BEFORE,
-    CURSOR,
-    DETAIL,
-    FORMAT,
-    MAX_TOKENS,
-    RELEVANCE,
-    SINCE,
-    WHEN,
-    Tool,
-    line,
-    names,
-    number,
-)
+from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, names, tool_for
 from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
@@ -65,20 +51,11 @@ def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: An
 def _search(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_search", given)) is not None:
         return page
-    hits = context.view(given).search(
-        given["query"],
-        limit=given.get("limit", 10),
-        detail=given.get("detail_level", "standard"),
-        kind=given.get("kind"),
-        tags=given.get("tags"),
-        since=given.get("since"),
-        until=given.get("until"),
-        min_relevance=given.get("min_relevance"),
-    )
+    hits = context.view(given).search(**context.options(given))
     section = "" if hits.matched else UNMATCHED
     named = zip(hits.short_ids, hits.entries, strict=True)
     portions = [Portion(text, section=section, name=name) for name, text in named]
-    nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
+    nothing = NOTHING_RELEVANT if hits.irrelevant else NOTHING_MATCHED
     noun = RELEVANT if hits.matched else "memories"
     return context.listed("mem_search", portions, given, nothing=nothing, noun=noun)
 
@@ -122,8 +99,8 @@ def _other(memory: Memory, relation: Relation) -> str:
 def _timeline(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_timeline", given)) is not None:
         return page
-    detail = given.get("detail_level", "standard")
-    found = context.bag.timeline(given["memory_id"], before=given.get("before", 5), after=given.get("after", 5))
+    detail = given.pop("detail", "standard")
+    found = context.bag.timeline(**context.options(given))
     focus = entries(context.bag, [found.focus], "full", splits=True)[0]
     before = entries(context.bag, found.before, detail)
     after = entries(context.bag, found.after, detail)
@@ -158,64 +135,38 @@ def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
     return context.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
 
 
-SEARCH = Tool(
-    "mem_search",
+_PAGED = {"max_tokens": MAX_TOKENS, "cursor": CURSOR}
+
+SEARCH = tool_for(
+    "search",
     "Find memories by meaning and words, best first. Begin with detail_level=summary, then mem_get.",
-    {
-        "query": line(),
-        "kind": line(),
-        "tags": names(),
-        "since": SINCE,
-        "until": WHEN,
-        "project": line(),
-        "limit": number(10, least=1),
-        "min_relevance": RELEVANCE,
-        "detail_level": DETAIL,
-        "max_tokens": MAX_TOKENS,
-        "cursor": CURSOR,
-    },
-    ("query",),
     _search,
+    own={"cursor": CURSOR},
 )
-GET = Tool(
-    "mem_get",
+GET = tool_for(
+    "get",
     "Read memories whole, with their relations.",
-    {"ids": names("ids or unique prefixes"), "max_tokens": MAX_TOKENS, "cursor": CURSOR},
-    ("ids",),
     _get,
+    own={"ids": names(), **_PAGED},
+    required=("ids",),
 )
-TIMELINE = Tool(
-    "mem_timeline",
+TIMELINE = tool_for(
+    "timeline",
     "What came just before and after a memory, in its session or project.",
-    {
-        "memory_id": line(),
-        "before": BEFORE,
-        "after": AFTER,
-        "detail_level": DETAIL,
-        "max_tokens": MAX_TOKENS,
-        "cursor": CURSOR,
-    },
-    ("memory_id",),
     _timeline,
+    own={"detail_level": DETAIL, **_PAGED},
 )
-STATS = Tool(
-    "mem_stats",
-    "How much is remembered, by kind, tier and project.",
-    {"project": line(), "max_tokens": MAX_TOKENS, "cursor": CURSOR},
-    (),
-    _stats,
-)
+STATS = tool_for("stats", "How much is remembered, by kind, tier and project.", _stats, own=_PAGED)
 
 
 # Tools that put a context together: mem_context, context_pack.
 
 
-PACK_TOKENS = 2_000
 MOST_PACKED = 1_000
-LIMIT = 20
 SESSIONS = 5
 PROMPTS = 5
 PARTS = ("excerpt", "summary", "title")
+_CHOSEN = ("kind", "tags", "since", "until", "as_of")
 _OBSERVED = tuple(kind for kind in KINDS if kind not in ("summary", "prompt"))
 
 
@@ -235,30 +186,21 @@ def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
     footers = _Footers(context.count, allowance, noun=RELEVANT, cursor=cursor)
     block = bag.context(
-        query,
-        token_budget=allowance.tokens,
-        format=given.get("format", "system_prompt"),
-        detail=given.get("detail_level", "full"),
-        limit=given.get("limit", LIMIT),
-        since=given.get("since"),
-        until=given.get("until"),
-        min_relevance=given.get("min_relevance"),
-        pins="best_effort",
-        frame=footers,
+        **context.options(given), token_budget=allowance.tokens, pins="best_effort", ids=True, frame=footers
     )
-    if not block.facts_included:
+    if not block.included:
         if block.smallest_budget is not None:
             return nothing_fitted(
-                block.smallest_budget, block.facts_wanted, allowance, context.count, noun=RELEVANT
+                block.smallest_budget, block.included + block.omitted, allowance, context.count, noun=RELEVANT
             )
         return context.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
-    shown, wanted = block.facts_included, block.facts_wanted
+    shown, wanted = block.included, block.included + block.omitted
     if block.complete:
         cursor = None
     elif cursor is not None:
         # What is there in part comes again in full: its id, to ask for it, is not in every format.
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
-        left = entries(bag, [bag.get(each.id) for each in short], given.get("detail_level", "full"))
+        left = entries(bag, [bag.get(each.id) for each in short], given["detail"])
         context.put_aside(cursor, "mem_context", left, total=wanted)
     text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
@@ -291,8 +233,8 @@ class _Footers(Frame):
     def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int]:
         footer = Footer(
             budget=self._allowance.tokens,
-            shown=facts.facts_included,
-            total=facts.facts_wanted,
+            shown=facts.included,
+            total=facts.included + facts.omitted,
             whole=facts.complete,
             noun=self._noun if facts.matched else "memories",
             cursor=cursor,
@@ -304,20 +246,22 @@ class _Footers(Frame):
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
     """What is pinned, then the newest sessions, prompts and observations; the newest of each are kept longest."""
-    limit = given.get("limit", LIMIT)
-    detail = given.get("detail_level", "standard")
-    since, until = given.get("since"), given.get("until")
-    pinned = bag.recent(pinned=True, limit=limit, since=since, until=until)
+    limit, detail = given["limit"], given.get("detail", "standard")
+    chosen = {name: given[name] for name in _CHOSEN if name in given}
+    pinned = bag.recent(pinned=True, limit=limit, **chosen)
     told = {memory.id for memory in pinned}
 
-    def newest(kind: str | tuple[str, ...], most: int) -> list[Memory]:
-        found = bag.recent(kind=kind, limit=min(most + len(told), MAX_LIMIT), since=since, until=until)
+    def newest(kinds: Collection[str], most: int) -> list[Memory]:
+        wanted = [kind for kind in kinds if kind in chosen.get("kind", kinds)]
+        if not wanted:
+            return []
+        found = bag.recent(**chosen | {"kind": wanted}, limit=min(most + len(told), MAX_LIMIT))
         return [memory for memory in found if memory.id not in told][:most]
 
     sections = [
         ("## Pinned", pinned, 0),
-        ("## Sessions", newest("summary", min(limit, SESSIONS)), limit),
-        ("## Prompts", newest("prompt", min(limit, PROMPTS)), limit),
+        ("## Sessions", newest(("summary",), min(limit, SESSIONS)), limit),
+        ("## Prompts", newest(("prompt",), min(limit, PROMPTS)), limit),
         ("## Observations", newest(_OBSERVED, limit), limit),
     ]
     return [
@@ -328,63 +272,30 @@ def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
 
 
 def _pack(context: ToolContext, given: dict[str, Any]) -> Answer:
-    given = {"max_tokens": PACK_TOKENS} | given
     bag, allowance = context.view(given), context.allowance(given)
     noun = RELEVANT if (given.get("query") or "").strip() else "memories"
     footers = _Footers(context.count, allowance, noun=noun)
     pack = bag.context_pack(
-        given.get("query"),
+        **context.options(given),
         token_budget=allowance.tokens,
-        kind=given.get("kind"),
-        tags=given.get("tags"),
-        since=given.get("since"),
-        until=given.get("until"),
         # Whatever the budget, so that "of Y" is how many there are and not how many were looked at.
         limit=MOST_PACKED,
-        min_relevance=given.get("min_relevance"),
         pins="best_effort",
         frame=footers,
     )
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, context.count, noun=noun)
+            return nothing_fitted(pack.smallest_budget, pack.omitted, allowance, context.count, noun=noun)
         return context.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
     text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
-    return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
+    return answer_of(text, tokens, allowance, shown=shown, total=pack.included + pack.omitted)
 
 
-CONTEXT = Tool(
-    "mem_context",
+CONTEXT = tool_for(
+    "context",
     "With a query: what matters for it, packed into one block. Without: recent sessions, prompts, observations.",
-    {
-        "query": line(),
-        "project": line(),
-        "since": WHEN,
-        "until": WHEN,
-        "limit": number(LIMIT, least=1),
-        "min_relevance": RELEVANCE,
-        "format": FORMAT,
-        "detail_level": DETAIL,
-        "max_tokens": MAX_TOKENS,
-        "cursor": CURSOR,
-    },
-    (),
     _context,
+    own={"cursor": CURSOR},
 )
-PACK = Tool(
-    "context_pack",
-    "Whole memories as markdown to paste into any other AI service.",
-    {
-        "query": line(),
-        "project": line(),
-        "kind": line(),
-        "tags": names(),
-        "since": SINCE,
-        "until": WHEN,
-        "min_relevance": RELEVANCE,
-        "max_tokens": MAX_TOKENS._replace(schema={"type": "integer", "default": PACK_TOKENS}),
-    },
-    (),
-    _pack,
-)
+PACK = tool_for("context_pack", "Whole memories as markdown to paste into any other AI service.", _pack)

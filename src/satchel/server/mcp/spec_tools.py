@@ -17,7 +17,7 @@ def _specs(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("sdd_get_context", given)) is not None:
         return page
     portions = spec_context(
-        context.specs, stage=given.get("stage"), detail=given.get("detail_level", "summary"), count=context.count
+        context.specs, stage=given.get("stage"), detail=given.get("detail", "summary"), count=context.count
     )
     return context.listed("sdd_get_context", portions, given, nothing=NO_SPECS, noun="sections")
 
@@ -29,7 +29,7 @@ def _check(context: ToolContext, given: dict[str, Any]) -> Answer:
         context.specs,
         given["change_description"],
         bag=context.view(given),
-        detail=given.get("detail_level", "standard"),
+        detail=given.get("detail", "standard"),
         count=context.count,
     )
     return context.listed("sdd_context_check", portions, given, nothing=NOTHING_RELATED, noun="sections")

@@ -2,44 +2,33 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from reprlib import repr as shortened
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from satchel.api.operations import Offered, offered, operation
 from satchel.errors import BudgetError, InputError
-from satchel.fitting.formats import FORMATS
 from satchel.fitting.listing import DETAILS
-from satchel.model.checks import check_budget, check_known, check_limit, check_weight
-from satchel.model.memory import KINDS, RELATIONS, TIERS
+from satchel.model.checks import check_budget, check_known
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
-    "AFTER",
-    "BEFORE",
     "CURSOR",
     "DETAIL",
-    "FORMAT",
-    "IMPORTANCE",
-    "KIND",
     "MAX_TOKENS",
-    "RELATION",
-    "RELEVANCE",
-    "SINCE",
-    "TIER",
-    "WHEN",
     "Effect",
     "Parameter",
     "Tool",
     "choice",
-    "flag",
     "line",
     "names",
-    "number",
     "read_arguments",
     "schema",
     "text",
+    "tool_for",
 ]
 
 
@@ -50,9 +39,15 @@ Schema = dict[str, Any]
 
 
 class Parameter(NamedTuple):
+    """A parameter of a tool: its JSON schema, and how an argument is read."""
+
     schema: Schema
     read: Callable[[str, Any], Any]
     """Takes its name and a value that is not null."""
+    python_name: str | None = None
+    """The name under which the tool gets it; None where that is the same."""
+    default: Any = None
+    """What the tool gets where a call leaves it out; None leaves it out."""
 
 
 def text(about: str | None = None) -> Parameter:
@@ -70,28 +65,60 @@ def names(about: str | None = None) -> Parameter:
     return Parameter(_about({"type": "array", "items": {"type": "string"}}, about), _names)
 
 
-def number(default: int | None = None, *, least: int = 0) -> Parameter:
-    said: Schema = {"type": "integer"} if default is None else {"type": "integer", "default": default}
-    return Parameter(said, lambda name, value: check_limit(_known_sort(name, value), name=name, least=least))
-
-
-def choice(known: tuple[str, ...], default: str | None = None, about: str | None = None) -> Parameter:
-    said: Schema = {"enum": list(known)} if default is None else {"enum": list(known), "default": default}
+def choice(known: tuple[str, ...], about: str | None = None) -> Parameter:
+    """One of several words."""
 
     def read(name: str, value: object) -> object:
         check_known(name, value, known)
         return value
 
-    return Parameter(_about(said, about), read)
+    return Parameter(_about({"enum": list(known)}, about), read)
 
 
-def flag(about: str | None = None) -> Parameter:
-    def read(name: str, value: object) -> bool:
-        if not isinstance(value, bool):
-            raise InputError(f"{name} must be true or false, not {shortened(value)}")
-        return value
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, not {shortened(value)}")
+    return value
 
-    return Parameter(_about({"type": "boolean"}, about), read)
+
+def derived(parameter: Offered) -> Parameter:
+    """The parameter of a tool that the table of operations describes."""
+    shape, about = parameter.shape, parameter.about
+    if parameter.python_name == "token_budget":
+        made = MAX_TOKENS
+    elif shape.choices and shape.several:
+        # One word is enough for a filter, and a list of all words costs tokens in each tool that has it.
+        made = Parameter({"type": "string"}, partial(_words, shape.choices))
+    elif shape.choices:
+        made = choice(shape.choices)
+    elif shape.several:
+        made = names()
+    elif shape.base is bool:
+        made = Parameter({"type": "boolean"}, _flag)
+    elif shape.check is not None:
+        kind = "integer" if shape.base is int else "number"
+        made = Parameter({"type": kind}, partial(_number, shape.check, whole=shape.base is int))
+    else:
+        made = text() if parameter.python_name == "text" else line()
+    said = _about(made.schema, about.hint)
+    if isinstance(parameter.default, int) and not isinstance(parameter.default, bool):
+        said = said | {"default": parameter.default}
+    return made._replace(schema=said, python_name=parameter.python_name, default=_other_default(parameter))
+
+
+def _other_default(parameter: Offered) -> Any:
+    return None if parameter.required or parameter.default is False else parameter.default
+
+
+def _words(known: tuple[str, ...], name: str, value: object) -> list[str]:
+    found = _names(name, value)
+    for each in found:
+        check_known(name, each, known)
+    return found
+
+
+def _number(check: Callable[..., Any], name: str, value: object, *, whole: bool) -> Any:
+    return check(_known_sort(name, value) if whole else value, name=name)
 
 
 def schema(parameters: Mapping[str, Parameter], required: Iterable[str]) -> Schema:
@@ -104,7 +131,7 @@ def schema(parameters: Mapping[str, Parameter], required: Iterable[str]) -> Sche
 def read_arguments(
     tool: str, parameters: Mapping[str, Parameter], required: Iterable[str], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call, checked; null is as good as left out."""
+    """Return the arguments of a call by their Python names, checked; null means that one is left out."""
     given = {name: value for name, value in arguments.items() if value is not None}
     if "max_tokens" in parameters:
         _fold_budget(given)
@@ -116,7 +143,8 @@ def read_arguments(
         # A cursor says it all.
         if name not in read and "cursor" not in read:
             raise InputError(f"{tool} needs {name}")
-    return read
+    defaults = {name: each.default for name, each in parameters.items() if each.default is not None}
+    return {parameters[name].python_name or name: value for name, value in (defaults | read).items()}
 
 
 def _fold_budget(given: dict[str, Any]) -> None:
@@ -177,19 +205,9 @@ def _budget(name: str, value: object) -> int:
     return budget
 
 
-DETAIL = choice(DETAILS)
-MAX_TOKENS = Parameter({"type": "integer"}, _budget)
-CURSOR = Parameter({"type": "string"}, lambda name, value: _string(name, value, MAX_LINE))
-FORMAT = choice(FORMATS)
-KIND = choice(KINDS)
-TIER = choice(TIERS)
-RELATION = choice(RELATIONS, "related")
-IMPORTANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
-RELEVANCE = Parameter({"type": "number"}, lambda name, value: check_weight(value, name=name))
-BEFORE = AFTER = number(5)
-SINCE = line('date or "2 weeks ago"')
-# Said once for the tools that every session loads: a definition is paid for whether it is used or not.
-WHEN = line()
+MAX_TOKENS = Parameter({"type": "integer"}, _budget, "token_budget")
+CURSOR = line()
+DETAIL = choice(DETAILS)._replace(python_name="detail")
 
 
 # Tools
@@ -230,3 +248,25 @@ class Tool(NamedTuple):
     def call(self, context: ToolContext, arguments: Mapping[str, Any]) -> Answer:
         """Check the arguments and do the work; raises `InputError` for wrong ones."""
         return self.work(context, read_arguments(self.name, self.parameters, self.required, arguments))
+
+
+def tool_for(
+    method: str,
+    about: str,
+    work: Callable[[ToolContext, dict[str, Any]], Answer],
+    *,
+    own: Mapping[str, Parameter] | None = None,
+    required: tuple[str, ...] = (),
+    effect: Effect = "reads",
+) -> Tool:
+    """Return the tool that offers a method of `Satchel`, with the parameters that the table of operations gives it.
+
+    `own` are those that only the tool has; `required` names what it needs beyond what the method requires.
+    """
+    row = operation(method).mcp
+    assert row is not None
+    shared = offered(method, "mcp")
+    parameters = {each.name: derived(each) for each in shared} | dict(own or {})
+    assert set(row.own) == set(own or {}), f"{row.name} has own parameters that its row does not name"
+    needed = tuple(each.name for each in shared if each.required) + required
+    return Tool(row.name, about, parameters, needed, work, effect)

@@ -12,6 +12,7 @@ from satchel.server.specs.specs import Specs
 __all__ = ["MOST_TOKENS", "StartedSession", "ToolContext"]
 
 MOST_TOKENS = 20_000
+_OF_THE_SERVER = ("project", "token_budget", "cursor")
 
 
 class StartedSession(NamedTuple):
@@ -52,9 +53,13 @@ class ToolContext:
         """The store, inside the project that a call names."""
         return self.bag.scoped(project=given.get("project"))
 
+    def options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call that its method takes: all but the project, the budget and the cursor."""
+        return {name: value for name, value in given.items() if name not in _OF_THE_SERVER}
+
     def allowance(self, given: dict[str, Any]) -> Allowance:
-        """How many tokens the answer to a call may have: its `max_tokens`, or else the server's own limit."""
-        asked = given.get("max_tokens")
+        """How many tokens the answer to a call may have: its budget, or else the server's own limit."""
+        asked = given.get("token_budget")
         return Allowance(self.most_tokens, False) if asked is None else Allowance(asked, True)
 
     def count(self, text: str) -> int:

@@ -6,26 +6,24 @@ from contextlib import nullcontext
 from typing import Any, cast
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import WIDTH, Similar, outcome_of, said_again, similar_after_save
+from satchel.api.saving import WIDTH, Outcome, Similar, outcome_of, said_again, similar_after_save
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.model.ids import new_id, normalise_prefix
+from satchel.model.ids import new_id
 from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.tool import IMPORTANCE, KIND, RELATION, TIER, Tool, choice, flag, line, names, text
+from satchel.server.mcp.tool import Tool, choice, line, names, text, tool_for
 from satchel.server.mcp.tool_context import StartedSession, ToolContext
 
 __all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
 
-_FIELDS = ("title", "kind", "tier", "tags", "importance", "topic_key")
 # How many tokens the similar memories may add to the answer of mem_save, as text and as data.
 MOST_SIMILAR = 100
 _WIDTHS = (WIDTH, 60, 40, 20)
-_CHANGES = ("text", "title", "kind", "tier", "tags", "importance", "pinned")
 
 
 def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
-    fields = {name: given[name] for name in _FIELDS if name in given}
+    fields = {name: given[name] for name in given if name not in ("text", "project", "session", "relate_to")}
     session, bag = _place(context, given)
     links = [_link(each) for each in given.get("relate_to", ())]
     since = utc_now()
@@ -34,10 +32,8 @@ def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
         memory = bag.add(given["text"], session=session, **fields)
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
-        for kind, target in links:
-            bag.relate(memory.id, target, kind)
-    answer = _kept(bag, memory, "merged" if outcome == "updated" else outcome)
-    linked = [normalise_prefix(target) for _, target in links]
+        linked = [bag.relate(memory.id, target, kind).target for kind, target in links]
+    answer = _kept(bag, memory, outcome, merged=True)
     return _with_similar(answer, bag, memory, similar_after_save(bag, memory, but=linked))
 
 
@@ -79,14 +75,16 @@ def _link(wanted: str) -> tuple[RelationKind, str]:
 
 
 def _update(context: ToolContext, given: dict[str, Any]) -> Answer:
-    changes = {name: given[name] for name in _CHANGES if name in given}
-    memory = context.bag.update(given["id"], **cast(Any, changes))
+    memory = context.bag.update(**given)
     return _kept(context.bag, memory, "updated")
 
 
-def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
+def _kept(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: bool = False) -> Answer:
     """What became of a memory: a new one, one said again, one more revision, what was masked in it."""
-    data: dict[str, Any] = {"id": memory.id, "status": done, "revision": memory.revision, "tokens": memory.tokens}
+    data: dict[str, Any] = {"id": memory.id, "outcome": outcome} | {
+        name: getattr(memory, name) for name in ("revision", "tokens")
+    }
+    done = "merged" if merged and outcome == "updated" else outcome
     said = [f"{done} {memory.id}"]
     if done == "confirmed":
         data["confirmations"] = memory.confirmations
@@ -107,16 +105,16 @@ def _kept(bag: Satchel, memory: Memory, done: str) -> Answer:
 
 
 def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
-    if not given["ids"]:
+    if not given["identifiers"]:
         raise InputError("mem_forget needs ids")
     purge = given.get("purge", False)
-    count = context.bag.forget(given["ids"], purge=purge)
+    count = context.bag.forget(**given).count
     done = "purged" if purge else "forgot"
-    return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"status": done, "count": count})
+    return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"count": count, "purged": purge})
 
 
 def _relate(context: ToolContext, given: dict[str, Any]) -> Answer:
-    relation = context.bag.relate(given["source"], given["target"], given.get("kind", "related"))
+    relation = context.bag.relate(**given)
     data = {"source": relation.source, "kind": relation.kind, "target": relation.target}
     return Answer(" ".join(data.values()), data)
 
@@ -137,7 +135,7 @@ def _start(context: ToolContext, given: dict[str, Any]) -> Answer:
         hint = "what is saved from now on belongs to it"
     else:
         hint = "give it as session to mem_save"
-    return Answer(f"{done} session {name}; {hint}", {"session": name, "id": memory.id, "status": done})
+    return Answer(f"{done} session {name}; {hint}", {"session": name, "id": memory.id, "outcome": done})
 
 
 def _end(context: ToolContext, given: dict[str, Any]) -> Answer:
@@ -149,7 +147,7 @@ def _end(context: ToolContext, given: dict[str, Any]) -> Answer:
     memory = _note(bag, name, given["summary"])
     if context.session is not None and context.session.name == name:
         context.session = None
-    return Answer(f"ended session {name}", {"session": name, "id": memory.id, "status": "ended"})
+    return Answer(f"ended session {name}", {"session": name, "id": memory.id, "outcome": "ended"})
 
 
 def _known(bag: Satchel, name: str) -> Memory | None:
@@ -174,58 +172,22 @@ def _topic(name: str) -> str:
     return f"session/{name}"
 
 
-SAVE = Tool(
-    "mem_save",
+SAVE = tool_for(
+    "add",
     "Remember one thing worth knowing later. The same topic_key replaces what it said before.",
-    {
-        "text": text(),
-        "title": line(),
-        "kind": KIND,
-        "tier": TIER,
-        "tags": names(),
-        "importance": IMPORTANCE._replace(schema={"type": "number", "description": "0 to 1"}),
-        "topic_key": line("such as deploy/day"),
-        "project": line(),
-        "session": line(),
-        "relate_to": names("ids, or kind:id such as fixes:ID"),
-    },
-    ("text",),
     _save,
-    "adds",
+    own={"relate_to": names("ids, or kind:id such as fixes:ID")},
+    effect="adds",
 )
-UPDATE = Tool(
-    "mem_update",
-    "Change fields of a memory; its history is kept.",
-    {
-        "id": line(),
-        "text": text(),
-        "title": line(),
-        "kind": line(),
-        "tier": line(),
-        "tags": names(),
-        "importance": IMPORTANCE,
-        "pinned": flag("always in context"),
-    },
-    ("id",),
-    _update,
-    "sets",
-)
-FORGET = Tool(
-    "mem_forget",
+UPDATE = tool_for("update", "Change fields of a memory; its history is kept.", _update, effect="sets")
+FORGET = tool_for(
+    "forget",
     "End memories: no longer found, still in history. purge removes them for good.",
-    {"ids": names(), "purge": flag()},
-    ("ids",),
     _forget,
-    "ends",
+    required=("ids",),
+    effect="ends",
 )
-RELATE = Tool(
-    "mem_relate",
-    "Link two memories; supersedes also ends the target.",
-    {"source": line(), "target": line(), "kind": RELATION},
-    ("source", "target"),
-    _relate,
-    "sets",
-)
+RELATE = tool_for("relate", "Link two memories; supersedes also ends the target.", _relate, effect="sets")
 SESSION = Tool(
     "mem_session",
     "Start a working session, or end it with a summary.",

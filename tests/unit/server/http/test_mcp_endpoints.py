@@ -46,8 +46,8 @@ def test_calls_and_their_tokens_are_counted_by_tool(context: ToolContext, metric
     assert 'satchel_calls_total{operation="mcp.mem_save",outcome="ok"} 5' in text
     assert 'satchel_calls_total{operation="mcp.mem_get",outcome="error"} 1' in text
     assert 'satchel_tokens_asked_total{operation="mcp.mem_search"} 90' in text
-    assert f'satchel_tokens_used_total{{operation="mcp.mem_search"}} {answer.data["tokens"]}' in text
-    left = answer.data["total"] - answer.data["shown"]
+    assert f'satchel_tokens_used_total{{operation="mcp.mem_search"}} {answer.data["token_count"]}' in text
+    left = answer.data["omitted"]
     assert left > 0
     assert f'satchel_memories_omitted_total{{operation="mcp.mem_search"}} {left}' in text
 

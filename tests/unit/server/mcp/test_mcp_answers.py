@@ -38,13 +38,13 @@ def test_the_allowance_binds_and_the_footers_are_true(portions, tokens, counter,
     answer = page.answer
     assert counter.count(answer.text) <= tokens
     assert answer.data["text"] == answer.text
-    assert answer.data["tokens"] == counter.count(answer.text)
+    assert answer.data["token_count"] == counter.count(answer.text)
     if not answer.text:
         return
     told = footers(answer.text)
     headings = sum(told.body.count(f"{portion.name} [fact] heading\n") for portion in portions)
-    assert told.tokens == answer.data["tokens"]
-    assert answer.data["shown"] == headings
+    assert told.tokens == answer.data["token_count"]
+    assert answer.data["included"] == headings
     assert (
         (told.cursor is not None)
         == ("cursor" in answer.data)
@@ -66,8 +66,8 @@ def test_page_after_page_nothing_is_lost_and_nothing_comes_twice(portions, token
     rest, budget = tuple(portions), tokens
     for _ in range(1_000):
         page = fitted(rest, Allowance(budget, False), count, total=len(portions), cursor="c0ffee", in_turn=in_turn)
-        if "needs_at_least" in page.answer.data:
-            budget = page.answer.data["needs_at_least"]
+        if "smallest_budget" in page.answer.data:
+            budget = page.answer.data["smallest_budget"]
             continue
         budget = tokens
         for heading, text in _told(footers(page.answer.text).body):
@@ -113,7 +113,7 @@ def test_data_that_would_cost_more_than_the_answer_may_are_left_out():
     count = COUNTERS[0].count
     least = count(fitted(portions, Allowance(1_000, True), count, total=1).answer.text)
     tight = fitted(portions, Allowance(least, True), count, total=1).answer
-    assert tight.data["shown"] == 1
+    assert tight.data["included"] == 1
     assert tight.structured(count) is None
     assert fitted(portions, Allowance(3 * least, True), count, total=1).answer.structured(count) is not None
 

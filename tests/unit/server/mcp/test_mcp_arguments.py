@@ -18,10 +18,9 @@ READING = sorted(name for name, tool in TOOLS.items() if tool.effect == "reads")
 NEEDED: dict[str, Any] = {
     "query": "rotation",
     "ids": ["01a1e41f"],
-    "memory_id": "01a1e41f",
+    "id": "01a1e41f",
     "change_description": "rotation",
     "text": "Keys rotate.",
-    "id": "01a1e41f",
     "source": "01a1e41f",
     "target": "01a1e41f",
     "action": "start",
@@ -38,10 +37,15 @@ def context(tmp_path_factory) -> Iterator[ToolContext]:
 
 
 def read(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of the arguments before the tool works with them."""
+    """What the arguments add to what the tool gets without them, by their Python names."""
+    with_them, without = _seen(tool, needed_by(tool) | arguments), _seen(tool, needed_by(tool))
+    return {name: value for name, value in with_them.items() if name not in without or value != without[name]}
+
+
+def _seen(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, needed_by(tool) | arguments)
-    return {name: value for name, value in seen[0].items() if name not in needed_by(tool) or name in arguments}
+    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, arguments)
+    return seen[0]
 
 
 def needed_by(tool: str) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def refusal(tool: str, arguments: dict[str, Any]) -> str:
 
 @each_row("tool", READING)
 def test_token_budget_is_another_name_of_max_tokens(tool: str):
-    assert read(tool, {"token_budget": 70}) == read(tool, {"max_tokens": 70}) == {"max_tokens": 70}
+    assert read(tool, {"token_budget": 70}) == read(tool, {"max_tokens": 70}) == {"token_budget": 70}
 
 
 def test_token_budget_binds_as_max_tokens_does(context: ToolContext):
@@ -71,15 +75,15 @@ def test_token_budget_binds_as_max_tokens_does(context: ToolContext):
 
 
 def test_both_names_of_the_budget_are_taken_where_they_agree_and_refused_where_not():
-    assert read("mem_get", {"max_tokens": 70, "token_budget": 70.0}) == {"max_tokens": 70}
-    assert read("mem_get", {"max_tokens": "70", "token_budget": 70}) == {"max_tokens": 70}
-    assert read("mem_get", {"max_tokens": 70, "token_budget": None}) == {"max_tokens": 70}
+    assert read("mem_get", {"max_tokens": 70, "token_budget": 70.0}) == {"token_budget": 70}
+    assert read("mem_get", {"max_tokens": "70", "token_budget": 70}) == {"token_budget": 70}
+    assert read("mem_get", {"max_tokens": 70, "token_budget": None}) == {"token_budget": 70}
     assert "two names of one thing" in refusal("mem_get", {"max_tokens": 70, "token_budget": 71})
 
 
 @pytest.mark.parametrize(("given", "meant"), [(70, 70), (70.0, 70), ("70", 70), (" 70 ", 70), (0, 0)])
 def test_a_whole_number_is_taken_in_any_form(given: object, meant: int):
-    assert read("mem_stats", {"max_tokens": given}) == {"max_tokens": meant}
+    assert read("mem_stats", {"max_tokens": given}) == {"token_budget": meant}
 
 
 @each_row("given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000])
@@ -131,11 +135,11 @@ def test_what_is_needed_is_asked_for_by_name(tool: str, name: str):
 @pytest.mark.parametrize("given", [["auth", "t3"], '["auth", "t3"]', ' ["auth","t3"]'], ids=shortened)
 def test_a_list_may_arrive_as_its_json(context: ToolContext, given: object):
     assert read("mem_save", {"tags": given}) == {"tags": ["auth", "t3"]}
-    assert ask(context, "mem_search", query="rotate", tags=given).data["total"] == 1
+    assert ask(context, "mem_search", query="rotate", tags=given).data["included"] == 1
 
 
 def test_one_name_needs_no_list():
-    assert read("mem_get", {"ids": "01a1e41f"}) == {"ids": ["01a1e41f"]}
+    assert read("mem_get", {"ids": "01a1e422"}) == {"ids": ["01a1e422"]}
 
 
 @each_row(
@@ -185,13 +189,7 @@ def test_an_importance_lies_between_nothing_and_one(given: object):
 
 
 def test_a_cursor_says_all_that_would_be_needed_else():
-    assert read_alone("mem_search", {"cursor": "c0ffee"}) == {"cursor": "c0ffee"}
-
-
-def read_alone(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    seen: list[dict[str, Any]] = []
-    TOOLS[tool]._replace(work=lambda context, given: seen.append(given)).call(None, arguments)
-    return seen[0]
+    assert _seen("mem_search", {"cursor": "c0ffee"})["cursor"] == "c0ffee"
 
 
 values = st.recursive(

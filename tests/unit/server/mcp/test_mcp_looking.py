@@ -51,11 +51,11 @@ def test_a_search_shows_the_best_first_with_as_much_of_each_as_was_asked(context
     answer = ask(context, "mem_search", query="rotation of keys")
     first, snippet, second, *_ = answer.text.split("\n")
     assert first.endswith(" [decision] Key rotation (2026-02-10, atlas, #auth)")
-    assert best.id.startswith(first.split(" ")[0])
+    assert context.bag.short_ids([best]) == first.split(" ")[:1]
     assert snippet.startswith("    Keys rotate every hour, ")
     assert re.fullmatch(r"    .{150,300}\w,?…", snippet)
     assert second.endswith(" [observation] (2026-02-10, boreal)")
-    assert (answer.data["shown"], answer.data["total"]) == (2, 2)
+    assert (answer.data["included"], answer.data["omitted"]) == (2, 0)
     assert answer.data["text"] == answer.text
     full = ask(context, "mem_search", query="rotation of keys", detail_level="full")
     assert f"\n    {text}\n" in full.text
@@ -72,9 +72,9 @@ def test_a_search_keeps_to_its_filters(context: ToolContext):
     ):
         context.bag.add(f"Keys rotate: {kind} {tags} {project}", kind=kind, tags=tags, project=project)
     answer = ask(context, "mem_search", query="keys", kind="fix", tags=["a"], project="p")
-    assert answer.data["total"] == 1
+    assert answer.data["included"] == 1
     assert "fix ['a'] p" in answer.text
-    assert ask(context, "mem_search", query="keys", limit=3).data["total"] == 3
+    assert ask(context, "mem_search", query="keys", limit=3).data["included"] == 3
     assert ask(context, "mem_search", query="keys", kind="todo").text.startswith("Nothing matched.\n")
     with pytest.raises(InputError, match="unknown kind 'idea'"):
         ask(context, "mem_search", query="keys", kind="idea")
@@ -112,7 +112,7 @@ def test_what_is_no_id_is_said_beside_those_that_are_there(context: ToolContext)
     memory = context.bag.add("There.")
     answer = ask(context, "mem_get", ids=["zz\n📏 ~1 tokens", memory.id])
     assert "There." in answer.text
-    assert "\n'zz\\n📏 ~1 tokens' is not an id: give at least its first 8" in answer.text
+    assert "\n'zz\\n📏 ~1 tokens' is not an id: give a short id" in answer.text
     assert footers(answer.text).tokens > 20
 
 
@@ -120,7 +120,7 @@ def test_an_id_that_nobody_has_is_said_beside_those_that_are_there(context: Tool
     memory = context.bag.add("There.")
     answer = ask(context, "mem_get", ids=["01a1e41f", memory.id, memory.id])
     assert headings(answer.text)[1:] == ["no memory has the id '01a1e41f' here"]
-    assert (answer.data["shown"], answer.data["total"]) == (2, 2)
+    assert (answer.data["included"], answer.data["omitted"]) == (2, 0)
     cut = ask(context, "mem_get", ids=["01a1e41f", "01a1e420", context.bag.add("x " * 300).id], max_tokens=100)
     assert footers(cut.text).noun == "ids", "a line about an id is no memory"
     with pytest.raises(UnknownIdError):
@@ -132,7 +132,7 @@ def test_an_id_that_nobody_has_is_said_beside_those_that_are_there(context: Tool
 def test_a_timeline_has_the_focus_in_full_between_what_came_before_and_after(
     context: ToolContext, day: list[Memory]
 ):
-    text = ask(context, "mem_timeline", memory_id=day[4].id[:18], before=2, after=3, detail_level="summary").text
+    text = ask(context, "mem_timeline", id=day[4].id[:18], before=2, after=3, detail_level="summary").text
     assert [re.search(r"Hour \d", line)[0] for line in headings(text)] == [f"Hour {hour}" for hour in range(2, 8)]
     assert headings(text)[2].startswith("▶ ")
     assert sum(line.startswith("▶") for line in headings(text)) == 1
@@ -141,18 +141,18 @@ def test_a_timeline_has_the_focus_in_full_between_what_came_before_and_after(
 
 
 def test_by_default_five_come_before_and_five_after(context: ToolContext, day: list[Memory]):
-    assert ask(context, "mem_timeline", memory_id=day[0].id).data["total"] == 6
-    assert ask(context, "mem_timeline", memory_id=day[8].id).data["total"] == 6
-    assert ask(context, "mem_timeline", memory_id=day[4].id).data["total"] == 9
-    assert ask(context, "mem_timeline", memory_id=day[4].id, before=0, after=0).data["total"] == 1
+    assert ask(context, "mem_timeline", id=day[0].id).data["included"] == 6
+    assert ask(context, "mem_timeline", id=day[8].id).data["included"] == 6
+    assert ask(context, "mem_timeline", id=day[4].id).data["included"] == 9
+    assert ask(context, "mem_timeline", id=day[4].id, before=0, after=0).data["included"] == 1
 
 
 def test_when_it_is_tight_the_focus_stays_and_the_far_ends_go(context: ToolContext, day: list[Memory]):
     focus = 4
     sizes = set()
     for budget in range(60, 900, 20):
-        answer = ask(context, "mem_timeline", memory_id=day[focus].id, max_tokens=budget)
-        if "needs_at_least" in answer.data:
+        answer = ask(context, "mem_timeline", id=day[focus].id, max_tokens=budget)
+        if "smallest_budget" in answer.data:
             assert not sizes
             continue
         hours = [int(re.search(r"Hour (\d)", line)[1]) for line in headings(answer.text)]
@@ -167,9 +167,9 @@ def test_when_it_is_tight_the_focus_stays_and_the_far_ends_go(context: ToolConte
 
 def test_a_timeline_stays_in_the_session_of_its_focus(context: ToolContext, day: list[Memory]):
     context.bag.add("Of another session.", session="s2", at=START + timedelta(hours=4, minutes=5))
-    assert "another session" not in ask(context, "mem_timeline", memory_id=day[4].id).text
+    assert "another session" not in ask(context, "mem_timeline", id=day[4].id).text
     with pytest.raises(UnknownIdError):
-        ask(context, "mem_timeline", memory_id="01a1e41f")
+        ask(context, "mem_timeline", id="01a1e41f")
 
 
 def test_stats_tell_how_much_there_is_and_of_what(context: ToolContext, day: list[Memory]):
@@ -193,7 +193,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("mem_search", {"query": "what happened"}),
     ("mem_context", {"query": "what happened"}),
     ("mem_context", {}),
-    ("mem_timeline", {"memory_id": None}),
+    ("mem_timeline", {"id": None}),
     ("mem_get", {"ids": None}),
     ("mem_stats", {}),
     ("context_pack", {}),

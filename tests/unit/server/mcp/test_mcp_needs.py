@@ -20,8 +20,8 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("mem_context", {"query": "login form", "format": "markdown", "project": "atlas", "detail_level": "summary"}),
     ("mem_context", {}),
     ("mem_context", {"project": "航海", "detail_level": "full"}),
-    ("mem_timeline", {"memory_id": 100}),
-    ("mem_timeline", {"memory_id": 33, "detail_level": "summary"}),
+    ("mem_timeline", {"id": 100}),
+    ("mem_timeline", {"id": 33, "detail_level": "summary"}),
     ("mem_get", {"ids": [57, 58]}),
     ("mem_get", {"ids": [3]}),
     ("mem_stats", {}),
@@ -45,15 +45,15 @@ def varied(tmp_path_factory) -> Iterator[tuple[ToolContext, list[str]]]:
 def shown_within(context: ToolContext, tool: str, budget: int, arguments: dict[str, Any]) -> int:
     answer = ask(context, tool, max_tokens=budget, **arguments)
     assert context.count(answer.text) <= budget
-    shown: int = answer.data["shown"]
-    assert (shown == 0) == ("needs_at_least" in answer.data)
+    shown: int = answer.data["included"]
+    assert (shown == 0) == ("smallest_budget" in answer.data)
     return shown
 
 
 def needed(context: ToolContext, tool: str, budget: int, arguments: dict[str, Any]) -> int:
     answer = ask(context, tool, max_tokens=budget, **arguments)
-    need: int = answer.data["needs_at_least"]
-    assert answer.data["total"] > 0
+    need: int = answer.data["smallest_budget"]
+    assert answer.data["omitted"] > 0
     if "Nothing fitted" in answer.text:
         assert f"Nothing fitted (needs at least {need:,} tokens)." in answer.text
     else:
@@ -66,8 +66,8 @@ def needed(context: ToolContext, tool: str, budget: int, arguments: dict[str, An
 def test_what_is_needed_is_enough_and_one_token_less_is_not(varied, tool: str, asked: dict[str, Any]):
     context, ids = varied
     arguments = dict(asked)
-    if "memory_id" in asked:
-        arguments["memory_id"] = ids[asked["memory_id"]]
+    if "id" in asked:
+        arguments["id"] = ids[asked["id"]]
     if "ids" in asked:
         arguments["ids"] = [ids[place] for place in asked["ids"]]
     need = needed(context, tool, 0, arguments)
@@ -97,7 +97,7 @@ def test_a_need_of_thousands_has_room_for_its_own_number(tmp_path, tool: str, ar
 
 def test_what_is_shown_first_is_a_heading_and_not_a_piece_of_one(varied):
     context, ids = varied
-    arguments = {"memory_id": ids[100]}
+    arguments = {"id": ids[100]}
     need = needed(context, "mem_timeline", 10, arguments)
     text = ask(context, "mem_timeline", max_tokens=need, **arguments).text
     heading = ask(context, "mem_timeline", **arguments, before=0, after=0).text.split("\n")[0]
@@ -119,8 +119,8 @@ def test_where_there_is_nothing_no_budget_helps_and_none_is_named(tmp_path, tool
     with empty_context(tmp_path) as context:
         for budget in (None, 30, 5, 0):
             answer = ask(context, tool, max_tokens=budget, **arguments)
-            assert "needs_at_least" not in answer.data
-            assert (answer.data["shown"], answer.data["total"]) == (0, 0)
+            assert "smallest_budget" not in answer.data
+            assert (answer.data["included"], answer.data["omitted"]) == (0, 0)
             assert answer.text == "" or footers(answer.text).budget is None
             assert budget is None or context.count(answer.text) <= budget
             assert answer.text.startswith(remark) == (budget not in (5, 0))

@@ -21,7 +21,7 @@ PAGED: list[tuple[str, dict[str, Any]]] = [
     ("mem_search", {"query": "token budget", "limit": 200, "detail_level": "summary"}),
     ("mem_context", {"detail_level": "full", "limit": 40}),
     ("mem_context", {"query": "login form", "limit": 40}),
-    ("mem_timeline", {"memory_id": "019b0019-0000", "before": 8, "after": 8, "detail_level": "full"}),
+    ("mem_timeline", {"id": "019b0019-0000", "before": 8, "after": 8, "detail_level": "full"}),
     ("mem_get", {"ids": [f"019b00{place:02x}-0001" for place in range(40)]}),
     ("mem_stats", {}),
     ("sdd_get_context", {"detail_level": "full"}),
@@ -66,7 +66,7 @@ def test_every_page_keeps_to_the_servers_limit_and_says_how_to_go_on(small, tool
         pages += 1
         told = footers(answer.text)
         assert small.count(answer.text) == told.tokens <= 400
-        assert answer.data["shown"] > 0
+        assert answer.data["included"] > 0
         assert (told.cursor is None) == (told.budget is None)
         if told.cursor is None:
             break
@@ -99,7 +99,7 @@ def test_the_pages_of_a_search_show_every_memory_once_and_in_full(small):
 @pytest.mark.parametrize(
     ("tool", "arguments", "number"),
     [
-        ("mem_timeline", {"memory_id": "019b0019-0000", "before": 4, "after": 4, "detail_level": "full"}, 9),
+        ("mem_timeline", {"id": "019b0019-0000", "before": 4, "after": 4, "detail_level": "full"}, 9),
         ("mem_context", {"limit": 30, "detail_level": "full"}, 45),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_budget_goes_with_a_cursor(small):
     assert footers(page.text).tokens <= 150
     assert page.data["cursor"] != cursor
     tiny = ask(small, "mem_search", cursor=cursor, max_tokens=40)
-    assert 40 < tiny.data["needs_at_least"] <= 150
+    assert 40 < tiny.data["smallest_budget"] <= 150
 
 
 def test_with_a_budget_of_ones_own_there_is_no_cursor(small):

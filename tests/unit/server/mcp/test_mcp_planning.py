@@ -33,7 +33,7 @@ def test_by_default_the_stages_are_listed_with_their_sizes(context: ToolContext,
     assert f"design          present  9 lines  ~{size} tokens  docs/design.md" in lines
     assert "charter         missing  docs/charter.md" in lines
     assert lines[-1] == "changes         1 change, newest: key-rotation"
-    assert answer.data["shown"] == answer.data["total"] == len(lines) - 1
+    assert (answer.data["included"], answer.data["omitted"]) == (len(lines) - 1, 0)
     assert ask(context, "sdd_get_context", detail_level="summary") == answer
 
 
@@ -68,7 +68,8 @@ def test_a_check_reports_artifacts_changes_and_memories(context: ToolContext):
     assert "docs/changes/key-rotation (proposal.md)\n" in body
     assert "Why keys rotate" in body
     assert "coffee" not in body
-    assert answer.data["shown"] == answer.data["total"] >= 3
+    assert answer.data["included"] >= 3
+    assert not answer.data["omitted"]
 
 
 def test_the_memories_of_a_check_are_those_of_the_project(context: ToolContext):

@@ -43,7 +43,7 @@ def test_what_is_saved_has_all_that_was_said_of_it(context: ToolContext):
     )
     memory = context.bag.get(answer.data["id"])
     assert answer.text == f"saved {memory.id} ({memory.tokens} tokens)"
-    assert answer.data == {"id": memory.id, "status": "saved", "revision": 1, "tokens": memory.tokens}
+    assert answer.data == {"id": memory.id, "outcome": "saved", "revision": 1, "tokens": memory.tokens}
     assert (memory.text, memory.title, memory.kind, memory.tier) == (
         "We deploy on Fridays.",
         "Deploy day",
@@ -63,7 +63,7 @@ def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(co
     assert again.text == f"confirmed {first} (said 3 times, first {memory.at.date()})"
     assert again.data == {
         "id": first,
-        "status": "confirmed",
+        "outcome": "confirmed",
         "revision": 3,
         "tokens": memory.tokens,
         "confirmations": 2,
@@ -75,10 +75,10 @@ def test_the_same_topic_is_merged_and_the_answer_says_so(context: ToolContext):
     first = ask(context, "mem_save", text="We deploy on Fridays.", topic_key="deploy/day", project="atlas")
     again = ask(context, "mem_save", text="We deploy on Mondays.", topic_key="deploy/day", project="atlas")
     elsewhere = ask(context, "mem_save", text="We deploy daily.", topic_key="deploy/day", project="boreal")
-    assert (again.data["id"], again.data["status"], again.data["revision"]) == (first.data["id"], "merged", 2)
+    assert (again.data["id"], again.data["outcome"], again.data["revision"]) == (first.data["id"], "updated", 2)
     assert again.text == f"merged {first.data['id']} into what had this topic_key, now revision 2 (5 tokens)"
     assert context.bag.get(first.data["id"]).text == "We deploy on Mondays."
-    assert (elsewhere.data["id"] != first.data["id"], elsewhere.data["status"]) == (True, "saved")
+    assert (elsewhere.data["id"] != first.data["id"], elsewhere.data["outcome"]) == (True, "saved")
 
 
 def test_secrets_are_masked_and_named_but_not_repeated(context: ToolContext):
@@ -108,7 +108,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(context: ToolContext
     memory = saved(context, "We deploy on Fridays.", title="Deploy day", tags=["ops"])
     answer = ask(context, "mem_update", id=memory.id[:13], text="We deploy on Mondays.", pinned=True, importance=1)
     assert answer.text == f"updated {memory.id} to revision 2 (5 tokens)"
-    assert answer.data == {"id": memory.id, "status": "updated", "revision": 2, "tokens": 5}
+    assert answer.data == {"id": memory.id, "outcome": "updated", "revision": 2, "tokens": 5}
     changed = context.bag.get(memory.id)
     assert (changed.text, changed.pinned, changed.importance) == ("We deploy on Mondays.", True, 1.0)
     assert (changed.title, changed.tags) == ("Deploy day", ("ops",))
@@ -136,7 +136,7 @@ def test_an_update_of_nothing_or_of_nobody_is_refused(context: ToolContext):
 def test_forgotten_memories_are_no_longer_found_but_still_there(context: ToolContext):
     _, gone = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
     answer = ask(context, "mem_forget", ids=[gone.id])
-    assert (answer.text, answer.data) == ("forgot 1 memory", {"status": "forgot", "count": 1})
+    assert (answer.text, answer.data) == ("forgot 1 memory", {"count": 1, "purged": False})
     found = ask(context, "mem_search", query="keys").text
     assert ("hourly" in found, "daily" in found) == (True, False)
     assert "daily" in ask(context, "mem_get", ids=[gone.id]).text
@@ -148,7 +148,7 @@ def test_forgotten_memories_are_no_longer_found_but_still_there(context: ToolCon
 def test_purged_memories_leave_no_trace(context: ToolContext):
     first, second = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
     answer = ask(context, "mem_forget", ids=[first.id, second.id], purge=True)
-    assert (answer.text, answer.data) == ("purged 2 memories", {"status": "purged", "count": 2})
+    assert (answer.text, answer.data) == ("purged 2 memories", {"count": 2, "purged": True})
     with pytest.raises(UnknownIdError):
         ask(context, "mem_get", ids=[first.id])
 
@@ -166,7 +166,7 @@ def test_one_wrong_id_forgets_nothing(context: ToolContext):
 
 def test_a_prefix_that_several_share_is_refused_with_some_of_them(context: ToolContext):
     one, other = saved(context, "One."), saved(context, "Other.")
-    with pytest.raises(AmbiguousIdError, match=one.id):
+    with pytest.raises(AmbiguousIdError, match=f"{context.bag.short_ids([one])[0]} 'One.'"):
         ask(context, "mem_forget", ids=[other.id[:8]])
 
 
@@ -185,7 +185,7 @@ def test_related_memories_are_linked_once(context: ToolContext):
 def test_what_is_saved_in_a_session_belongs_to_it_and_to_its_project(context: ToolContext):
     started = ask(context, "mem_session", action="start", session="s1", project="atlas", summary="Mend the clock.")
     assert started.text == "started session s1; what is saved from now on belongs to it"
-    assert (started.data["session"], started.data["status"]) == ("s1", "started")
+    assert (started.data["session"], started.data["outcome"]) == ("s1", "started")
     inside, elsewhere = saved(context, "The clock is mended."), saved(context, "Another matter.", project="boreal")
     other = saved(context, "Of another session.", session="s2")
     ended = ask(context, "mem_session", action="end", summary="The clock goes again.")
@@ -209,11 +209,11 @@ def test_a_session_that_is_started_again_keeps_its_summary(context: ToolContext)
     ask(context, "mem_session", action="end", summary="The clock goes again.")
     again = ask(context, "mem_session", action="start", session="s1")
     assert again.text.startswith("resumed session s1; ")
-    assert (again.data["status"], again.data["id"]) == ("resumed", first.data["id"])
+    assert (again.data["outcome"], again.data["id"]) == ("resumed", first.data["id"])
     assert context.bag.get(first.data["id"]).text == "The clock goes again."
     assert saved(context, "Once more.").scope.session == "s1"
     other = ask(context, "mem_session", action="start", session="s1", project="atlas")
-    assert (other.data["status"], other.data["id"] != first.data["id"]) == ("started", True)
+    assert (other.data["outcome"], other.data["id"] != first.data["id"]) == ("started", True)
 
 
 def test_a_session_ends_with_a_summary_or_not_at_all(context: ToolContext):
@@ -301,7 +301,7 @@ def test_a_turn_and_a_note_that_is_like_nothing_are_saved_without_a_word_more(co
     context.bag.add("Our CI runs on Jenkins.")
     for text, tier in (("Our CI runs on Jenkins.", "conversation"), ("The logo is blue.", "knowledge")):
         answer = ask(context, "mem_save", text=text, tier=tier)
-        assert answer.data.keys() == {"id", "status", "revision", "tokens"}
+        assert answer.data.keys() == {"id", "outcome", "revision", "tokens"}
         assert "\n" not in answer.text
 
 
@@ -314,5 +314,5 @@ def test_a_save_is_told_as_done_where_the_similar_ones_cannot_be_read(
     context.bag.add("Our CI runs on Jenkins.")
     monkeypatch.setattr(Satchel, "similar", busy)
     answer = ask(context, "mem_save", text="We moved CI from Jenkins to GitHub Actions.")
-    assert answer.data["status"] == "saved"
+    assert answer.data["outcome"] == "saved"
     assert "similar" not in answer.data
