@@ -15,7 +15,7 @@ help:
 	@echo "make soak    writers of a service whose PostgreSQL loses connections and restarts"
 	@echo "make check   format, lint, types, layers"
 	@echo "make format  let ruff rewrite what it can"
-	@echo "make docs    write the references from the commands and the MCP tools"
+	@echo "make docs    write the references from commands, MCP tools, HTTP routes and Python signatures"
 	@echo "make bench   the benchmarks, as ratios in one run"
 	@echo "make figures DATA=DIR  every figure about recall that the documents quote, from the data in DIR"
 	@echo "make clean   remove .venv and caches"
@@ -72,7 +72,9 @@ format: $(VENV)/dev
 docs: $(VENV)/runtime
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
-	$(BIN)/python docs/service_reference.py
+	$(BIN)/python docs/http_reference.py
+	$(BIN)/python docs/python_reference.py
+	$(BIN)/python docs/operations_reference.py
 
 bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench

@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves: python docs/cli_reference.py [--check]."""
+"""Writes docs/reference/cli.md from the commands: python docs/cli_reference.py [--check]."""
 
 import sys
 from pathlib import Path
@@ -12,15 +12,20 @@ PAGE = Path(__file__).parent / "reference/cli.md"
 HEADING = """\
 # The `satchel` command
 
-Written by `make docs` from the commands; do not edit.
+This page is the reference of the command line: every command with its options, as `--help` prints it.
+`make docs` writes it from the commands; do not edit it.
 
-Every command that uses a store takes `--db STORE`, a file or `postgresql://…`, before or after its
-name. Without it `SATCHEL_DB` names the store, or else it is `satchel.db` in the user's data folder.
-`--embedder SPEC`, or else `SATCHEL_EMBEDDER`, says who makes vectors:
-`minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`; without either the
-store's own, or `minilm` for a new one. Only commands that embed something look at it, and a store whose vectors
-another one made is refused until `satchel reembed`. What a program may read goes to standard output, remarks to
-standard error. Exit codes: 0 done, 2 bad input (nothing was changed), 1 a failure, 130 stopped by Ctrl-C.
+These apply to all commands:
+
+* `--db STORE` is a file or `postgresql://…`, given before or after the name of the command.
+  Default: `$SATCHEL_DB`, then `satchel.db` in the user data directory.
+* `--embedder SPEC` chooses what makes vectors:
+  `minilm`, `static`, `none`, `sentence-transformers:NAME_OR_PATH` or `openai:MODEL[@BASE_URL]`.
+  Default: `$SATCHEL_EMBEDDER`, then the embedder of the store, then `minilm`.
+  Only commands that embed something use it. If another embedder made the vectors of the store, the command
+  fails and names `satchel reembed`.
+* Results go to standard output, messages to standard error.
+* Exit codes: 0 success, 1 failure, 2 bad input (nothing was changed), 130 interrupted by Ctrl-C.
 """
 
 
@@ -35,7 +40,7 @@ def reference() -> str:
 
 
 def sections(command: click.Command, name: str, parent: click.Context) -> list[str]:
-    """A command's help, and below it those of its own commands."""
+    """Return the help of a command, then that of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
     found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):

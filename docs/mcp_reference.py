@@ -15,7 +15,7 @@ from satchel.text.tokens import count_tokens
 PAGE = Path(__file__).parent / "reference/mcp.md"
 EFFECTS = {
     "reads": "read-only",
-    "adds": "adds; takes nothing away",
+    "adds": "adds, never removes",
     "sets": "idempotent",
     "ends": "destructive, idempotent",
 }
@@ -23,7 +23,7 @@ EFFECTS = {
 
 def clients() -> Iterator[str]:
     around = Surroundings("linux", {}, Path("~"))
-    yield "| | client | its file (on Linux) | with `--local` |\n|---|---|---|---|"
+    yield "| name | client | configuration file (Linux) | with `--local` |\n|---|---|---|---|"
     for name, client in CLIENTS.items():
         local = f"`{client.project_file}`" if client.project_file else ""
         yield f"| `{name}` | {client.title} | `{client.file(around)}` | {local} |"
@@ -47,9 +47,10 @@ def tools() -> Iterator[str]:
 
 
 def parameters(tool: Tool) -> Iterator[str]:
-    yield f"\n### {tool.name}\n\n{tool.about} *{EFFECTS[tool.effect]}*\n\n| parameter | | |\n|---|---|---|"
+    yield f"\n### {tool.name}\n\n{tool.about} *{EFFECTS[tool.effect]}*\n"
+    yield "| parameter | type | description |\n|---|---|---|"
     for name, each in tool.parameters.items():
-        needed = " (needed)" if name in tool.required else ""
+        needed = " (required)" if name in tool.required else ""
         yield f"| `{name}`{needed} | {kind(each.schema)} | {each.schema.get('description', '')} |"
 
 
@@ -60,7 +61,7 @@ def kind(schema: dict[str, Any]) -> str:
         said = "list of strings"
     else:
         said = schema["type"]
-    return f"{said}; {schema['default']} if not given" if "default" in schema else said
+    return f"{said}; default {schema['default']}" if "default" in schema else said
 
 
 def instructions() -> Iterator[str]:

@@ -115,7 +115,7 @@ def test_a_forgotten_session_is_gone(cli, handles):
     ("command", "said"),
     [
         (["show", "nope"], "there is no session 'nope'; there are: small, fix-login"),
-        (["results", " "], "a session needs a name"),
+        (["results", " "], "the session name is blank"),
         (["expand", "fix-login", "zz"], "'zz' is not a handle"),
         (["expand", "fix-login", "00000000"], "no result has the handle '00000000'"),
         (["show", "fix-login", "--plot", "p.png"], "--plot draws an SVG"),

@@ -101,7 +101,7 @@ def test_prompts_clash_as_tools_do_and_are_got_from_their_server(gateway):
 
 def test_resources_come_from_the_first_that_has_them(gateway):
     assert [each.uri for each in gateway.ask("list_resources").resources] == ["test://one", "test://two"]
-    wait_until(lambda: "one and three both have test://one; the first gives it" in gateway.errors)
+    wait_until(lambda: "one and three both have test://one; the first is used" in gateway.errors)
     for address, server in (("test://one", "one"), ("test://two", "two"), ("three://item/7", "three")):
         assert gateway.ask("read_resource", address).contents[0].text == f"{address} by {server}"
     templates = [each.uri_template for each in gateway.ask("list_resource_templates").resource_templates]

@@ -150,7 +150,7 @@ def test_structured_content_is_valid_small_and_paged(gateway, number, apart):
         ("utf8", "the server one answered with a line that is not UTF-8: invalid start byte 0xff"),
         ("last", "the server one answered with a line that is not UTF-8: invalid start byte 0xff"),
         ("json", "the server one answered with a line that is not JSON: "),
-        ("shape", "the server of garbled answered with what is no result of a tool"),
+        ("shape", "the server of garbled did not answer with a tool result"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_of_its_call_and_the_server_goes_on(gateway, how, complaint):
@@ -164,7 +164,7 @@ def test_what_cannot_be_read_is_an_error_of_its_call_and_the_server_goes_on(gate
 def test_half_a_character_and_noise_between_messages_are_survived(gateway):
     assert texts(gateway.call("garbled", how="half"))[0] == "a\ufffdb"
     assert texts(gateway.call("garbled", how="noise"))[0] == "after noise"
-    wait_until(lambda: "the server one wrote a line that is not JSON" in gateway.errors)
+    wait_until(lambda: "the server one sent a line that is not JSON" in gateway.errors)
 
 
 def test_a_result_is_searched_and_bad_cursors_and_patterns_are_one_line(gateway):

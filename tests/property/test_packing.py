@@ -102,8 +102,10 @@ def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budg
     )
     parsed = case.layout.parse(block.text, ids=case.ids) if block.text else []
     assert Tally(parsed) == Tally(as_read(placed, case.format) for placed in packing.placed.values())
-    assert block.facts_included == len(kept) == len(parsed)
-    assert block.facts_omitted == len(items) - len(kept)
+    assert block.included == block.facts_included == len(kept) == len(parsed)
+    reasons = Tally(entry.reason for entry in block.receipt.left_out)
+    assert block.facts_omitted == len(items) - len(kept) == len(block.receipt.left_out)
+    assert (block.omitted, block.irrelevant) == (reasons["over budget"], reasons["not relevant"])
     assert block.tier_breakdown == Tally(entry.tier for entry in kept) == Tally(each.tier for each in parsed)
 
 

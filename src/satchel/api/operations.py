@@ -8,7 +8,7 @@ a parameter that is left out, has another name, or has another default there, wi
 import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, Parameter, Shape, shape_of
 from satchel.api.satchel import Satchel
@@ -58,6 +58,8 @@ class Offered(NamedTuple):
     about: Parameter
     positional: bool = False
     """Whether Python takes it by position; a command then has it as an argument."""
+    nullable: bool = False
+    """Whether None is a value of its own, as for a budget that has no cap."""
 
     @property
     def required(self) -> bool:
@@ -72,15 +74,15 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
     # An option is given once for each value, and typed often.
     "cli": {"tags": "tag", "token_budget": "tokens", "topic_key": "topic"},
     # The names that models know from other tools.
-    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id"},
-    "http": {},
+    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id", "identifiers": "ids"},
+    "http": {"identifiers": "ids"},
 }
 """Parameters that have another name on an interface, wherever they are offered."""
 
 # Reasons that several rows share.
 _COST = "every parameter of a tool costs tokens in every session"
 _OBJECT = "takes a Python object or function"
-_IN_PATH = "is part of the path"
+_IN_PATH = "part of the path"
 _ALWAYS_JSON = "the answer is JSON, with the text in it"
 _BY_JSON = "--json says it"
 _ONE_SCREEN = "a person reads it on one screen"
@@ -117,7 +119,7 @@ OPERATIONS: tuple[Operation, ...] = (
                     "source",
                     "ref",
                 ),
-                "is the server's": ("org", "user", "agent"),
+                "the server sets them": ("org", "user", "agent"),
             },
             own={"relate_to": "relations to add in the same write"},
             scope=(),
@@ -162,7 +164,7 @@ OPERATIONS: tuple[Operation, ...] = (
             without={
                 _COST: ("tier", "status", "ended", "explain", "policy", "pins"),
                 "always shown: a model may want to update what it reads": ("ids",),
-                "is the footer": ("frame",),
+                "the footer is one": ("frame",),
             },
             defaults={
                 "limit": (20, "without a query it lists the newest"),
@@ -191,7 +193,7 @@ OPERATIONS: tuple[Operation, ...] = (
             without={
                 _COST: ("tier", "status", "ended", "policy", "pins", "limit", "as_of"),
                 "a model pastes markdown": ("format",),
-                "is the footer": ("frame",),
+                "the footer is one": ("frame",),
             },
             scope=_PROJECT,
         ),
@@ -217,24 +219,40 @@ OPERATIONS: tuple[Operation, ...] = (
             },
             scope=(),
         ),
-        http=Offer("memories.update", without={_IN_PATH: ("identifier",)}),
+        http=Offer("memories.update", without={_IN_PATH: ("identifier",)}, scope=()),
     ),
     Operation(
         "forget",
         cli=Offer("forget", without={"--yes says it": ("everything",)}, own={**_STORE, "yes": "do not ask"}),
         mcp=Offer(
             "mem_forget",
-            without={"a model names what it has read": ("kind", "tier", "tags", "everything")},
-            renamed={"identifiers": "ids"},
+            without={
+                "a model names what it has read": (
+                    "kind",
+                    "tier",
+                    "tags",
+                    "status",
+                    "since",
+                    "until",
+                    "everything",
+                    "dry_run",
+                )
+            },
             scope=(),
         ),
         http=Offer("memories.forget", without={"DELETE /v1/memories/{id} takes one": ("identifiers",)}),
     ),
+    Operation("unforget", cli=Offer("unforget", own=_STORE), http=Offer("memories.unforget")),
     Operation(
         "relate",
         cli=Offer("relate", own=_STORE),
         mcp=Offer("mem_relate", without={_COST: ("strength",)}, scope=()),
-        http=Offer("relations.add", without={_IN_PATH: ("source",)}),
+        http=Offer("relations.add", without={_IN_PATH: ("source",)}, scope=()),
+    ),
+    Operation(
+        "unrelate",
+        cli=Offer("unrelate", own=_STORE),
+        http=Offer("relations.remove", without={_IN_PATH: ("source", "target")}),
     ),
     Operation("relations", http=Offer("relations.list", without={_IN_PATH: ("identifier",)})),
     Operation(
@@ -272,6 +290,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "import_",
         cli=Offer("import", without={_OBJECT: ("progress",)}, own=_EMBEDS),
     ),
+    Operation("projects", cli=Offer("projects", own=_STORE), http=Offer("projects")),
+    Operation("tags", cli=Offer("tags", own=_STORE), http=Offer("tags")),
     Operation(
         "stats",
         cli=Offer("stats", own=_STORE),
@@ -309,7 +329,8 @@ def _offered(method: str, interface: Interface, offer: Offer) -> Iterator[Offere
         default = offer.defaults[name][0] if name in offer.defaults else parameter.default
         type_ = about.type or parameter.annotation
         positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not shape_of(type_).choices
-        yield Offered(renamed.get(name, name), name, type_, default, about, positional)
+        nullable = type(None) in get_args(parameter.annotation)
+        yield Offered(renamed.get(name, name), name, type_, default, about, positional, nullable)
     for name in offer.scope:
         yield Offered(name, name, SCOPES[name].type, None, SCOPES[name])
 

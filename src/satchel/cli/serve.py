@@ -81,11 +81,11 @@ def mcp_command(
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
     if address is not None:
-        from satchel.server.listening import parse_address
-        from satchel.server.mcp.web import check_reach, find_token, serve_http
+        from satchel.server.listening import check_reach, parse_address
+        from satchel.server.mcp.web import TOKEN_REMEDY, find_token, serve_http
 
         listen, token = parse_address(address), find_token(token_file)
-        check_reach(listen, token)
+        check_reach(listen, has_token=token is not None, remedy=TOKEN_REMEDY)
     with (
         open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag,
         contextlib.closing(Recorder(bag, scope["session"] or new_session_name("mcp"))) as recorder,
@@ -166,7 +166,13 @@ def gateway_command(
 
     The servers are those of --config, and the one that `-- COMMAND ARGS…` starts.
     """
-    from satchel.server.gateway.servers import check_apart, command_server, is_there, missing, read_servers
+    from satchel.server.gateway.servers import (
+        can_start,
+        check_servers,
+        command_server,
+        read_servers,
+        why_not_started,
+    )
     from satchel.session.budget import resolve_budget
     from satchel.session.session import new_session_name
 
@@ -179,11 +185,11 @@ def gateway_command(
         servers.append(command_server(command, server_name))
     if not servers:
         raise InputError(f"{config} names no server that is not disabled")
-    check_apart(servers)
-    if not any(map(is_there, servers)):
+    check_servers(servers)
+    if not any(map(can_start, servers)):
         for server in servers[:-1]:
-            note(f"satchel: {missing(server)}")
-        raise SatchelError(missing(servers[-1]))
+            note(f"satchel: {why_not_started(server)}")
+        raise SatchelError(why_not_started(servers[-1]))
     if name is not None and not name.strip():
         raise InputError("--session is blank; name it, or leave it out for a new one")
     budget = resolve_budget(total=total, per_call=per_call, model=model)
@@ -261,11 +267,12 @@ def serve_command(
     """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp, each tenant by its tokens."""
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
-    from satchel.server.http.serving import check_reach, serve
-    from satchel.server.listening import parse_address
+    from satchel.server.http.serving import serve
+    from satchel.server.listening import check_reach, parse_address
 
     listen = parse_address(address)
-    check_reach(listen, tokens)
+    remedy = "name a file of tokens with --tokens (`satchel token create` makes one)"
+    check_reach(listen, has_token=tokens is not None, remedy=remedy)
     if tokens is not None and org is not None:
         raise InputError("--org is for a service without tokens; each token is bound to an org of its own")
     for name, value, least in (("--threads", threads, 1), ("--waiting", waiting, 0), ("--grace", grace, 1)):

@@ -10,7 +10,7 @@ import msgspec
 
 from satchel.cli.transcripts import Transcript, TranscriptEntry
 from satchel.errors import InputError
-from satchel.session.ledger import LOW, Unit, over_watermark
+from satchel.session.ledger import LOW, Unit, keys_to_evict
 from satchel.text.tokens import Counter
 
 __all__ = [
@@ -237,7 +237,7 @@ def _over(
         return ()
     # The model has not read yet what is new in this turn.
     there = [unit._replace(kept=True) if unit.used == turn else unit for unit in units.values()]
-    return over_watermark([Unit(_STANDING, standing, 0, -1, True), *there], limit=limit, low=low)
+    return keys_to_evict([Unit(_STANDING, standing, 0, -1, True), *there], limit=limit, low=low)
 
 
 # Replay of a trace under a policy, request by request, with the costs of a prompt cache.

@@ -1,5 +1,5 @@
-"""Servers: MCP over standard input and HTTP, the gateway in front of other MCP servers, the HTTP service.
+"""Servers: MCP over standard input and HTTP, the gateway in front of other MCP servers, and the HTTP service.
 
-Each parses requests, calls `Satchel` and answers within the budget.
-Project specs for the `sdd_*` tools are here too.
+Each server parses requests, calls `Satchel` and answers within the token budget. The spec documents behind the
+`sdd_*` tools are here too.
 """

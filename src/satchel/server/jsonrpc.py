@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 over lines of JSON: the layer that the gateway and the stdio server share.
+"""JSON-RPC 2.0 over lines of JSON, shared by the gateway and the stdio server.
 
-It builds messages, reads and writes them as lines, and says what is wrong with a line or a request that
-cannot be taken. It knows no method: what a message asks for is the business of whoever received it.
+This module builds messages, reads and writes them as lines, and says what is wrong with an invalid line or request.
+It knows no methods.
 """
 
 import json
@@ -71,7 +71,7 @@ def response(identifier: RequestId, result: Any) -> Message:
 
 
 def error_response(identifier: RequestId | None, code: int, message: str, data: Any = None) -> Message:
-    """An error as the response to a request; the id is None where that of the request could not be read."""
+    """Return an error response; the id is None if the id of the request could not be read."""
     error: Message = {"code": code, "message": message}
     return {"jsonrpc": "2.0", "id": identifier, "error": error if data is None else error | {"data": data}}
 
@@ -80,7 +80,7 @@ def error_response(identifier: RequestId | None, code: int, message: str, data: 
 
 
 class Fault(NamedTuple):
-    """Why a request is refused: an error code, the rule it breaks, and the value that breaks it."""
+    """Why a request is rejected: an error code, the broken rule, and the offending value."""
 
     code: int
     rule: str
@@ -88,12 +88,12 @@ class Fault(NamedTuple):
 
     @property
     def with_type(self) -> str:
-        """The rule, and the type of the value that was found instead."""
+        """The rule, and the type of the value found instead."""
         return f"{self.rule}, not {json_type(self.value)}"
 
 
 def request_fault(message: Message) -> Fault | None:
-    """What is wrong with the id, the method or the params of a request or notification; None if nothing is."""
+    """Return what is wrong with the id, method or params of a request or notification, or None."""
     if "id" in message and as_request_id(message["id"]) is None:
         return Fault(INVALID_REQUEST, "an id is a string or a whole number", message["id"])
     if not isinstance(message["method"], str):
@@ -104,12 +104,12 @@ def request_fault(message: Message) -> Fault | None:
 
 
 def as_request_id(value: object) -> RequestId | None:
-    """The value if it can be the id of a request, else None."""
+    """Return the value if it is a valid request id, otherwise None."""
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def json_type(value: object) -> str:
-    """The type of a value for a message: Python's name, but `null` as JSON writes it."""
+    """Return the type of a value for an error message: Python's name, but `null` as in JSON."""
     return "null" if value is None else type(value).__name__
 
 
@@ -117,13 +117,13 @@ def json_type(value: object) -> str:
 
 
 class UnreadableLineError(SatchelError):
-    """Catch this where a peer may write anything. The message reads on from "a line is" or "a line that is"."""
+    """Catch this where a peer may write anything. The message completes "a line is" or "a line that is"."""
 
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
-# Escapes are consumed from left to right, so that the second backslash of `\\ud800` starts none.
+# Matches escapes from left to right, so that the second backslash of `\\ud800` does not start one.
 _ESCAPE = re.compile(
     r"\\(?:(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])|[^u])|u[0-9a-fA-F]{4})"
 )
@@ -131,10 +131,10 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def decode(line: bytes) -> Any:
-    """The value that a line holds, read as leniently as others write it.
+    """Decode a line, tolerating what common peers write.
 
-    A byte order mark is skipped, lone halves of surrogate pairs become U+FFFD, and NaN and numbers beyond the
-    range of a float are taken; `encode` writes these as null.
+    A byte order mark is skipped, lone surrogates become U+FFFD, and NaN and numbers outside the range of a float
+    are accepted; `encode` writes those as null.
     """
     try:
         return _decode(line)
@@ -151,7 +151,7 @@ def decode(line: bytes) -> Any:
 
 
 def decode_text(text: str) -> Any:
-    """The value of a JSON text; an `UnreadableLineError` says what is wrong and where."""
+    """Decode a JSON text; `UnreadableLineError` says what is wrong and where."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -160,7 +160,7 @@ def decode_text(text: str) -> Any:
 
 
 def check_utf8(line: bytes) -> None:
-    """Refuse bytes that are not UTF-8: read with a replacement character, they would be stored so."""
+    """Reject bytes that are not UTF-8: decoding them with replacement characters would store damaged text."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -168,14 +168,14 @@ def check_utf8(line: bytes) -> None:
 
 
 def repair_escapes(text: str) -> str:
-    """JSON whose escapes of lone surrogates, which UTF-8 cannot carry, are replaced by that of U+FFFD."""
+    """Replace escapes of lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     if _SURROGATE_ESCAPE.search(text) is None:
         return text
     return _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\ufffd", text)
 
 
 def encode(message: Message) -> bytes:
-    """The message as a line, with its newline."""
+    """Encode a message as a line, with its newline."""
     return _encode(message) + b"\n"
 
 
@@ -184,7 +184,7 @@ def _not_utf8(error: UnicodeDecodeError) -> UnreadableLineError:
 
 
 class LineBuffer:
-    """Joins the pieces that come from a pipe into lines of bounded length."""
+    """Joins chunks from a pipe into lines of bounded length."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -192,9 +192,9 @@ class LineBuffer:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are complete now, without newlines and blank ones.
+        """Yield the lines that are complete now, without newlines, skipping blank ones.
 
-        Of a line that is too long, `longest + 1` bytes are kept, by which it can be known.
+        A line that is too long is cut to `longest + 1` bytes, so that the caller can detect it.
         """
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -206,7 +206,7 @@ class LineBuffer:
         self._keep(data[start:])
 
     def rest(self) -> bytes:
-        """What came after the last newline, once there is no more to come."""
+        """Return what followed the last newline, at the end of the input."""
         return self._take().strip()
 
     def _keep(self, piece: bytes) -> None:
@@ -220,9 +220,9 @@ class LineBuffer:
         return line
 
 
-# Finding the id of a response without reading it
+# Finding the id of a response without decoding it
 
-# The id stands before the result or behind it; in between, "id" may mean anything.
+# The id comes before or after the result; inside the result, "id" may mean anything.
 _ID_AT_START = re.compile(rb'\s*\{[^{\[]{0,100}?"id"\s*:\s*(\d{1,18})\s*[,}]')
 _ID_AT_END = re.compile(rb'[}"\]]\s*,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _END = 200
@@ -230,12 +230,12 @@ _OWN_ID = re.compile(r'\{"jsonrpc":\s*"2\.0",\s*"id":\s*("(?:[^"\\]|\\.)*"|-?\d+
 
 
 def find_response_id(line: bytes) -> int | None:
-    """The id of the request that an unreadable line responds to, where it can be found."""
+    """Return the id of the request that an unreadable line answers, if it can be found."""
     found = _ID_AT_START.match(line) or _ID_AT_END.search(line, max(0, len(line) - _END))
     return int(found[1]) if found else None
 
 
 def find_text_response_id(text: str) -> RequestId | None:
-    """The id of a response that was written here, where it stands right at the start."""
+    """Return the id of a response that Satchel wrote, if it is at the very start."""
     found = _OWN_ID.match(text)
     return json.loads(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Where a server listens: addresses, the names it may be asked by, and its socket."""
+"""Listening addresses: parsing them, the Host and Origin headers to accept, and the socket."""
 
 import socket
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from satchel.errors import InputError
 
-__all__ = ["Address", "listen", "parse_address", "security_of"]
+__all__ = ["Address", "check_reach", "listen", "parse_address", "security_of"]
 
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
@@ -27,12 +27,12 @@ class Address(tuple[str, int]):
 
     @property
     def shown(self) -> str:
-        """The host as a URL has it."""
+        """The host as written in a URL."""
         return f"[{self[0]}]" if ":" in self[0] else self[0]
 
 
 def parse_address(value: str) -> Address:
-    """Read an address such as `127.0.0.1:8765`, `localhost:8765` or `[::1]:8765`."""
+    """Parse an address such as `127.0.0.1:8765`, `localhost:8765` or `[::1]:8765`."""
     host, _, port = value.strip().rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if (
@@ -46,8 +46,19 @@ def parse_address(value: str) -> Address:
     return Address((bare, int(port)))
 
 
+def check_reach(address: Address, *, has_token: bool, remedy: str) -> None:
+    """Reject an address that other machines can reach if the server checks no token.
+
+    `remedy` tells the user how to set a token, such as "give one with --token-file".
+    """
+    if not has_token and not address.is_loopback:
+        raise InputError(
+            f"other machines can reach {address[0]}, so a token is required; {remedy}, or listen on 127.0.0.1"
+        )
+
+
 def security_of(address: Address, allowed_hosts: Sequence[str] = ()) -> TransportSecuritySettings:
-    """The Host and Origin headers to accept: the names of this address, and no web page of another site."""
+    """Return the Host and Origin headers to accept: the names of this address, and no other web site."""
     named = [*_HERE, *allowed_hosts, address.shown]
     return TransportSecuritySettings(
         allowed_hosts=[form for name in named for form in (name, f"{name}:*")],
@@ -58,14 +69,14 @@ def security_of(address: Address, allowed_hosts: Sequence[str] = ()) -> Transpor
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on the address; raises `InputError` if it cannot."""
+    """Return a socket that listens on the address; raises `InputError` if that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot listen on {host}:{port}: {reason or error}") from error
-    # asyncio does so only where a socket names its protocol: the body of an answer waited for the client's
-    # acknowledgement of its head, which is 40 ms.
+    # asyncio sets this only on sockets with an explicit protocol. Without it, the body of a response waits 40 ms
+    # for the client to acknowledge the head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

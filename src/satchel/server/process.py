@@ -1,4 +1,4 @@
-"""The process of a server: its log on stderr, its standard streams, and its end."""
+"""The server process: log lines on stderr, standard streams, and exit."""
 
 import logging
 import os
@@ -7,14 +7,14 @@ import threading
 
 from satchel.text.redact import masked_line
 
-__all__ = ["INTERRUPTED_SECONDS", "leave_within", "log_in_lines", "short_line", "taken_streams"]
+__all__ = ["INTERRUPTED_SECONDS", "claim_stdio", "configure_logging", "exit_within", "short_line"]
 
 INTERRUPTED_SECONDS = 1.0
 LONGEST_LINE = 600
 
 
 def short_line(message: str) -> str:
-    """A message in one line of bounded length, with secrets masked."""
+    """Return a message on one line of bounded length, with secrets masked."""
     return _shortened(masked_line(message))
 
 
@@ -23,11 +23,11 @@ def _shortened(line: str) -> str:
 
 
 def _printable(line: str) -> str:
-    """The line with characters escaped that would move a terminal's cursor, colour it or reverse the text."""
-    return line if line.isprintable() else "".join(map(_spelled, line))
+    """Escape characters that would move a terminal's cursor, colour it or reverse the text."""
+    return line if line.isprintable() else "".join(map(_escaped, line))
 
 
-def _spelled(character: str) -> str:
+def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
@@ -38,18 +38,18 @@ class _OneLine(logging.Formatter):
         return f"satchel: {_shortened(_printable(masked_line(said)))}"
 
 
-def log_in_lines() -> None:
-    """Send warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks."""
+def configure_logging() -> None:
+    """Write warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks."""
     handler = logging.StreamHandler()
     if not os.environ.get("SATCHEL_DEBUG"):
         handler.setFormatter(_OneLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-def taken_streams() -> tuple[int, int]:
-    """Take standard input and output for the protocol alone, and return their descriptors.
+def claim_stdio() -> tuple[int, int]:
+    """Reserve standard input and output for the protocol, and return their descriptors.
 
-    Whatever else reads standard input finds it empty, and what it prints goes to stderr.
+    Other code that reads standard input finds it empty, and what it prints goes to stderr.
     """
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -59,10 +59,10 @@ def taken_streams() -> tuple[int, int]:
     return reading, writing
 
 
-def leave_within(seconds: float, code: int) -> None:
-    """End the process after so many seconds even if threads still wait for a lock, a line or a reader.
+def exit_within(seconds: float, code: int) -> None:
+    """Exit the process after this many seconds even if threads are blocked on a lock, a read or a write.
 
-    Nothing is lost: what was acknowledged is stored by now.
+    No acknowledged write is lost, because it is stored by then.
     """
     last = threading.Timer(seconds, os._exit, (code,))
     last.daemon = True

@@ -1,4 +1,4 @@
-"""Recording answers in a session's ledger in the background, soon after they are given."""
+"""Record answers in a session's ledger in the background, soon after they are sent."""
 
 import contextlib
 import os
@@ -17,21 +17,21 @@ from satchel.session.session import Session, ToolAnswer
 
 __all__ = ["BackgroundWriter", "Recorder"]
 
-# How long closing waits for what is still to be written.
+# How long `close` waits for unwritten items.
 CLOSING_SECONDS = 1.0
 
-# Items that come together are written together: a commit costs more than what it writes.
+# Items that arrive together are written in one batch, because a commit costs more than the data.
 GATHERING_SECONDS = 0.02
-# Each try waits as long as the store does for a lock.
+# Each attempt waits for a lock as long as the store does.
 TRIES = 5
-# Only readers of the ledger need these entries; written seldom and together, they slow no search.
+# Only readers of the ledger need these entries. Writing them seldom and in batches slows down no search.
 RECORDING_SECONDS = 0.5
 
 T = TypeVar("T")
 
 
 class Recorder:
-    """Enters the answers of the MCP server into the ledger of a session, which is begun with the first of them."""
+    """Enters the answers of the MCP server into the ledger of a session, which is opened with the first answer."""
 
     def __init__(self, bag: Satchel, name: str) -> None:
         self._bag = bag
@@ -44,7 +44,7 @@ class Recorder:
         self._writer.put(ToolAnswer(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
-        """Wait until all answers so far are entered; the store may be closed then."""
+        """Wait until all answers so far are entered; after that the store may be closed."""
         self._writer.close()
 
     def _write(self, answers: list[ToolAnswer]) -> None:
@@ -56,10 +56,10 @@ class Recorder:
 
 
 class BackgroundWriter(Generic[T]):
-    """Hands items to `write` in batches, in a thread of its own, in the order they come.
+    """Passes items to `write` in batches, in order, in its own thread.
 
-    Nobody waits for a write. A batch that fails is tried item by item, and a failure is reported in one line on
-    stderr, once until a write succeeds again.
+    No caller waits for a write. If a batch fails, its items are tried one by one. A failure is reported in one line
+    on stderr, once until a write succeeds again.
     """
 
     def __init__(self, write: Callable[[list[T]], object], *, gathering_seconds: float = GATHERING_SECONDS) -> None:
@@ -71,13 +71,13 @@ class BackgroundWriter(Generic[T]):
         self._failing = False
 
     def put(self, item: T) -> None:
-        """Write the item soon."""
+        """Queue the item to be written soon."""
         self._waiting.put(item)
         if self._thread is None:
             self._start()
 
     def flush(self, seconds: float = CLOSING_SECONDS) -> None:
-        """Wait until all items so far are written, for at most so many seconds."""
+        """Wait at most `seconds` until all items so far are written."""
         if self._thread is not None:
             self._waiting.put(flush := _Flush())
             flush.done.wait(seconds)
@@ -100,7 +100,7 @@ class BackgroundWriter(Generic[T]):
                 flush.done.set()
 
     def _gathered(self, batch: list[T]) -> "_Flush | None":
-        """Collect what comes within a moment of the first item; a flush ends that moment and is returned."""
+        """Collect items for a short time after the first; a flush ends the collection and is returned."""
         until: float | None = None
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -122,7 +122,7 @@ class BackgroundWriter(Generic[T]):
             if os.environ.get("SATCHEL_DEBUG"):
                 raise
             if len(batch) > 1:
-                # One that cannot be written does not take the others along.
+                # One item that cannot be written must not prevent the others.
                 for item in batch:
                     self._write_batch([item])
                 return
@@ -131,7 +131,7 @@ class BackgroundWriter(Generic[T]):
             self._failing = True
 
     def _write_patiently(self, batch: list[T]) -> None:
-        """Try again while another process holds the lock: only later items wait for this thread."""
+        """Retry while another process holds the lock; only later items wait for this thread."""
         for _ in range(TRIES - 1):
             with contextlib.suppress(StoreBusyError):
                 self._write(batch)
@@ -140,7 +140,7 @@ class BackgroundWriter(Generic[T]):
 
 
 class _Flush:
-    """A mark in the queue: `done` is set when all items before it are written."""
+    """A marker in the queue: `done` is set when all items before it are written."""
 
     def __init__(self) -> None:
         self.done = threading.Event()

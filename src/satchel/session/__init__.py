@@ -1,4 +1,4 @@
-"""The budget of an agent session: ledger, results and their pages, digests, eviction, warnings, hints.
+"""The token budget of an agent session: ledger, tool results in pages, digests, eviction, warnings and hints.
 
-Counts, cuts and reports mechanically; what is important is for the model to decide.
+This package counts, cuts, evicts and reports by fixed rules. It never judges what is important: the model does.
 """

@@ -1,7 +1,8 @@
-"""What a session has left: tokens used and remaining, the allocation of the next result, warnings, calibration."""
+"""Token accounting of a session: used and remaining tokens, the next allocation, warnings, calibration."""
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from itertools import combinations
 from reprlib import repr as shortened
@@ -10,15 +11,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
+from satchel.model.result import Result
 from satchel.session.budget import Budget, checked_tokens
 from satchel.store.contract import Books
 
-__all__ = ["FLOOR", "Account", "Calibration", "account_of", "reported_tokens"]
+__all__ = ["FLOOR", "Account", "Calibration", "SessionState", "account_of", "reported_tokens"]
 
 
 _KEPT = 32
 _LEAST_SLOPE, _MOST_SLOPE = 0.5, 3.0
-# Two prompts tell a slope only if they differ by this much: below it, the overhead's own changes are larger.
+# A pair of prompts gives a usable slope only if their sizes differ by this much. Below that, changes of the
+# overhead outweigh the difference.
 _LEAST_SPREAD = 500
 _LEAST_RATIO = 1.1
 
@@ -26,23 +29,53 @@ _ANTHROPIC_CACHE = ("cache_creation_input_tokens", "cache_read_input_tokens")
 _WHOLE_PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens")
 
 
-class Calibration(msgspec.Struct, frozen=True):
+class SessionState(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """The budget of a session: its total, the tokens used by category, and what is left."""
+
+    session: str
+    project: str | None
+    total_budget: int
+    used: dict[str, int]
+    """Tokens by category: system, history, tool_results, user, response_reserve."""
+    remaining: int
+    per_tool_budget: int
+    """How many tokens the next tool result may have."""
+    warning: str | None
+    """A line for the model if tokens run low."""
+    turn: int
+    results: int
+    """How many tool results were stored."""
+    delivered: int
+    """The tokens of all results that were ever given out."""
+    evicted: int
+    """How many entries were shortened or evicted."""
+    created_at: datetime
+    updated_at: datetime
+
+    def _summary(self) -> str:
+        return f"{self.session!r}: {self.remaining:,} of {self.total_budget:,} tokens left, turn {self.turn:,}"
+
+
+class Calibration(Result, msgspec.Struct, frozen=True):
     """How the counted tokens of a session relate to those that its provider reports.
 
-    A prompt has `slope` times the counted tokens, and `overhead` more for what is not counted here, such as tool
-    definitions. Both come from the last 32 observations `(counted, reported)`; without any, counts are used as they
-    are.
+    The provider's number is estimated as `slope` times the counted tokens plus `overhead`, which covers what is
+    not counted here, such as tool definitions. Both are fitted to the last 32 observations `(counted, reported)`.
+    Without observations, counts are used unchanged.
     """
 
     slope: float = 1.0
     overhead: int = 0
     seen: tuple[tuple[int, int], ...] = ()
 
-    def with_observation(self, counted: int, reported: int) -> "Calibration":
-        """The calibration after one more prompt, of which `counted` tokens were counted and `reported` billed.
+    def _summary(self) -> str:
+        return f"slope {self.slope:.3f}, overhead {self.overhead:,}, {len(self.seen)} observations"
 
-        The slope is the median of the slopes between pairs of prompts (Theil and Sen), so that a few odd ones do
-        not move it; without two prompts that differ enough it stays, and the overhead takes the difference.
+    def with_observation(self, counted: int, reported: int) -> "Calibration":
+        """Return the calibration after one more prompt: `counted` tokens here, `reported` by the provider.
+
+        The slope is the Theil–Sen estimate (the median over all pairs of prompts), which ignores a few outliers.
+        Until two prompts differ enough in size, the slope stays the same and the overhead takes the difference.
         """
         from statistics import median  # slow to import, and few sessions report
 
@@ -57,23 +90,23 @@ class Calibration(msgspec.Struct, frozen=True):
         return Calibration(slope=slope, overhead=max(0, round(overhead)), seen=seen)
 
     def corrected(self, tokens: int) -> int:
-        """A number of counted tokens as the model counts them, rounded up and without the overhead."""
+        """Convert counted tokens to the model's tokens, rounded up, without the overhead."""
         return math.ceil(round(tokens * self.slope, 6))
 
     def within(self, tokens: int) -> int:
-        """How many counted tokens fit in a number of the model's tokens, rounded down.
+        """Return how many counted tokens fit in a number of the model's tokens, rounded down.
 
-        This is never more than `tokens`, even if the counter counts too much: a budget holds both by the counter,
-        which a caller can check, and by the model.
+        The result is never larger than `tokens`, even if the counter overcounts. So a budget holds both by the
+        counter, which a caller can check, and by the model.
         """
         return math.floor(round(max(0, tokens) / max(1.0, self.slope), 6))
 
 
 def reported_tokens(usage: Any) -> int:
-    """The tokens of the prompt as the provider's `usage` has them, cached ones included.
+    """Return the prompt tokens in a provider's `usage`, cached tokens included.
 
-    Anthropic counts cached tokens apart from `input_tokens`; OpenAI (chat and responses) and Gemini count them in.
-    A mapping or an object of a provider's SDK.
+    `usage` is a mapping or an object of a provider's SDK. Anthropic reports cached tokens beside `input_tokens`;
+    OpenAI (chat and responses) and Gemini include them in one number.
     """
     numbers = _mapping(usage)
     found = next((name for name in _WHOLE_PROMPT if numbers.get(name) is not None), None)
@@ -109,21 +142,21 @@ def _tokens(name: str, value: object) -> int:
     return number
 
 
-# The account of a session: its ledger's sums against its budget.
+# The account: ledger sums against the budget
 
 
 FLOOR = 400
-"""Tokens that a result gets in any case, if `per_call` is not less: room for a note, and a beginning."""
+"""The smallest allocation of a result, unless `per_call` is smaller: room for a note and some content."""
 
 _budget_decoder = msgspec.json.Decoder(Budget)
 _calibration_decoder = msgspec.json.Decoder(Calibration)
 
 
 class Account(NamedTuple):
-    """The sums of a session's ledger, held against its budget.
+    """A session's ledger sums together with its budget and calibration.
 
-    Sums are in tokens of the session's counter; `used` and `remaining` are in tokens of the model, after
-    calibration. An account is a value: `after` and `in_next_turn` return what it would be.
+    The sums in `books` are in tokens of the session's counter. `used` and `remaining` are in tokens of the model,
+    after calibration. An account is immutable: `after` and `in_next_turn` return new ones.
     """
 
     books: Books
@@ -144,25 +177,25 @@ class Account(NamedTuple):
 
     @property
     def remaining(self) -> int:
-        """Tokens that are left of the total, with the response's tier taken off."""
+        """Tokens left of the total, after the tokens reserved for the response."""
         return max(0, self.budget.total - sum(self.used.values()))
 
     @property
     def room(self) -> int:
-        """Counted tokens that results may still have in this turn."""
+        """Counted tokens that tool results may still use in this turn."""
         left = self.budget.tool_results - self.calibration.corrected(self.books.turn_results)
         if self.books.holds == "digests":
-            # What the caller cannot take out of its context, the next turn has to make room for.
+            # The caller keeps these results in its context, so the next turn must have room for them too.
             left = min(left, self.remaining)
         return self.calibration.within(max(0, left))
 
     @property
     def allocation(self) -> int:
-        """Counted tokens for the next result: a call's share, and never more than half of what is left."""
+        """Counted tokens for the next result: at most `per_call`, and at most half of what this turn has left."""
         return min(self._share, max(FLOOR, self.room // 2))
 
     def granted(self, asked: int | None) -> int:
-        """Counted tokens for a result whose caller asks for a number of them."""
+        """Counted tokens granted to a result for which the caller asks for `asked` tokens."""
         return self.allocation if asked is None else min(asked, max(min(FLOOR, self._share), self.room))
 
     @property
@@ -170,11 +203,11 @@ class Account(NamedTuple):
         return self.calibration.within(self.budget.per_call)
 
     def in_next_turn(self) -> "Account":
-        """The account with a turn begun, in which no result was given yet."""
+        """Return the account at the start of the next turn, with no results in it yet."""
         return self._replace(books=msgspec.structs.replace(self.books, turn_results=0))
 
     def after(self, tokens: int) -> "Account":
-        """The account once a result of this many tokens is entered."""
+        """Return the account after a result of this many tokens was entered."""
         books = msgspec.structs.replace(
             self.books,
             tool_results=self.books.tool_results + tokens,
@@ -184,12 +217,12 @@ class Account(NamedTuple):
 
     @property
     def level(self) -> int:
-        """0 for enough tokens left, 1 for low, 2 for critical."""
+        """Warning level: 0 for enough tokens, 1 for low, 2 for critical."""
         return (self.remaining < self.budget.warn_below) + (self.remaining < self.budget.critical_below)
 
     @property
     def warning(self) -> str | None:
-        """The line for the model at this level."""
+        """The warning for the model at this level, or None."""
         thousands = f"~{self.remaining // 1000}k tokens remaining."
         return (
             None,
@@ -198,31 +231,34 @@ class Account(NamedTuple):
         )[self.level]
 
     def suggested(self, cost: int) -> int:
-        """How many items of this many tokens the next result has room for, at least one."""
+        """Return how many items of `cost` tokens fit in the next result, at least 1."""
         return max(1, self.allocation // max(1, cost))
 
-    def state(self) -> dict[str, Any]:
-        """The account as JSON."""
-        return {
-            "total_budget": self.budget.total,
-            "used": self.used,
-            "remaining": self.remaining,
-            "per_tool_budget": self.allocation,
-            "warning": self.warning,
-            "session": self.books.name,
-            "turn": self.books.turn,
-            "results": self.books.results,
-            "delivered": self.books.delivered,
-            "evicted": self.books.evicted,
-        }
+    def state(self) -> SessionState:
+        """The account as a value that does not change."""
+        return SessionState(
+            session=self.books.name,
+            project=self.books.scope.project,
+            total_budget=self.budget.total,
+            used=self.used,
+            remaining=self.remaining,
+            per_tool_budget=self.allocation,
+            warning=self.warning,
+            turn=self.books.turn,
+            results=self.books.results,
+            delivered=self.books.delivered,
+            evicted=self.books.evicted,
+            created_at=self.books.created_at,
+            updated_at=self.books.updated_at,
+        )
 
 
 def account_of(books: Books) -> Account:
-    """The account of a session as it is in the store."""
+    """Return the account of a session from its row in the store."""
     return Account(books, _budget(books.budget), _calibration(books.calibration))
 
 
-# They are asked for several times a call and seldom change.
+# Decoded several times per call, but seldom changed: cached.
 @lru_cache(maxsize=64)
 def _budget(text: str) -> Budget:
     return _budget_decoder.decode(text)

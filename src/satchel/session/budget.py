@@ -1,4 +1,4 @@
-"""The budget of a session: its total and tiers, the windows of models, and where settings come from."""
+"""The token budget of a session: total and tiers, context windows of models, and settings from the environment."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ import msgspec
 
 from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
+from satchel.model.result import Result
 from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
 __all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
@@ -163,17 +164,17 @@ WINDOW_OF_MODEL: dict[str, int] = {
 
 _WINDOWS = {normalized_name(model): window for model, window in WINDOW_OF_MODEL.items()}
 _LONGEST_FIRST = sorted(_WINDOWS, key=len, reverse=True)
-_MILLION = "[1m]"  # how Claude Code names a model that is asked for its long window
+_MILLION = "[1m]"  # Claude Code's suffix for a model with its long context window
 
 
 def context_window(name: str) -> int:
-    """The size of a model's context window in tokens, prompt and answer together.
+    """Return the size of a model's context window in tokens, prompt and response together.
 
-    The name may have a provider before it and a version or date after it; the longest name in the table that it
-    begins with decides. A name that is not known raises `InputError`, with near ones as suggestions.
+    The name may have a provider prefix and a version or date suffix; the longest matching name in the table wins.
+    An unknown name raises `InputError` with similar names as suggestions.
     """
     if not isinstance(name, str):
-        raise InputError(f"model {shortened(name)} is not a name")
+        raise InputError(f"model {shortened(name)} is not a string; give the name of a model")
     model = normalized_name(without_provider(name))
     row = next((row for row in _LONGEST_FIRST if is_name_prefix(row, model)), None)
     if row is None:
@@ -189,7 +190,7 @@ def _unknown(name: str, model: str) -> str:
     return f"no context window is known for model {shortened(name)}; {hint} the total of the budget yourself"
 
 
-# The budget: a total, its tiers, and the thresholds.
+# The budget: total, tiers and warning thresholds
 
 
 TIERS = ("system", "history", "tool_results", "user", "response")
@@ -200,18 +201,18 @@ _PER_CALL = 8_000
 _WARN_BELOW = 20_000
 _CRITICAL_BELOW = 10_000
 
-# Fields that are not given are filled in on creation, so that each of them is always a number.
+# Marks a field to be computed in __post_init__; after that, every field is a number.
 _IN_PROPORTION: Any = None
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a session may use, in total and by tier.
 
-    A tier that is not given gets its share of the total: 8 % system, 12 % history, 40 % tool results, 10 % user
-    and 30 % response. If the given tiers leave less than that, the others share what is left in the same
-    proportions. `per_call`, the most that one tool result gets, is 8 % of the total and never more than the tier
-    of tool results. Warnings come below 20,000 and 10,000 tokens left, in small budgets below a fifth and a tenth
-    of the total. A tier over its limit is brought down to `low` times that limit.
+    A tier that is not given gets its share of the total: system 8 %, history 12 %, tool results 40 %, user 10 %,
+    response 30 %. If the given tiers leave less than that, the other tiers divide what is left in the same
+    proportions. `per_call`, the maximum for one tool result, is 8 % of the total, but at most the tier of tool
+    results. Warnings are given below 20,000 and 10,000 remaining tokens; in a small budget, below a fifth and a
+    tenth of the total. When a tier exceeds its limit, eviction reduces it to `low` times the limit.
     """
 
     total: int = _DEFAULT_TOTAL
@@ -245,13 +246,16 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         for name, value in whole.items():
             msgspec.structs.force_setattr(self, name, value)
 
+    def _summary(self) -> str:
+        return " ".join(f"{name}={getattr(self, name)}" for name in ("total", *TIERS, "per_call"))
+
     @classmethod
     def for_model(cls, name: str) -> "Budget":
-        """A budget of half the model's context window, which leaves room for what is not counted here."""
+        """Return a budget of half the model's context window; the other half is for what is not counted here."""
         return cls(total=context_window(name) // 2)
 
     def tiers(self) -> dict[str, int]:
-        """The limit of each category, by its name in the ledger."""
+        """Return the limit of each category, by its name in the ledger."""
         return {
             "system": self.system,
             "history": self.history,
@@ -262,7 +266,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_tokens(place: str, value: object) -> int | None:
-    """Check a number of tokens; the message of an error begins with `place`."""
+    """Check a number of tokens and return it. The message of an error begins with `place`."""
     try:
         return check_budget(value)
     except BudgetError as error:
@@ -270,7 +274,7 @@ def checked_tokens(place: str, value: object) -> int | None:
 
 
 def checked_share(place: str, value: object) -> float:
-    """Check a number between 0 and 1, both excluded."""
+    """Check a number between 0 and 1 (both excluded) and return it as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise BudgetError(f"{place}{shortened(value)} is not a number between 0 and 1, such as 0.7")
     return float(value)
@@ -290,7 +294,7 @@ def _tiers(total: int, given: dict[str, int | None]) -> dict[str, int]:
         )
     shares = {name: share for name, share in _SHARES.items() if name not in fixed}
     wanted = sum(shares.values())
-    # Each gets its share of the total, unless the given tiers leave less than that for all of them together.
+    # Every open tier gets its default share of the total, unless the given tiers leave too little for that.
     room, whole = min((total, _DEFAULT_TOTAL), (total - taken, wanted or 1), key=lambda pair: pair[0] / pair[1])
     return {name: fixed[name] if name in fixed else shares[name] * room // whole for name in TIERS}
 
@@ -318,10 +322,10 @@ def _thresholds(total: int, warn: int | None, critical: int | None) -> tuple[int
     return warn_below, critical_below
 
 
-# Settings, in order of precedence: the call, the environment, `satchel.toml`, the defaults.
+# Settings, in order of precedence: call, environment, `satchel.toml`, defaults
 #
-# Each number is looked up by itself. `total` and `model` both set the total: the first place that has either
-# decides, and if it has both, `total` does.
+# Each setting is looked up separately. `total` and `model` both set the total: the first source that has either of
+# them decides, and `total` wins over `model` in the same source.
 
 
 CONFIG_NAME = "satchel.toml"
@@ -350,9 +354,9 @@ def resolve_budget(
 ) -> Budget:
     """Make a budget from the arguments, the environment, the configuration file and the defaults, in that order.
 
-    A whole budget that is given stands as it is, but for the numbers given beside it (a model is none: the budget
-    has its total); an override that is None counts as not given. `file` is read in place of the one in the user's
-    configuration folder.
+    If `given` is a whole budget, only the overrides are applied to it, and `model` is ignored because the budget
+    has a total. An override of None counts as not given. `file` replaces `satchel.toml` in the user's configuration
+    directory.
     """
     called = _from_call({**overrides, "model": model})
     if given is not None:
@@ -371,7 +375,7 @@ def _budget(settings: _Settings) -> Budget:
     try:
         return Budget(**_numbers(settings))
     except BudgetError as error:
-        # Each number is valid by itself; those that contradict each other may come from several places.
+        # Each value is valid on its own. Conflicting values may come from several sources, so name them all.
         origins = "; ".join(f"{name} is from {setting.place}" for name, setting in sorted(settings.items()))
         raise BudgetError(f"{error} ({origins})") from None
 
@@ -463,7 +467,7 @@ def _fraction(text: str) -> object:
     try:
         return float(text)
     except ValueError:
-        return text  # which the check refuses, with the words that were given
+        return text  # the check rejects it and quotes the text
 
 
 _CHECKS: dict[str, Callable[[str, object], Any]] = {"low": checked_share, "model": _model}

@@ -1,4 +1,4 @@
-"""Search in a result: the lines that match a regular expression, in bounded time and within a budget."""
+"""Search inside a stored result with a regular expression, within a time limit and a token budget."""
 
 import re
 import time
@@ -18,19 +18,19 @@ __all__ = ["MAX_PATTERN", "find_lines", "shown_lines"]
 MAX_PATTERN = 1_000
 _MAX_REPEATS = 10_000
 _MAX_SECONDS = 60.0
-# Of a longer line, the part around the match is shown.
+# A longer line is cut to the part around the match.
 _LONGEST_SHOWN, _BEFORE = 400, 100
 
 _REPEAT = re.compile(r"(?<!\\)\{([0-9]+)")
-# Syntax with upper-case letters, which does not make a pattern case-sensitive: \S, \p{Lu}, (?P<name>…), (?R).
+# Regex syntax that contains capitals but does not make a pattern case-sensitive: \S, \p{Lu}, (?P<name>…), (?R).
 _NO_CAPITALS = re.compile(r"\\[pP]\{[^}]*\}|\\.|\(\?P?[^:=!>)]*[:=!>)]?", re.DOTALL)
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines that match, with their numbers from 1; a long line is cut to the part around the match.
+    """The matching lines with their line numbers, counted from 1. Long lines are cut to the part around the match.
 
-    `matches` counts all lines that match, also those after the last one given. `stopped` means that the time ran
-    out, so there may be more.
+    `matches` counts all matching lines, including those not returned. `stopped` means that the time limit was
+    reached, so there may be more.
     """
 
     numbers: tuple[int, ...]
@@ -40,13 +40,14 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_lines(text: str, pattern: str, *, seconds: float = 1.0, most: int = 10_000) -> Lines:
-    """Find the lines in which a pattern occurs, and return at most `most` of them.
+    """Find the lines that match a pattern and return at most `most` of them.
 
-    After `seconds` the search stops with what it has found; if that is nothing, it raises `InputError`.
+    The search stops after `seconds` and returns what it has found so far. If it has found nothing by then, it
+    raises `InputError`.
     """
     most = check_limit(most, name="most")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
-        raise InputError(f"seconds {shortened(seconds)} is not a number from above 0 to {_MAX_SECONDS:g}")
+        raise InputError(f"seconds {shortened(seconds)} is not a number above 0 and up to {_MAX_SECONDS:g}")
     compiled = _compiled(pattern)
     deadline = time.monotonic() + seconds
     numbers: list[int] = []
@@ -86,10 +87,10 @@ def _compiled(pattern: object) -> Any:
     if not isinstance(pattern, str) or not pattern:
         raise InputError(f"pattern {shortened(pattern)} is empty or not text; give a regular expression")
     if len(pattern) > MAX_PATTERN:
-        raise InputError(f"the pattern has {len(pattern):,} characters; the most is {MAX_PATTERN:,}")
+        raise InputError(f"the pattern has {len(pattern):,} characters; the limit is {MAX_PATTERN:,}")
     repeats = 1
     for found in _REPEAT.finditer(pattern):
-        # The regex engine expands counted repeats when it compiles, which no timeout interrupts.
+        # The regex engine expands counted repeats while compiling, and no timeout interrupts that.
         repeats *= max(1, int(found[1]))
     if repeats > _MAX_REPEATS:
         raise InputError(f"pattern {shortened(pattern)} repeats more than {_MAX_REPEATS:,} times; make it simpler")
@@ -103,11 +104,11 @@ def _compiled(pattern: object) -> Any:
         raise InputError(f"pattern {shortened(pattern)} cannot be used: {error}; make it simpler") from None
 
 
-# The lines that were found, as many as fit.
+# Formatting the matches within a token budget
 
 
 def shown_lines(lines: Lines, *, allocation: int, count: Count) -> Found:
-    """The first lines with their numbers, cut where they are long; below, how many there are in all."""
+    """Format as many matching lines as fit in `allocation` tokens, with the total number of matches below them."""
     written = [f"{number}: {line}" for number, line in zip(lines.numbers, lines.lines, strict=True)]
 
     def made(shown: int) -> Found:

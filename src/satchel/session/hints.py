@@ -1,8 +1,8 @@
-"""Hints in tool definitions that say what the budget allows: "Budget allows ~120 matches."
+"""Budget hints in tool definitions, such as "Budget allows ~120 matches."
 
-The tool's name decides what is counted, and how many tokens one item is taken to cost: the path of a file 25, a
-search match 40, a line 12, a row 60, any other result 100, a KB of text 300. Numbers are rounded down to two
-significant digits, so that a hint does not change with every call.
+The tool's name decides what is counted. The assumed cost of one item in tokens is: file path 25, search match 40,
+line 12, row 60, other result 100, KB of text 300. Numbers are rounded down to two significant digits, so that a
+hint does not change with every call.
 """
 
 import re
@@ -29,7 +29,7 @@ _ROWS = _Noun("row", "rows", 60)
 _RESULTS = _Noun("result", "results", 100)
 _KB = _Noun("KB", "KB", 300)
 
-# The first row that shares a word with the tool's name decides: a tool that reads files returns lines.
+# The first row that has a word of the tool's name wins. A tool that reads files returns lines, so lines come first.
 _NOUN_OF_TOOL: tuple[tuple[set[str], _Noun], ...] = (
     ({"read", "cat", "view", "head", "tail", "log", "logs", "diff", "lines"}, _LINES),
     ({"files", "glob", "ls", "dir", "directory", "folder", "tree"}, _FILES),
@@ -61,11 +61,11 @@ _MARK = re.compile(r"\s*\(budget allows up to (?P<most>[0-9]+)(?:, in place of (
 
 
 def with_hint(schema: Mapping[str, Any], *, allowance: int, item_tokens: float | None = None) -> dict[str, Any]:
-    """A copy of a tool's definition that says what the budget allows, in place of an earlier hint.
+    """Return a copy of a tool definition with a budget hint, which replaces an earlier hint.
 
-    The definition is MCP's, Anthropic's or OpenAI's. The description gets the sentence, and each parameter that
-    limits the number of items says how many fit. Its default becomes that number unless it is smaller already; a
-    required parameter has none, since the model always gives one. Any other shape comes back as it is.
+    Definitions of MCP, Anthropic and OpenAI are supported; any other shape is returned unchanged. The description
+    gets a sentence, and each parameter that limits the number of items says how many fit. Its default becomes that
+    number unless it is already smaller. A required parameter gets no default, because the model always gives it.
     """
     copy: dict[str, Any] = _copied(schema)
     tool = copy["function"] if isinstance(copy.get("function"), dict) else copy
@@ -83,7 +83,7 @@ def with_hint(schema: Mapping[str, Any], *, allowance: int, item_tokens: float |
 
 
 def _hint(schema: dict[str, Any], name: str, most: int) -> None:
-    """Say in the parameter how many items fit, and let its default be one that fits."""
+    """State in the parameter how many items fit, and lower its default to that number."""
     parameter = schema["properties"][name]
     said = parameter.get("description") or ""
     if not isinstance(said, str):
@@ -93,7 +93,7 @@ def _hint(schema: dict[str, Any], name: str, most: int) -> None:
     if mark and mark["own"]:
         own = int(mark["own"])
     elif mark and own == int(mark["most"]):
-        own = None  # an earlier hint's, not the tool's
+        own = None  # set by an earlier hint, not by the tool
     least, highest = _bounds(parameter)
     most = max(least, min(most, highest))
     text = f"budget allows up to {most}"
@@ -107,7 +107,7 @@ def _hint(schema: dict[str, Any], name: str, most: int) -> None:
 
 
 def _limits(schema: dict[str, Any]) -> list[str]:
-    """The parameters that limit the number of items."""
+    """Return the names of the parameters that limit the number of items."""
     properties = schema.get("properties")
     return [
         name
@@ -134,7 +134,7 @@ def _is_number(form: dict[str, Any]) -> bool:
 
 
 def _bounds(parameter: dict[str, Any]) -> tuple[int, int]:
-    """The least and the highest that the parameter takes; at least 1, as 0 often stands for no limit."""
+    """Return the minimum and maximum of the parameter; at least 1, because 0 often means no limit."""
     least, highest = 1.0, float(MAX_BUDGET)
     for form in _forms(parameter):
         for key, shift in (("minimum", 0), ("exclusiveMinimum", 1)):

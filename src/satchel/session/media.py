@@ -1,4 +1,4 @@
-"""The tokens of images, audio and other parts of a tool's answer that are not text, by fixed rules."""
+"""Token counts of images, audio and other non-text parts of a tool result, by fixed rules."""
 
 import base64
 import math
@@ -11,12 +11,12 @@ import msgspec
 __all__ = ["part_tokens", "wholly_text"]
 
 
-_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the JPEG markers that carry a size
-_ALONE = {0x01, *range(0xD0, 0xD9)}  # those that no length follows
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # JPEG markers that contain the image size
+_ALONE = {0x01, *range(0xD0, 0xD9)}  # JPEG markers without a length field
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, JPEG, GIF or WebP image in pixels; None if they cannot be read."""
+    """Return width and height of a PNG, JPEG, GIF or WebP image in pixels, or None if they cannot be read."""
     try:
         size = _size(data)
     except (struct.error, IndexError):
@@ -25,7 +25,7 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 
 def wav_seconds(data: bytes, length: int) -> float | None:
-    """How long a WAV recording of `length` bytes is; None if this is none or its header cannot be read."""
+    """Return the duration of a WAV file of `length` bytes, or None if it is not WAV or the header is unreadable."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return None
     rate, place = 0, 12
@@ -34,7 +34,7 @@ def wav_seconds(data: bytes, length: int) -> float | None:
         if name == b"fmt " and place + 20 <= len(data):
             rate = int.from_bytes(data[place + 16 : place + 20], "little")
         if name == b"data":
-            # A program that records while it writes puts 0 or the highest number here.
+            # A streaming recorder writes 0 or the maximum here, because it does not know the length yet.
             rest = max(0, length - place - 8)
             return (min(size, rest) if size else rest) / rate if rate else None
         place += 8 + size + size % 2
@@ -72,7 +72,7 @@ def _jpeg(data: bytes) -> tuple[int, int] | None:
             height, width = _pair(">HH", data, place + 5)
             return width, height
         if marker == 0xFF:
-            place += 1  # a marker may be preceded by any number of these
+            place += 1  # fill bytes: any number of them may precede a marker
         elif marker in _ALONE:
             place += 2
         else:
@@ -86,15 +86,15 @@ def _pair(form: str, data: bytes, place: int) -> tuple[int, int]:
     return first, second
 
 
-# The rules:
+# The counting rules:
 #
 # | part | tokens |
 # |---|---|
 # | image | width × height / 750, after scaling to at most 1,568 px on the long side; at most 1,600 |
 # | audio | 32 for each second; without a WAV header, a second is taken to have 8,000 bytes |
-# | link to a resource, unknown part | those of its JSON |
-# | embedded text | those of the text and its address |
-# | embedded bytes | by their kind if an image or audio, else one for each character of their base64 |
+# | link to a resource, unknown part | tokens of its JSON |
+# | embedded text | tokens of the text and its URI |
+# | embedded bytes | as an image or audio by MIME type, otherwise 1 for each base64 character |
 #
 # Images follow platform.claude.com/docs, "Vision", for the models that scale to 1,568 px; an image whose size
 # cannot be read counts 1,600. Audio follows ai.google.dev/gemini-api/docs/audio; 8,000 bytes are a second of speech
@@ -108,19 +108,19 @@ _PIXELS_OF_TOKEN = 750
 _MOST_OF_IMAGE = 1600
 _AUDIO_TOKENS = 32
 _AUDIO_BYTES = 8000
-_HEADER_BYTES = 512 * 1024  # a JPEG's size stands behind its colour profile and its thumbnail
+_HEADER_BYTES = 512 * 1024  # a JPEG's size comes after its colour profile and thumbnail
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
 def wholly_text(part: Any) -> bool:
-    """Whether the part is text and nothing else, so that it can be cut and joined."""
+    """Whether the part is plain text, so that it can be cut and joined."""
     return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def part_tokens(part: Mapping[str, Any], *, count: Count | None = None) -> int:
-    """The tokens of one part of an MCP tool's answer; malformed parts are counted too.
+    """Return the tokens of one part of an MCP tool result; malformed parts are counted too.
 
-    Text is counted by `count`; without one, three characters are a token.
+    Text is counted with `count`. Without it, three characters count as one token.
     """
     count = _by_length if count is None else count
     kind = part.get("type") if isinstance(part, Mapping) else None
@@ -163,7 +163,7 @@ def _audio(data: object) -> int:
 
 
 def _beginning(data: object) -> bytes:
-    """The first bytes of base64 text, as far as they can be read."""
+    """Decode the first bytes of base64 text, as far as possible."""
     if not isinstance(data, str):
         return b""
     text = data[: _HEADER_BYTES * 4 // 3]

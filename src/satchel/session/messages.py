@@ -1,4 +1,4 @@
-"""The history of a session within a budget: as a text log, or as the messages of a provider."""
+"""The history of a session within a budget, as a text log or as messages for a provider's API."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from satchel.errors import BudgetError, ExpiredError
 from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
 from satchel.model.checks import repair_surrogates
-from satchel.session.ledger import Ledger, grouped, named, over_watermark, units_of
+from satchel.session.ledger import Ledger, entries_with_stub, eviction_units, grouped, keys_to_evict
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.contract import LedgerRow, Level
 
@@ -21,14 +21,14 @@ _SPEAKERS = {"user": "User: ", "assistant": "Assistant: ", "note": "", "call": "
 
 
 class Logged(NamedTuple):
-    """An entry, with the part of its content that the context was shown."""
+    """A ledger entry with the part of its content that was shown in the context."""
 
     entry: LedgerRow
     text: str
 
     @property
     def short(self) -> str:
-        """Its text in a log: the digest of a result, the whole of anything else."""
+        """The text for the log: a digest for results, the whole text for other entries."""
         entry = self.entry
         if entry.level == "stub":
             return entry.stub
@@ -39,13 +39,16 @@ class Logged(NamedTuple):
 
 
 def logged(ledger: Ledger) -> list[Logged]:
-    """The entries that the context holds, without system texts, oldest first."""
+    """Return the entries that the context holds, except system texts, oldest first."""
     entries = [entry for entry in ledger.ledgers.held(ledger.org, ledger.session) if entry.role != "system"]
     return [Logged(entry, _text(ledger, entry)) for entry in entries]
 
 
 def history_within(ledger: Ledger, budget: int) -> History:
-    """The work log as text; over the budget, what was least recently used is shown as stubs, then left out."""
+    """Return the session as a text log of at most `budget` tokens.
+
+    If it is too long, the least recently used entries are shown as stubs first, and left out after that.
+    """
     log = logged(ledger)
     lines = {each.entry.seq: each.short for each in log}
     omitted = [each.entry.seq for each in log if each.entry.level == "stub"]
@@ -56,14 +59,14 @@ def history_within(ledger: Ledger, budget: int) -> History:
     newest = max((each.entry.seq for each in log), default=0)
     priced = [_priced(entry, count(lines[entry.seq] + "\n")) for entry in shrinkable]
     others = sum(count(text + "\n") for seq, text in lines.items()) - sum(entry.tokens for entry in priced)
-    going = set(over_watermark(units_of(priced, newest=newest), limit=max(0, budget - others), low=1.0))
+    going = set(keys_to_evict(eviction_units(priced, newest=newest), limit=max(0, budget - others), low=1.0))
     groups = {entry.pair for entry in shrinkable if entry.seq in going}
     for entry in shrinkable:
         if entry.pair in groups:
             lines[entry.seq] = "" if entry.role == "call" else entry.stub
             omitted.append(entry.seq)
     last = [entry for entry in (each.entry for each in log) if lines[entry.seq]]
-    # Stubs go before what is still said, and pins last of all.
+    # Drop stubs first and pinned entries last.
     leaving = sorted(last, key=lambda entry: (entry.pinned, entry.seq not in omitted, entry.seq))
     text, left_out = _fitted(lines, [entry.seq for entry in leaving], budget, count)
     return History(
@@ -81,7 +84,7 @@ def _priced(entry: LedgerRow, tokens: int) -> LedgerRow:
 def _fitted(
     lines: Mapping[int, str], leaving: Sequence[int], budget: int, count: Count
 ) -> tuple[str, Sequence[int]]:
-    """As many of the lines as fit, below one that says how many were left out, in the order of leaving."""
+    """Drop lines in the order of `leaving` until the rest fits; the first line then says how many are missing."""
 
     def made(dropped: int) -> str:
         gone = set(leaving[:dropped])
@@ -97,7 +100,7 @@ def _fitted(
 
 
 def _text(ledger: Ledger, entry: LedgerRow) -> str:
-    """The part of an entry that was shown, with its note; empty if it is held as a digest or a stub."""
+    """Return the part of an entry that was shown, with its note; empty if it is now held as a digest or stub."""
     if entry.level != "whole":
         return ""
     content = ledger.ledgers.content(ledger.org, entry.content)
@@ -111,7 +114,9 @@ def _text(ledger: Ledger, entry: LedgerRow) -> str:
     return shown + ("" if not shown or shown.endswith("\n") else "\n") + entry.note
 
 
-# Messages of a provider. They refuse a call without its result, so both are there, side by side, or neither.
+# Messages for a provider
+#
+# Providers reject a call without its result, so the two are always included or left out together.
 
 
 Provider = Literal["anthropic", "openai"]
@@ -119,13 +124,13 @@ PROVIDERS = ("anthropic", "openai")
 
 _EARLIER = "Earlier in this session, kept under these handles:"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-# The stricter limits of the two providers.
+# The stricter of the two providers' limits.
 _LONGEST_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Step(NamedTuple):
-    """A message of one side, or calls made together with the results of all of them."""
+    """One user or assistant message, or a group of parallel calls with their results."""
 
     role: Literal["user", "assistant", "calls"]
     text: str = ""
@@ -143,9 +148,11 @@ class Pair(NamedTuple):
 
 
 def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> Messages:
-    """Everything the context holds; within a budget, what was used least recently is said in fewer words.
+    """Return everything the context holds as messages of at most `budget` tokens.
 
-    Results shrink to digests, then whole exchanges to stubs, then stubs go; the newest entry and pins stay.
+    Least recently used entries are shortened first: results become digests, then whole exchanges become stubs, then
+    stubs are dropped. The newest entry and pinned entries are kept. If even that does not fit, `BudgetError` is
+    raised.
     """
     log = logged(ledger)
     system = "\n\n".join(_system_texts(ledger))
@@ -168,12 +175,15 @@ def messages_within(ledger: Ledger, provider: Provider, budget: int | None) -> M
     spared = largest(most - 1, lambda spared: written(most - spared).token_count <= budget)
     made = written(most - spared)
     if made.token_count > budget:
-        raise BudgetError(f"the messages need at least {made.token_count:,} tokens, and {budget:,} are given")
+        raise BudgetError(
+            f"the messages need at least {made.token_count:,} tokens, but max_tokens is {budget:,}; "
+            f"raise it or unpin entries"
+        )
     return made
 
 
 def _steps_down(log: Sequence[Logged]) -> Iterator[dict[int, Level]]:
-    """The ways to shorten the log, in the order in which they are taken: new levels for entries."""
+    """Yield the ways to shorten the log, in the order to apply them: new levels for entries."""
     entries = [each.entry for each in log]
     newest = max((entry.seq for entry in entries), default=0)
     groups = sorted(
@@ -189,7 +199,7 @@ def _steps_down(log: Sequence[Logged]) -> Iterator[dict[int, Level]]:
             if entry.role in ("result", "page") and entry.level == "whole":
                 yield {entry.seq: "digest"}
     for group in groups:
-        stubs = named(group)
+        stubs = entries_with_stub(group)
         yield {entry.seq: "stub" if entry in stubs else "gone" for entry in group}
     for entry in entries:
         if not entry.pinned and entry.seq != newest:
@@ -200,12 +210,12 @@ def _system_texts(ledger: Ledger) -> Iterator[str]:
     for entry in ledger.ledgers.held(ledger.org, ledger.session, "system"):
         content = ledger.ledgers.content(ledger.org, entry.content)
         if content is None:
-            raise ExpiredError(f"the system text {entry.name or entry.handle!r} is no longer kept; record it again")
+            raise ExpiredError(f"the system text {entry.name or entry.handle!r} has expired; record it again")
         yield repair_surrogates(decompress(content).decode("utf-8", "surrogatepass"))
 
 
 def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]:
-    """The log as messages: stubs first, then the rest in order, calls made together with all their results."""
+    """Yield the log as messages: stubs first, then the rest in order, parallel calls with all their results."""
     stubs = [each.entry.stub for each in log if levels[each.entry.seq] == "stub" and each.entry.stub]
     gone = sum(levels[each.entry.seq] == "gone" and each.entry.role != "call" for each in log)
     if gone:
@@ -220,7 +230,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
     for each in there:
         entry = each.entry
         if entry.role == "call":
-            # Providers refuse a call that has no result yet.
+            # Providers reject a call without a result.
             if entry.pair in answers:
                 asked[entry.pair] = each.text
             continue
@@ -237,7 +247,7 @@ def _steps(log: Sequence[Logged], levels: Mapping[int, Level]) -> Iterator[Step]
 
 
 class _Identifiers:
-    """Unique ids of calls, in the form that both providers accept."""
+    """Unique call ids in a form that both providers accept."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -296,7 +306,7 @@ def _for_anthropic(steps: Sequence[Step]) -> list[dict[str, Any]]:
                 ],
             )
         elif step.text.strip():
-            # Anthropic refuses an assistant message that ends in whitespace.
+            # Anthropic rejects an assistant message that ends in whitespace.
             say(
                 step.role, [{"type": "text", "text": step.text.rstrip() if step.role == "assistant" else step.text}]
             )

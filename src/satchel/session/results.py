@@ -1,4 +1,4 @@
-"""A tool's result: stored whole under a handle, handed out in pages, with cursors, notes and a digest."""
+"""A tool's result: stored in full under a handle, returned in pages, with cursors, notes and a digest."""
 
 import contextlib
 import json
@@ -16,6 +16,7 @@ from satchel.errors import InputError, StoreFormatError
 from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
 from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
+from satchel.model.result import Result
 from satchel.session.account import FLOOR, Account
 from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
@@ -28,6 +29,7 @@ __all__ = [
     "History",
     "LedgerEntry",
     "Messages",
+    "MessagesResult",
     "Output",
     "ResultOptions",
     "Shown",
@@ -38,18 +40,18 @@ __all__ = [
     "compress",
     "decompress",
     "digest_line",
-    "examined",
+    "examine_output",
     "new_handle",
     "page_of",
     "parse_cursor",
     "result_entry",
-    "seal",
+    "signature",
     "text_entry",
     "with_page",
 ]
 
 
-class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session's ledger: a message, a call, a result or a page of one.
 
     `level` says how much of it the context holds: whole, digest, stub or gone. `token_count` is what it cost when
@@ -83,8 +85,11 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
             size=posted.size,
         )
 
+    def _summary(self) -> str:
+        return f"{self.handle} {self.tool or self.role} {self.level}, {self.token_count:,} tokens, turn {self.turn}"
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+
+class Shown(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A page of a tool's result, within its allocation.
 
     `text` goes to the model. `str()` gives it too, and `structured()` has the same facts for programs.
@@ -125,8 +130,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         }
         return {name: value for name, value in facts.items() if value is not None}
 
+    def _summary(self) -> str:
+        part = f"{self.returned:,} of {self.total:,} {self.unit}"
+        return f"{self.handle} {part}, {self.token_count:,} of {self.allocation:,} tokens"
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+
+class Found(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a result that match a pattern, within their allocation.
 
     `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
@@ -145,8 +154,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
+    def _summary(self) -> str:
+        return f"{self.matches:,} matches, {self.shown:,} shown, {self.token_count:,} tokens"
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+
+class History(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A session as a text log: results as digests, evicted entries as stubs.
 
     `entries` are all that the context holds, also those for which the text has no room.
@@ -161,8 +173,22 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
+    def _summary(self) -> str:
+        return f"{len(self.entries):,} entries, {self.omitted:,} omitted, {self.token_count:,} tokens"
 
-class Messages(list[dict[str, Any]]):
+
+class MessagesResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a session for a provider, and what they cost."""
+
+    system: str
+    messages: list[dict[str, Any]]
+    token_count: int
+    """Of the messages as JSON."""
+    omitted: int
+    """How many entries are left out for lack of room, without even a stub."""
+
+
+class Messages(Result, list[dict[str, Any]]):
     """A session as a list of messages, as the API of a provider takes them.
 
     Pass `system` separately to Anthropic; for OpenAI it is the first message.
@@ -179,20 +205,28 @@ class Messages(list[dict[str, Any]]):
         self.token_count = token_count
         """Of the messages as JSON."""
 
+    def _plain(self) -> MessagesResult:
+        return MessagesResult(
+            system=self.system, messages=list(self), token_count=self.token_count, omitted=self.omitted
+        )
 
-# Outputs as text or bytes, and as the compressed contents that a store keeps.
+    def _summary(self) -> str:
+        return f"{len(self):,} messages, {self.omitted:,} omitted, {self.token_count:,} tokens"
 
 
-# Below this, compression saves less than its own overhead.
+# Outputs as text or bytes, and their compressed form in the store
+
+
+# Below this size, compression saves less than its own overhead.
 _WORTH_COMPRESSING = 200
-# Starting a thread takes about as long as compressing this much.
+# Compressing this much takes about as long as starting a thread.
 _WORTH_A_THREAD = 50_000
 
 Output = str | bytes
 
 
 def as_output(output: Any) -> Output:
-    """An output as text: bytes are decoded unless they are not UTF-8, and other values become JSON."""
+    """Return an output as text: UTF-8 bytes are decoded, other bytes stay bytes, other values become JSON."""
     if isinstance(output, bytearray | memoryview):
         output = bytes(output)
     if isinstance(output, bytes):
@@ -205,11 +239,11 @@ def as_output(output: Any) -> Output:
     try:
         return _json(output)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"an output is a text, bytes or JSON, not {type(output).__name__}: {error}") from error
+        raise InputError(f"the output is not text, bytes or JSON but {type(output).__name__}: {error}") from error
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; a lone surrogate, which UTF-8 cannot encode, is escaped."""
+    """Encode a value as JSON; lone surrogates, which UTF-8 cannot encode, are escaped."""
     try:
         return as_json(value)
     except UnicodeEncodeError:
@@ -217,8 +251,8 @@ def _json(value: Any) -> str:
 
 
 def compress(output: Output) -> Content:
-    """The output as a store keeps it, under the hash of its bytes."""
-    # A lone surrogate, which JSON can spell, comes back as it was.
+    """Return the output in the form the store keeps, under the hash of its bytes."""
+    # A lone surrogate, which JSON can express, must survive the round trip.
     data = output if isinstance(output, bytes) else output.encode("utf-8", "surrogatepass")
     name = blake2b(data, digest_size=16).digest()
     if len(data) >= _WORTH_COMPRESSING:
@@ -229,7 +263,7 @@ def compress(output: Output) -> Content:
 
 
 class Compression:
-    """The compression of an output: in a thread if it is large, while its page is made."""
+    """Compresses an output, in a thread if it is large, while its page is being made."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -243,7 +277,7 @@ class Compression:
         """Wait for the compressed content."""
         if self._thread is not None:
             self._thread.join()
-        # Also where the thread ran out of memory: an error raised here reaches the caller.
+        # If the thread ran out of memory, compress again here, so that the error reaches the caller.
         return self._content or compress(self._output)
 
     def _compress(self) -> None:
@@ -252,21 +286,21 @@ class Compression:
 
 
 def decompress(content: Content) -> bytes:
-    """The very bytes that were compressed."""
+    """Return exactly the bytes that were compressed."""
     if content.codec == "plain":
         return content.data
     try:
         return zlib.decompress(content.data)
     except zlib.error as error:
         raise StoreFormatError(
-            f"a stored result is damaged: {error}; `satchel doctor` looks at the file"
+            f"a stored result is damaged: {error}; run `satchel doctor` to check the file"
         ) from error
 
 
-# Handles of contents, and cursors: a handle, the character where the next page begins, and a seal.
+# Handles of contents. A cursor is a handle, the character where the next page begins, and a signature.
 
 
-# Crockford's base 32, without i, l, o and u: no letter is mistaken for another, and few words appear.
+# Crockford's base 32, without i, l, o and u: no characters that look alike, and few accidental words.
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _HANDLE_LENGTH = 8
 _SEAL_LENGTH = 6
@@ -282,33 +316,33 @@ class Place(NamedTuple):
 
     handle: str
     start: int
-    seal: str
+    signature: str
 
 
 def new_handle() -> str:
-    return _spelled(int.from_bytes(os.urandom(5)), _HANDLE_LENGTH)
+    return _base32(int.from_bytes(os.urandom(5)), _HANDLE_LENGTH)
 
 
 def check_handle(handle: object) -> str:
-    """A handle as it is stored; a cursor is accepted in the place of its handle."""
+    """Check a handle and return it as it is stored; a cursor is accepted in place of its handle."""
     if not isinstance(handle, str):
-        raise InputError(f"a handle is a string, not {type(handle).__name__}")
+        raise InputError(f"the handle is not a string but {type(handle).__name__}")
     bare = handle.strip().lower()
     if found := _CURSOR.fullmatch(bare):
         return found[1]
     if not _HANDLE.fullmatch(bare):
-        raise InputError(f"{handle[:40]!r} is not a handle; those have {_HANDLE_LENGTH} letters and digits")
+        raise InputError(f"{handle[:40]!r} is not a handle; a handle has {_HANDLE_LENGTH} letters and digits")
     return bare
 
 
 def cursor_to(handle: str, start: int, secret: bytes) -> str:
-    return f"{handle}.{_spelled(start)}.{seal(handle, start, secret)}"
+    return f"{handle}.{_base32(start)}.{signature(handle, start, secret)}"
 
 
 def parse_cursor(cursor: object) -> Place:
-    """The parts of a cursor; the caller has to check its seal."""
+    """Split a cursor into its parts; the caller must check its signature."""
     if not isinstance(cursor, str):
-        raise InputError(f"a cursor is a string, not {type(cursor).__name__}")
+        raise InputError(f"the cursor is not a string but {type(cursor).__name__}")
     found = _CURSOR.fullmatch(cursor.strip().lower())
     if found is None:
         raise InputError(f"{cursor[:60]!r} is not a cursor; give it exactly as it was shown")
@@ -318,13 +352,13 @@ def parse_cursor(cursor: object) -> Place:
     return Place(found[1], start, found[3])
 
 
-def seal(handle: str, start: int, secret: bytes) -> str:
-    """A keyed hash, which proves that this session made the cursor."""
+def signature(handle: str, start: int, secret: bytes) -> str:
+    """Return the signature of a cursor: a keyed hash, which proves that this session made it."""
     digest = blake2b(f"{handle}.{start}".encode(), key=secret, digest_size=8).digest()
-    return _spelled(int.from_bytes(digest) % len(_LETTERS) ** _SEAL_LENGTH, _SEAL_LENGTH)
+    return _base32(int.from_bytes(digest) % len(_LETTERS) ** _SEAL_LENGTH, _SEAL_LENGTH)
 
 
-def _spelled(number: int, width: int = 1) -> str:
+def _base32(number: int, width: int = 1) -> str:
     letters = ""
     while number or len(letters) < width:
         number, rest = divmod(number, len(_LETTERS))
@@ -332,10 +366,10 @@ def _spelled(number: int, width: int = 1) -> str:
     return letters
 
 
-# Where a page ends: at a record, a hunk or a line if it can, within its tokens, never inside a character.
+# Where a page ends: at a record, a hunk or a line if possible, within its tokens, never inside a character
 
 
-# An end of a line is good enough if the page uses this much; a line as long as a page is cut between words.
+# A page may end at a line if that uses this share of its room; otherwise it is cut between words.
 _LINE_ENDS = seam_at(re.compile(r"\n"), 0.3)
 _WORD_ENDS = seam_at(re.compile(r"(?<=\s)(?=\S)"), 0.3)
 
@@ -345,7 +379,7 @@ def _anywhere(text: str, start: int, within: Bracket) -> Sequence[int]:
 
 
 def _between_characters(text: str, start: int, stop: int) -> int:
-    """Back to where no character is cut, nor a line end of two; a character longer than the room stays out."""
+    """Move `stop` back until it splits neither a combined character nor a CRLF."""
     while start < stop < len(text) and (continues(text, stop) or text[stop - 1 : stop + 1] == "\r\n"):
         stop -= 1
     return stop
@@ -355,9 +389,9 @@ _CHARACTERS = Seam(_anywhere, 0.0, back=_between_characters)
 
 
 def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> Beginning:
-    """The end of the page that starts here; the start itself where not even a character has room.
+    """Return the end of the page that begins at `start`; `start` itself if not even one character fits.
 
-    The price of a beginning may go down a little as it grows, as that of tokens does.
+    The price of a longer beginning may be slightly lower, as token counts are not strictly monotonic.
     """
     seams = (*SHAPES[shape].seams, _LINE_ENDS, _WORD_ENDS, _CHARACTERS)
     return longest_beginning(
@@ -365,15 +399,16 @@ def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> 
     )
 
 
-# The note below a page, and the lines that stand for entries that were shortened or evicted.
+# The note below a page, and the lines that replace shortened or evicted entries
 
 
 def noted(
     content: str, lines: list[str], left: Callable[[int], int], count: Count, *, tokens: int = 0, extra: int = 0
 ) -> tuple[str, str, int]:
-    """The content, of about so many tokens, with its note; the note alone; the tokens of both, which it states.
+    """Return the content with its note, the note alone, and the tokens of both, which the note states.
 
-    `left` says what a session has left after a number of tokens, `extra` are those of parts beside the text.
+    `tokens` is about the cost of the content. `left` returns what a session has left after a number of tokens;
+    `extra` are the tokens of parts besides the text.
     """
     beside = f" and ~{extra:,} for what is not text" if extra else ""
     above = content if not content or content.endswith("\n") else f"{content}\n"
@@ -391,7 +426,7 @@ def binary_note(size: int, handle: str) -> str:
 
 
 def stub_line(handle: str, named: str, headline: str, *, size: int, tokens: int) -> str:
-    """What remains of an evicted entry: its handle, one line, its size."""
+    """Return the line that replaces an evicted entry: handle, one-line description, size."""
     return f"[{handle} {named}: {headline} · {kilobytes(size)}, ~{tokens:,} tokens]"
 
 
@@ -403,7 +438,7 @@ def kilobytes(size: int) -> str:
     return f"{size:,} bytes" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# The tokens of a long text, estimated from samples.
+# Token counts of long texts, estimated from samples
 
 
 _EXACT_BELOW = 200_000
@@ -412,7 +447,7 @@ _SAMPLE = 4_096
 
 
 def about_tokens(text: str, count: Callable[[str], int]) -> int:
-    """Exact up to 200,000 characters; above, by samples from all over the text."""
+    """Count the tokens: exactly up to 200,000 characters, above that from samples of the whole text."""
     if len(text) <= _EXACT_BELOW:
         return count(text)
     last = len(text) - _SAMPLE
@@ -421,52 +456,52 @@ def about_tokens(text: str, count: Callable[[str], int]) -> int:
     return round(counted / (_SAMPLES * _SAMPLE) * len(text))
 
 
-# A result: examined once, then shown in pages that fit their allocation, each with a note below.
+# A result: examined once, then shown in pages that fit their allocation, each with a note below
 
 
-# So many characters for each token of the room, and tokens too, are surely not one page.
+# A text with this many characters, and tokens, for each token of room cannot fit in one page.
 _MANY = 4
 _USUAL_NOTE = 75
 _LONG_CHARACTER = 40
 
 
 class ResultOptions(TypedDict, total=False):
-    """How a result is entered and shown: the options of `Session.result` and `Session.prepare`."""
+    """Options of `Session.result` and `Session.prepare`: how a result is entered and shown."""
 
     call_id: str | None
-    """The call it answers."""
+    """The id of the call that this result answers."""
     arguments: Mapping[str, Any] | None
-    """What the call asked for, which a digest says; those of `call` if there was one."""
+    """The arguments of the call, for the digest; by default those recorded with `call`."""
     error: bool
     extra_tokens: int
-    """Of parts that are passed on beside the text, such as images."""
+    """Tokens of parts that are passed on besides the text, such as images."""
     max_tokens: int | None
-    """Instead of the allocation; never more than the turn has left."""
+    """Replaces the allocation; never more than the turn has left."""
     pinned: bool
     new_turn: bool
-    """Whether a turn begins with it."""
+    """Whether this result begins a turn."""
     warn: bool
-    """Whether a warning that is due is told along with it, and not by `warning`."""
+    """Whether a due warning is returned with this result (`Prepared.warning`) instead of by `warning`."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool's output, looked at once, with the options of its call.
+    """A tool's output, examined once, with the options of its call.
 
-    Its pages, its digest and its entry in the ledger are all made from this value.
+    Its pages, its digest and its ledger entry are all made from this value.
     """
 
     tool: str
     handle: str
     text: str
     data: bytes | None = None
-    """The output where it is not text; `text` is empty then."""
+    """The output if it is not text; then `text` is empty."""
     size: int
     """In bytes."""
     shape: str
     measure: Measure
     total_tokens: int
     secret: bytes
-    """What the session's cursors are sealed with."""
+    """The key that signs the session's cursors."""
     call_id: str | None = None
     arguments: Mapping[str, Any] | None = None
     error: bool = False
@@ -477,10 +512,10 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     warn: bool = False
 
 
-def examined(
+def examine_output(
     output: Output, *, tool: str, handle: str, secret: bytes, count: Count, **options: Unpack[ResultOptions]
 ) -> ToolResult:
-    """Find out the size, the shape and the tokens of an output."""
+    """Determine size, shape and tokens of an output."""
     if isinstance(output, bytes):
         text, data, shape, size, total_tokens = "", output, "text", len(output), 0
         measure = Measure(size, "bytes")
@@ -503,22 +538,22 @@ def examined(
 
 
 def allocation_of(result: ToolResult, account: Account) -> int:
-    """The tokens that the text of a result may have now."""
+    """Return how many tokens the text of a result may have now."""
     granted = (account.in_next_turn() if result.new_turn else account).granted(result.max_tokens)
-    # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
+    # Images cannot be cut. Even if they use up the allocation, the text must say what there is and how to go on.
     return max(min(granted, FLOOR), granted - result.extra_tokens)
 
 
 def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
-    """The page that starts at a character, within what the account grants now.
+    """Return the page that begins at a character, within the tokens that the account grants now.
 
-    Its note says what the account has left after it. Of an output that is not text there is only the note.
+    Its note states what the account has left afterwards. Binary output has only the note.
     """
     allocation = allocation_of(result, account)
     held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
     text, room = result.text, allocation
     if start + _MANY * allocation < len(text) and result.total_tokens > _MANY * allocation:
-        # There will be more than this page, and the note that says so.
+        # One page is not enough, so reserve room for the note that says so.
         room -= _USUAL_NOTE
 
     def made(stop: Beginning) -> Shown:
@@ -529,18 +564,18 @@ def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, co
         if stop.end == start:
             return None
         shown = made(stop)
-        # What is cut off costs a token or more for each token that is too many.
+        # Cutting off one token of text saves at least one token of the page.
         return Attempt(shown, shown.token_count - allocation, used=stop.price)
 
     if not text:
         shown = made(Beginning(start, 0))
-        return shown if shown.token_count <= allocation else _silent(shown, shown.token_count)
+        return shown if shown.token_count <= allocation else _empty_page(shown, shown.token_count)
     if (page := with_less_room(room, attempt)) is not None:
         return page
-    # A page that shows nothing would lead to itself.
+    # Show at least one character: a page without content would have a cursor to itself.
     first = first_character(text[start : start + _LONG_CHARACTER])
     least = made(Beginning(start + max(1, len(first)), 1))
-    return least if least.token_count <= allocation else _silent(made(Beginning(start, 0)), least.token_count)
+    return least if least.token_count <= allocation else _empty_page(made(Beginning(start, 0)), least.token_count)
 
 
 def _made(
@@ -590,18 +625,18 @@ def _left(account: Account) -> Callable[[int], int]:
     return lambda tokens: account.after(tokens).remaining
 
 
-def _silent(made: Shown, needed: int) -> Shown:
+def _empty_page(made: Shown, needed: int) -> Shown:
     nothing = f"nothing fitted (needs at least {needed:,} tokens); the continuation_token begins with it"
     return msgspec.structs.replace(
         made, text="", content="", note="", token_count=0, returned=0, budget_note=nothing
     )
 
 
-# The entries of results and texts: their size, their digest, and the stub that stands for them once evicted.
+# Ledger entries of results and texts: size, digest, and the stub that replaces them after eviction
 
 
 def result_entry(result: ToolResult, count: Count) -> LedgerRow:
-    """The entry of a result, to which the page that was shown is still to be added."""
+    """Return the ledger entry of a result; `with_page` adds the page that was shown."""
     if result.data is not None:
         short = line = f"binary output of {result.size:,} bytes"
     else:
@@ -629,7 +664,7 @@ def result_entry(result: ToolResult, count: Count) -> LedgerRow:
 
 
 def with_page(entry: LedgerRow, shown: Shown, *, start: int = 0, extra_tokens: int = 0) -> LedgerRow:
-    """The entry with the page that was shown of it."""
+    """Return the entry with the page that was shown of it."""
     return msgspec.structs.replace(
         entry,
         start=start,
@@ -642,7 +677,7 @@ def with_page(entry: LedgerRow, shown: Shown, *, start: int = 0, extra_tokens: i
 def text_entry(
     text: str, role: Role, category: Category, handle: str, count: Count, *, tool: str = ""
 ) -> LedgerRow:
-    """The entry of a text that nobody pages through."""
+    """Return the ledger entry of a text that is never paged."""
     tokens = count(text)
     size = len(text.encode("utf-8", "surrogatepass"))
     line = headline(text, tool=tool or None, arguments=None, shape="text")

@@ -1,4 +1,4 @@
-"""A session: everything that enters one agent's context, counted against a budget, cut to it, and kept whole."""
+"""A session: everything that enters an agent's context, counted against a token budget and stored in full."""
 
 import os
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
 from satchel.model.memory import Scope, check_name, utc_now
-from satchel.session.account import Account, Calibration, account_of, reported_tokens
+from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
 from satchel.session.digests.base import Measure
 from satchel.session.digests.digest import SHAPES
@@ -38,12 +38,12 @@ from satchel.session.results import (
     compress,
     decompress,
     digest_line,
-    examined,
+    examine_output,
     new_handle,
     page_of,
     parse_cursor,
     result_entry,
-    seal,
+    signature,
     text_entry,
     with_page,
 )
@@ -72,10 +72,10 @@ Holds = Literal["digests", "whole"]
 HOLDS = ("digests", "whole")
 RECORDED = ("system", "user", "assistant", "history")
 
-# The last result that was paged through stays in memory up to this many bytes.
+# The result read last by `page` is cached up to this many bytes.
 _LARGEST_HELD = 16_000_000
 
-# What calls asked for, until their results come: digests say it.
+# Arguments of calls whose results have not come yet; digests mention them.
 _CALLS_REMEMBERED = 256
 
 _ROLES: dict[str, tuple[Role, Category]] = {
@@ -87,7 +87,7 @@ _ROLES: dict[str, tuple[Role, Category]] = {
 
 
 class ToolAnswer(NamedTuple):
-    """The answer of a tool that keeps to a budget of its own, so that a session only records it."""
+    """The answer of a tool that has its own token limit, so that a session only records it."""
 
     tool: str
     text: str
@@ -97,10 +97,10 @@ class ToolAnswer(NamedTuple):
 class Session:
     """The context of one agent session: what entered it, what it holds now, and how many tokens are left.
 
-    Record the system prompt and the messages with `record`, and give every tool result to `result`, which stores
-    it whole and returns as much as its allocation allows. When a tier is over its limit, old results become digests
-    and old history becomes stubs; `expand` returns the original of anything by its handle. The ledger is in the
-    store, so a session outlives its process and can be shared between threads and processes.
+    Record the system prompt and messages with `record`, and pass every tool result to `result`, which stores it in
+    full and returns as much as its allocation allows. When a tier exceeds its limit, old results become digests and
+    old history becomes stubs; `expand` returns the original of anything by its handle. The ledger is in the store,
+    so a session survives its process and can be shared between threads and processes.
     """
 
     def __init__(self, store: Store, books: Books, *, counter: Counter, hints: Hints = "footer") -> None:
@@ -117,14 +117,15 @@ class Session:
 
     @property
     def budget(self) -> Budget:
-        """The budget as it is in the store now."""
+        """The session's current budget, read from the store."""
         return self._ledger.account.budget
 
     def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> LedgerEntry:
-        """Record a text that is in the context beside tool results, and return its entry.
+        """Record a text that is in the context besides tool results, and return its ledger entry.
 
-        `category` is system, user, assistant or history. A system text replaces the one of the same `name`. A user
-        message begins a turn, and the message before it moves to the history. A pinned text is never evicted.
+        `category` is system, user, assistant or history. A system text replaces the one with the same `name`. A
+        user message begins a turn, and the previous user message moves to the history. A pinned text is never
+        evicted.
         """
         if category not in RECORDED:
             raise InputError(f"unknown category {shortened(category)}; known: {', '.join(RECORDED)}")
@@ -146,14 +147,14 @@ class Session:
             return LedgerEntry.of(posting.enter(entry, content))
 
     def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> LedgerEntry:
-        """Record that the model calls a tool, and return the entry.
+        """Record that the model calls a tool, and return the ledger entry.
 
-        Give the result the same `call_id`, which is generated if you give none: the two then stay together, and the
-        result's digest names the arguments. Calls after a result begin a new turn.
+        Pass the same `call_id` with the result (one is generated if you give none): the two then stay together, and
+        the result's digest mentions the arguments. A call after a result begins a new turn.
         """
         text = as_output({} if arguments is None else arguments)
         if isinstance(text, bytes):
-            raise InputError("the arguments of a call are text or JSON, not bytes")
+            raise InputError("arguments are bytes; give text or a JSON value")
         handle = self._ledger.free_handle()
         entry = text_entry(text, "call", "history", handle, self.counter.count, tool=_as_tool(tool))
         call_id = _as_call_id(call_id) or f"call_{handle}"
@@ -166,18 +167,18 @@ class Session:
             return LedgerEntry.of(posting.enter(msgspec.structs.replace(entry, call_id=call_id), compress(text)))
 
     def result(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Shown:
-        """Store a tool's output whole, and return as much of it as the allocation allows.
+        """Store a tool's output in full, and return as much of it as the allocation allows.
 
-        `output` is text, bytes or a JSON value; `ResultOptions` lists the options. The text that is returned
-        includes a note with its own size and, if there is more, a cursor for `page`. It never has more tokens than
-        the allocation; if not even the note fits, it is empty and `budget_note` says how many tokens would do.
+        `output` is text, bytes or a JSON value; `ResultOptions` lists the options. The returned text ends with a
+        note that states its token count and, if there is more, a cursor for `page`. It never exceeds the
+        allocation; if not even the note fits, it is empty and `budget_note` says how many tokens are needed.
         """
         return self.prepare(tool, output, **options).enter()
 
     def prepare(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> "Prepared":
-        """Make a result as `result` does, but leave it to the caller when to enter it into the ledger.
+        """Make a result as `result` does, but let the caller decide when to enter it into the ledger.
 
-        Until `Prepared.enter` is called, its handle and its cursor lead nowhere. Use this to answer first and write
+        Until `Prepared.enter` is called, its handle and cursor do not work. Use this to answer first and write
         later, or to prepare the results of parallel calls and enter them together.
         """
         if unknown := options.keys() - ResultOptions.__annotations__.keys():
@@ -193,14 +194,14 @@ class Session:
             "arguments": options.get("arguments") or self._asked.pop(call_id, None),
         }
         compression = Compression(output)
-        result = self._examined(tool, output, **checked)
+        result = self._examine(tool, output, **checked)
         return Prepared(self._ledger, result, compression, hints=self.hints == "footer")
 
     def answered(self, answers: Sequence[ToolAnswer]) -> None:
-        """Record answers of tools that keep to a budget of their own: nothing is cut, and each is a turn."""
+        """Record answers of tools that have their own token limit: nothing is cut, and each answer is one turn."""
         count, entries = self.counter.count, []
         for tool, text, error in answers:
-            result = self._examined(_as_tool(tool), _as_text(text), error=error)
+            result = self._examine(_as_tool(tool), _as_text(text), error=error)
             entry = msgspec.structs.replace(result_entry(result, count), stop=len(text), tokens=result.total_tokens)
             entries.append((entry, compress(text)))
         with self._ledger.posting() as posting:
@@ -209,16 +210,18 @@ class Session:
                 posting.enter(entry, content)
 
     def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
-        """Return the page that a cursor points to, within the allocation of now or `max_tokens`.
+        """Return the page that a cursor points to, within the current allocation or `max_tokens`.
 
-        The contents of all pages together are the original. A cursor that was altered, or that is of another
-        session, is refused; one whose result has expired raises `ExpiredError`.
+        The contents of all pages together are the original. A cursor that was altered or belongs to another session
+        is rejected; one whose result has expired raises `ExpiredError`.
         """
         account = self._ledger.account
         entry, start = _start_of(self._ledger, cursor, account.books.secret)
         whole, measured = self._output_to_page(entry)
         if not isinstance(whole.output, str) or start > len(whole.output):
-            raise InputError(f"the cursor {cursor[:60]!r} points beyond its result")
+            raise InputError(
+                f"the cursor {cursor[:60]!r} points beyond the end of its result; use one as it was shown"
+            )
         result = ToolResult(
             tool=entry.tool,
             handle=entry.handle,
@@ -241,9 +244,9 @@ class Session:
         return shown
 
     def expand(self, handle: str) -> str | bytes:
-        """Return the whole original of a handle: text, or bytes where the output was not UTF-8.
+        """Return the full original for a handle: text, or bytes if the output was not UTF-8.
 
-        This counts as a use, so the entry is evicted later, but adds no tokens to the context.
+        This counts as a use, so the entry is evicted later. It adds no tokens to the context.
         """
         entry = _entry_of(self._ledger, handle)
         whole = _stored(self._ledger, entry)
@@ -254,15 +257,15 @@ class Session:
     def find(
         self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
     ) -> Found:
-        """Return the lines of a result that match a regular expression, with their numbers.
+        """Return the lines of a result that match a regular expression, with line numbers.
 
-        The pattern ignores case unless it has capital letters. After one second the search stops:
-        `Found.complete` is false then, and a pattern that has found nothing so far raises `InputError`.
+        The pattern ignores case unless it contains capital letters. The search stops after one second: then
+        `Found.complete` is false, or `InputError` is raised if nothing was found by then.
         """
         entry = _entry_of(self._ledger, handle)
         whole = _stored(self._ledger, entry)
         if not isinstance(whole.output, str):
-            raise InputError(f"the result {entry.handle!r} is not text; expand gives its bytes")
+            raise InputError(f"the result {entry.handle!r} is binary and has no lines; expand returns its bytes")
         asked, count = check_budget(max_tokens), self.counter.count
         lines = find_lines(whole.output, pattern)
         found = shown_lines(lines, allocation=self._ledger.account.granted(asked), count=count)
@@ -273,49 +276,53 @@ class Session:
                 whole, f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}", call_id
             )
             posting.use(entry, whole.content)
-            # A store keeps UTF-8, which has no lone surrogates.
+            # The store keeps UTF-8, which cannot encode lone surrogates.
             note = repair_surrogates(found.text)
             posting.enter(msgspec.structs.replace(again, note=note, tokens=found.token_count), whole.content)
         return found
 
     def pin(self, handle: str, *, pinned: bool = True) -> LedgerEntry:
-        """Protect an entry from eviction, or with `pinned=False` no longer, and return it."""
+        """Protect an entry from eviction, or stop protecting it with `pinned=False`, and return it."""
         entry = _entry_of(self._ledger, handle)
         with self._ledger.posting() as posting:
             posting.pin(entry, pinned=_as_truth("pinned", pinned))
         return LedgerEntry.of(_entry_of(self._ledger, handle))
 
     def next_turn(self) -> int:
-        """Begin a turn, in which results have their whole tier again, and return its number."""
+        """Begin a turn, in which the whole tier of tool results is available again, and return its number."""
         with self._ledger.posting() as posting:
             posting.begin_turn()
             return posting.books.turn
 
     def allocation(self) -> int:
-        """How many tokens the next result may have."""
+        """Return how many tokens the next result may have."""
         return self._ledger.account.allocation
 
     def suggest_limit(self, cost_of_one_item: int | str) -> int:
-        """How many items the next result has room for, at least 1.
+        """Return how many items fit in the next result, at least 1.
 
-        `cost_of_one_item` is its number of tokens, or a text to be counted.
+        `cost_of_one_item` is a number of tokens, or an example text to count.
         """
         if isinstance(cost_of_one_item, str):
             cost = self.counter.count(cost_of_one_item)
         else:
             cost = check_budget(cost_of_one_item) or 0
         if cost < 1:
-            raise BudgetError(f"an item costs at least 1 token, not {cost_of_one_item!r}")
+            raise BudgetError(f"cost_of_one_item {cost_of_one_item!r} is not at least 1 token")
         return self._ledger.account.suggested(cost)
 
-    def state(self) -> dict[str, Any]:
-        """The state of the budget as JSON, for the model: total, tokens used by category, remaining, warning."""
+    def state(self) -> SessionState:
+        """Return the state of the budget: total, tokens used by category, remaining, warning.
+
+        `state.json()` is the same for a model.
+        """
         return self._ledger.account.state()
 
     def warning(self) -> str | None:
-        """A line for the model if tokens run low, else None.
+        """Return a warning for the model if tokens are low, otherwise None.
 
-        It is given once below each threshold of the budget, and again after there was room in between.
+        Each warning is given once when the remaining tokens fall below its threshold, and again only after they
+        have risen above it.
         """
         account = self._ledger.account
         if account.level == account.books.warned:
@@ -327,9 +334,10 @@ class Session:
         return account.warning if rises else None
 
     def feedback(self, usage: Any) -> Calibration:
-        """Calibrate the counter with the `usage` of a provider's response to the context as it is now.
+        """Calibrate the counter with the `usage` of a provider's response to the current context.
 
-        `usage` is that of Anthropic, OpenAI or Gemini, as a mapping or an object of their SDKs.
+        `usage` comes from Anthropic, OpenAI or Gemini, as a mapping or an object of their SDKs. Returns the new
+        calibration.
         """
         reported = reported_tokens(usage)
         with self._ledger.posting() as posting:
@@ -340,49 +348,50 @@ class Session:
         return calibration
 
     def tool_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A tool's definition, with a hint of how many results the budget allows if `hints="schema"`.
+        """Return a tool definition; with `hints="schema"` it states how many results the budget allows.
 
-        Tool definitions come first in a prompt, so a hint that changes invalidates the provider's prompt cache.
+        Tool definitions come first in a prompt, so a changed hint invalidates the provider's prompt cache.
         """
         given = _as_mapping("schema", schema)
         return with_hint(given, allowance=self.allocation()) if self.hints == "schema" else dict(given)
 
     def entries(self) -> list[LedgerEntry]:
-        """The entries that the context still holds, whole or as a digest or stub, oldest first."""
+        """Return the entries that the context still holds, whole or as a digest or stub, oldest first."""
         held = self._ledger.ledgers.held(self._ledger.org, self._ledger.session)
         return [LedgerEntry.of(entry) for entry in held]
 
     def results(self, *, limit: int = 1000) -> list[LedgerRow]:
-        """The newest results, newest first, whether the context still holds them or not."""
+        """Return the newest results, newest first, including those that the context no longer holds."""
         return self._ledger.ledgers.results(self._ledger.org, self._ledger.session, limit=check_limit(limit))
 
     def turns(self) -> list[TurnRow]:
-        """The tokens by category at the end of each turn, and now."""
+        """Return the tokens by category at the end of each turn and now."""
         books = self._ledger.books
         ended = self._ledger.ledgers.turns(self._ledger.org, self._ledger.session)
         return [*ended, turn_row(books, books.updated_at)]
 
     def history(self, max_tokens: int | None = None) -> History:
-        """The session as a text log: results as digests, evicted entries as stubs.
+        """Return the session as a text log: results as digests, evicted entries as stubs.
 
-        It has at most `max_tokens`, by default the tokens of the history tier. What was used least recently is left
-        out first, and a line says how many entries that are.
+        It has at most `max_tokens`, by default the history tier. The least recently used entries are left out
+        first, and a line says how many are missing.
         """
         budget = check_budget(max_tokens)
         return history_within(self._ledger, self.budget.history if budget is None else budget)
 
     def messages(self, provider: Provider = "anthropic", *, max_tokens: int | None = None) -> Messages:
-        """The session as messages for the API of Anthropic or OpenAI.
+        """Return the session as messages for the API of Anthropic or OpenAI.
 
-        With `max_tokens`, old results shrink to digests, then old exchanges to stubs, until the messages fit; where
-        even that is too much, `BudgetError` says how much is needed. A call and its result are always both there.
+        With `max_tokens`, old results shrink to digests, then old exchanges to stubs, until the messages fit. If
+        they cannot fit, `BudgetError` says how many tokens are needed. A call and its result are always kept
+        together.
         """
         if provider not in PROVIDERS:
             raise InputError(f"unknown provider {provider!r}; known: {', '.join(PROVIDERS)}")
         return messages_within(self._ledger, provider, check_budget(max_tokens))
 
-    def _examined(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> ToolResult:
-        return examined(
+    def _examine(self, tool: str, output: Output, **options: Unpack[ResultOptions]) -> ToolResult:
+        return examine_output(
             output,
             tool=tool,
             handle=self._ledger.free_handle(),
@@ -392,7 +401,7 @@ class Session:
         )
 
     def _output_to_page(self, entry: LedgerRow) -> "tuple[_Stored, Measure]":
-        """The output that is paged through; the last one is cached, for the next page is mostly one of the same."""
+        """Return the output to page through. The last one is cached: the next page is usually of it too."""
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
             return paged[1]._replace(entry=entry), paged[2]
         whole = _stored(self._ledger, entry)
@@ -402,7 +411,7 @@ class Session:
         return whole, measured
 
     def _page_entry(self, whole: "_Stored", digest: str, call_id: str | None) -> LedgerRow:
-        """The entry of a page or of lines found, to which the tokens and the place are still to be added."""
+        """Return the entry for a page or for found lines; the caller adds its tokens and position."""
         entry = whole.entry
         return LedgerRow(
             handle=self._ledger.free_handle(),
@@ -420,20 +429,20 @@ class Session:
 
 
 def _begin_turn_after_results(posting: Posting) -> None:
-    """What a model says or calls after it was given results belongs to the next turn."""
+    """What a model says or calls after it received results belongs to the next turn."""
     if posting.books.turn_results:
         posting.begin_turn()
 
 
-# A result that is ready to be shown, and not yet in the ledger.
+# A result that is ready to be shown but not in the ledger yet
 
 
 class Prepared:
-    """A tool's result that can be shown but is not in the ledger yet. Made by `Session.prepare`.
+    """A tool result that can be shown but is not in the ledger yet. Made by `Session.prepare`.
 
-    `shown` is its first page. `enter` writes the result to the ledger; until then its handle and cursor lead
-    nowhere, but its tokens are already taken into account for the results that are prepared after it. A result
-    that is shown whole needs no handle, so it may go to the model before it is entered.
+    `shown` is its first page. `enter` writes the result to the ledger. Until then its handle and cursor do not
+    work, but its tokens are reserved, so that results prepared later do not spend them again. A result that is
+    shown completely needs no handle, so it may go to the model before it is entered.
     """
 
     def __init__(self, ledger: Ledger, result: ToolResult, compression: Compression, *, hints: bool) -> None:
@@ -442,32 +451,32 @@ class Prepared:
         self._compression = compression
         self._hints = hints
         self.warning: str | None = None
-        """That tokens run low, where the caller asked for warnings and one is due."""
+        """The low-budget warning, if the caller asked for warnings and one is due."""
         self._warned: int | None = None
-        self.shown = self._page(ledger.lately)
-        self._expect()
+        self.shown = self._page(ledger.recent_account)
+        self._reserve()
 
     def enter(self) -> Shown:
-        """Enter it and return what is to be shown, which is less if other calls have taken the room meanwhile."""
+        """Enter the result and return what to show, which is less if other calls have used the tokens meanwhile."""
         entry, content = self._described()
         try:
             with self._ledger.posting() as posting:
-                account = self._ledger.with_ahead(posting.account, before=self)
+                account = self._ledger.with_reservations(posting.account, before=self)
                 if self._is_over(account):
                     self.shown = self._page(account)
                 self._post(posting, entry, content)
         finally:
-            self._ledger.entered(self)
+            self._ledger.release(self)
         return self.shown
 
-    def _expect(self) -> None:
-        """Have the ledger take it into account; cut it again if others that are not entered yet take the room."""
+    def _reserve(self) -> None:
+        """Reserve its tokens in the ledger; cut it again if other results that are not entered yet need them."""
         with self._ledger.lock:
-            account = self._ledger.lately
+            account = self._ledger.recent_account
             if self._is_over(account):
                 self.shown = self._page(account)
             tokens = self.shown.token_count + self._result.extra_tokens
-            self._ledger.expect(self, tokens, new_turn=self._result.new_turn)
+            self._ledger.reserve(self, tokens, new_turn=self._result.new_turn)
         after = account.after(tokens)
         if self._result.warn and after.level != account.books.warned:
             self._warned = after.level
@@ -492,7 +501,7 @@ class Prepared:
 
 
 def enter_all(results: Sequence[Prepared]) -> None:
-    """Enter results that were shown already, as they were shown, in one transaction; all are of one session."""
+    """Enter results of one session, as they were shown, in one transaction."""
     ledger = results[0]._ledger
     try:
         described = [(each, *each._described()) for each in results]
@@ -501,14 +510,14 @@ def enter_all(results: Sequence[Prepared]) -> None:
                 each._post(posting, entry, content)
     finally:
         for each in results:
-            ledger.entered(each)
+            ledger.release(each)
 
 
-# Reading back what is stored, by a handle or by a cursor.
+# Reading stored contents by handle or cursor
 
 
 class _Stored(NamedTuple):
-    """An entry with everything that its tool said."""
+    """An entry with the complete output of its tool."""
 
     entry: LedgerRow
     content: Content
@@ -516,39 +525,39 @@ class _Stored(NamedTuple):
 
 
 def _entry_of(ledger: Ledger, handle: object) -> LedgerRow:
-    """The entry of a handle, which must be of this session."""
+    """Return the entry with this handle, which must belong to this session."""
     name = check_handle(handle)
     found = ledger.ledgers.by_handle(ledger.org, name)
     if found is None:
         raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
     session, entry = found
     if session != ledger.session:
-        raise UnknownIdError(f"the handle {name!r} belongs to another session; ask for it there")
+        raise UnknownIdError(f"the handle {name!r} belongs to another session; use it in that session")
     return entry
 
 
 def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[LedgerRow, int]:
-    """What a cursor points into, and at which character."""
+    """Return the entry that a cursor points into, and the position in characters."""
     place = parse_cursor(cursor)
     entry = _entry_of(ledger, place.handle)
-    if not compare_digest(seal(place.handle, place.start, secret), place.seal):
+    if not compare_digest(signature(place.handle, place.start, secret), place.signature):
         raise InputError(f"the cursor {str(cursor)[:60]!r} was altered; give it exactly as it was shown")
     return entry, place.start
 
 
 def _stored(ledger: Ledger, entry: LedgerRow) -> _Stored:
-    """The entry with its whole output, as it was."""
+    """Return the entry with its complete output, unchanged."""
     content = ledger.ledgers.content(ledger.org, entry.content)
     if content is None:
         raise ExpiredError(
-            f"the result {entry.handle!r} has expired: contents are kept {KEEP_DAYS} days after their last use, "
-            "and fewer where they take too much room; call the tool again"
+            f"the result {entry.handle!r} has expired: contents are kept for {KEEP_DAYS} days after the last use, "
+            "or less when the store is over its size limit; call the tool again"
         )
     data = decompress(content)
     return _Stored(entry, content, data if entry.media == "bytes" else data.decode("utf-8", "surrogatepass"))
 
 
-# Sessions in a store: open, find, list, remove.
+# Opening, finding, listing and removing sessions
 
 
 def open_session(
@@ -562,10 +571,10 @@ def open_session(
     hints: Hints = "footer",
     holds: Holds | None = None,
 ) -> Session:
-    """Open the session of this name in a scope, or begin it.
+    """Open the session with this name in a scope, or create it.
 
-    The budget and `holds` of a session that exists are changed only if they are given. `model` sets the total to
-    half the model's context window.
+    The budget and `holds` of an existing session change only if they are given. `model` sets the total to half the
+    model's context window.
     """
     for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
         if value not in known:
@@ -596,30 +605,26 @@ def open_session(
 
 
 def new_session_name(kind: str) -> str:
-    """A name for a session that nobody named: its kind, the time, and four random letters."""
+    """Return a name for an unnamed session: its kind, the time, and four random characters."""
     return f"{kind}-{utc_now():%Y%m%d-%H%M%S}-{new_handle()[:4]}"
 
 
 def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
-    """Open a session that exists; the error for an unknown name lists the latest ones."""
+    """Open an existing session; the error for an unknown name lists the latest ones."""
     return Session(store, _sessions_named(store, scope, name)[0], counter=counter)
 
 
-def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
+def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[SessionState]:
     """The state of each session in a scope, the last changed first."""
-    return [
-        account_of(books).state()
-        | {"project": books.scope.project, "created_at": books.created_at, "updated_at": books.updated_at}
-        for books in store.ledgers.sessions(scope, limit=check_limit(limit))
-    ]
+    return [account_of(books).state() for books in store.ledgers.sessions(scope, limit=check_limit(limit))]
 
 
 def remove_session(store: Store, scope: Scope, name: str) -> None:
-    """Remove a session with everything it stored; if several have the name, remove none and say so."""
+    """Remove a session and everything it stored; if several have the name, raise `InputError` and remove none."""
     books, *others = _sessions_named(store, scope, name)
     if others:
         places = ", ".join(clean(each.scope.project or "none") for each in (books, *others))
-        raise InputError(f"{len(others) + 1} sessions have the name {name!r}; say which by its project: {places}")
+        raise InputError(f"{len(others) + 1} sessions are called {name!r}; name the project of one: {places}")
     store.ledgers.remove(books.scope.org, books.id)
 
 
@@ -634,29 +639,29 @@ def _sessions_named(store: Store, scope: Scope, name: str) -> list[Books]:
 def _checked_name(name: object) -> str:
     checked = check_name("session", name)
     if checked is None:
-        raise InputError("a session needs a name that is not blank")
+        raise InputError("the session name is blank; give a name")
     return checked
 
 
-# Checks of what callers give.
+# Checks of arguments
 
 
 _LONGEST = 200
 
 
 def _as_tool(name: object) -> str:
-    """A tool's name, in one line."""
+    """Check a tool's name and return it on one line."""
     if not isinstance(name, str) or not (words := repair_surrogates(name).split()):
-        raise InputError(f"a tool has a name, not {shortened(name)}")
+        raise InputError(f"tool {shortened(name)} is empty or not text; give the name of the tool")
     return " ".join(words)[:_LONGEST]
 
 
 def _as_call_id(identifier: object) -> str:
-    """The id of a call; empty where there is none."""
+    """Check the id of a call; empty if there is none."""
     if identifier is None:
         return ""
     if not isinstance(identifier, str) or not 0 < len(identifier) <= _LONGEST:
-        raise InputError(f"a call_id is a string of 1 to {_LONGEST} characters, not {shortened(identifier)}")
+        raise InputError(f"call_id {shortened(identifier)} is not a string of 1 to {_LONGEST} characters")
     return repair_surrogates(identifier)
 
 
@@ -668,7 +673,7 @@ def _as_text(text: object) -> str:
 
 def _as_truth(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{name} is either true or false, not {shortened(value)}")
+        raise InputError(f"{name} {shortened(value)} is not true or false")
     return value
 
 

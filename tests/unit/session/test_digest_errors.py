@@ -2,7 +2,7 @@
 
 from satchel.session.digests.base import Source
 from satchel.session.digests.digest import digest
-from satchel.session.digests.errors import _CHUNK, complaints, error_lines, is_error
+from satchel.session.digests.errors import _CHUNK, error_lines, is_error, tool_errors
 from tables import each_row
 
 FILLER = "the keeper asks each service\n" * 40
@@ -28,7 +28,7 @@ ERRORS = [
 HARMLESS = [
     "0 errors, 0 failed",
     "no errors were found",
-    "finished without errors",
+    "sanitized without errors",
     '"error": null, "errors": []',
     "errors: 0",
     "exited with code 0",
@@ -77,7 +77,7 @@ def test_of_one_endless_line_whole_words_around_the_error_are_shown():
 
 def test_only_a_line_that_begins_as_a_complaint_is_one():
     text = FILLER + "error: cannot read docs\ngrep: build: Is a directory\nsrc/key.py:3: raise KeyError: lost\n"
-    assert complaints(Source(text)) == ["error: cannot read docs", "grep: build: Is a directory"]
+    assert tool_errors(Source(text)) == ["error: cannot read docs", "grep: build: Is a directory"]
 
 
 def test_an_error_is_found_where_the_search_goes_from_one_chunk_to_the_next():

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from satchel.session.digests.base import Rank, Row, fitted, with_ellipsis
+from satchel.session.digests.base import Rank, Row, fit_rows, with_ellipsis
 from satchel.session.digests.digest import digest, headline
 from tables import each_row
 
@@ -19,24 +19,24 @@ def test_rows_are_taken_by_rank_and_shown_in_order():
         Row(Rank.PATH, ["s" * 30]),
         Row(Rank.ERROR, ["e" * 30]),
     ]
-    assert [line[0] for line in fitted(rows, 154).split("\n")] == ["p", "n", "t", "s", "e"]
-    assert [line[0] for line in fitted(rows, 130).split("\n")] == ["n", "t", "s", "e"]
-    assert [line[0] for line in fitted(rows, 99).split("\n")] == ["t", "s", "e"]
-    assert [line[0] for line in fitted(rows, 62).split("\n")] == ["t", "e"]
-    assert fitted(rows, 20) == "t" * 19 + "…"
-    assert fitted(rows, 0) == ""
+    assert [line[0] for line in fit_rows(rows, 154).split("\n")] == ["p", "n", "t", "s", "e"]
+    assert [line[0] for line in fit_rows(rows, 130).split("\n")] == ["n", "t", "s", "e"]
+    assert [line[0] for line in fit_rows(rows, 99).split("\n")] == ["t", "s", "e"]
+    assert [line[0] for line in fit_rows(rows, 62).split("\n")] == ["t", "e"]
+    assert fit_rows(rows, 20) == "t" * 19 + "…"
+    assert fit_rows(rows, 0) == ""
 
 
 def test_the_last_parts_of_a_row_go_first_and_are_counted():
     row = Row(Rank.PATH, ["a.py", "b.py", "c.py"], "Files: ", more=4)
-    assert fitted([row], 100) == "Files: a.py, b.py, c.py, +4 more"
-    assert fitted([row], 30) == "Files: a.py, b.py, +5 more"
-    assert fitted([row._replace(exact=False)], 25) == "Files: a.py, +~6 more"
+    assert fit_rows([row], 100) == "Files: a.py, b.py, c.py, +4 more"
+    assert fit_rows([row], 30) == "Files: a.py, b.py, +5 more"
+    assert fit_rows([row._replace(exact=False)], 25) == "Files: a.py, +~6 more"
 
 
 def test_a_row_takes_no_more_than_its_share():
     rows = [Row(Rank.ERROR, ["e" * 80], share=0.3), Row(Rank.PATH, ["p" * 60])]
-    assert fitted(rows, 100) == "e" * 29 + "…\n" + "p" * 60
+    assert fit_rows(rows, 100) == "e" * 29 + "…\n" + "p" * 60
 
 
 def test_a_cut_ends_with_a_mark_and_not_within_a_character():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.session.ledger import Unit, over_watermark
+from satchel.session.ledger import Unit, keys_to_evict
 
 UNITS = st.lists(
     st.tuples(st.integers(0, 500), st.integers(0, 60), st.integers(0, 20), st.sampled_from([False, False, True])),
@@ -22,41 +22,41 @@ def left(units: list[Unit], evicted: list[int]) -> int:
 
 
 def test_nothing_goes_up_to_the_limit():
-    assert over_watermark([unit(1), unit(2)], limit=200) == []
+    assert keys_to_evict([unit(1), unit(2)], limit=200) == []
 
 
 def test_one_token_over_the_limit_clears_down_to_the_low_watermark():
     units = [unit(key) for key in range(10)] + [unit(10, 1)]
-    evicted = over_watermark(units, limit=1_000)
+    evicted = keys_to_evict(units, limit=1_000)
     assert evicted == [0, 1, 2, 3]
     assert left(units, evicted) == 641
 
 
 def test_a_depth_can_be_chosen():
     units = [unit(key, stub=0) for key in range(11)]
-    assert len(over_watermark(units, limit=1_000, low=1.0)) == 1
-    assert len(over_watermark(units, limit=1_000, low=0.3)) == 8
+    assert len(keys_to_evict(units, limit=1_000, low=1.0)) == 1
+    assert len(keys_to_evict(units, limit=1_000, low=0.3)) == 8
 
 
 def test_the_least_recently_used_goes_first_whatever_its_place():
     units = [unit(1, used=9), unit(2, used=3), unit(3, used=7)]
-    assert over_watermark(units, limit=250, low=0.5) == [2, 3]
+    assert keys_to_evict(units, limit=250, low=0.5) == [2, 3]
 
 
 def test_what_is_kept_or_has_a_stub_as_large_as_itself_stays():
     units = [unit(1, kept=True), unit(2, 10, stub=10), unit(3, 11, stub=10)]
-    assert over_watermark(units, limit=50) == [3]
+    assert keys_to_evict(units, limit=50) == [3]
 
 
 @pytest.mark.parametrize("low", [-0.1, 1.5, float("nan")])
 def test_a_watermark_that_is_no_part_of_the_limit_is_refused(low: float):
     with pytest.raises(InputError, match="low watermark"):
-        over_watermark([], limit=10, low=low)
+        keys_to_evict([], limit=10, low=low)
 
 
 @given(UNITS, st.integers(0, 4_000), st.floats(0, 1))
 def test_a_batch_is_as_small_as_reaches_the_mark_and_takes_the_oldest(units: list[Unit], limit: int, low: float):
-    evicted = over_watermark(units, limit=limit, low=low)
+    evicted = keys_to_evict(units, limit=limit, low=low)
     if left(units, []) <= limit:
         assert evicted == []
         return

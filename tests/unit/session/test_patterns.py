@@ -122,7 +122,7 @@ def test_only_so_many_lines_are_given_but_all_are_counted() -> None:
         ("a**", "at position 2"),
         ("[a", "at position"),
         ("", "is empty"),
-        ("x" * (MAX_PATTERN + 1), "the pattern has 1,001 characters; the most is 1,000"),
+        ("x" * (MAX_PATTERN + 1), "the pattern has 1,001 characters; the limit is 1,000"),
         ("(?:(?:a{1000}){1000}){1000}", "repeats more than 10,000 times"),
         ("a{99999999999}", "repeats more than"),
         (None, "is empty or not text"),

@@ -152,5 +152,5 @@ def test_an_unknown_model_is_refused_with_near_names() -> None:
         context_window("gtp-5")
     with pytest.raises(InputError, match=r"model 'zzz'; give the total"):
         Budget.for_model("zzz")
-    with pytest.raises(InputError, match="model 3 is not a name"):
+    with pytest.raises(InputError, match="model 3 is not a string"):
         context_window(3)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from satchel.session.digests.base import Seen, split_lines
+from satchel.session.digests.base import Evidence, split_lines
 from satchel.session.digests.digest import SHAPES, shape_of
 from tables import each_row
 
@@ -90,11 +90,11 @@ def test_the_text_alone_shows_its_shape(shape, text):
 @pytest.mark.parametrize(("shape", "text"), BY_CONTENT.values(), ids=list(BY_CONTENT))
 def test_no_shape_is_recognised_without_its_sign(shape, text):
     lines = [line for line in split_lines(text) if line.strip()]
-    seen = Seen(text, lines, None)
+    evidence = Evidence(text, lines, None)
     for each in SHAPES.values() if lines else ():
-        if each.plainly(seen) or each.likely(seen):
-            assert each.sign is not None, each.name
-            assert seen.shows(each.sign), each.name
+        if each.certain(evidence) or each.likely(evidence):
+            assert each.prefilter is not None, each.name
+            assert evidence.has_prefix(each.prefilter), each.name
 
 
 def test_lines_between_groups_of_matches_alone_are_text():

@@ -1,1 +1,1 @@
-"""The gateway: one MCP server in front of others, whose tool results go through a session's budget."""
+"""The gateway: one MCP server in front of others; their tool results are kept within a session's token budget."""

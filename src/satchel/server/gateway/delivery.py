@@ -1,4 +1,4 @@
-"""The result of a tool on its way to the client: whole in the store, within its allocation in the answer."""
+"""Delivering a tool result to the client: stored in full, returned within its token allocation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,17 +16,17 @@ from satchel.session.session import Prepared, Session
 
 __all__ = ["Call", "Delivered", "Delivery", "is_small", "text_of", "tool_error"]
 
-# JSON in JSON has more quotation marks to escape: room for the page once more, inside a string.
+# A page inside a JSON string needs more tokens, because quotation marks are escaped once more.
 _SHARE_OF_A_STRING = 0.8
 _AROUND_A_STRING = 100
 _LEAST_TEXT = 400
-_SURELY_TOO_MANY_BYTES = 16
+_MAX_CHARACTERS_PER_TOKEN = 16
 _UNRECORDED_TOKENS = 8_000
 _FEW_PARTS, _FEW_CHARACTERS = 3, 4_000
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as the client made it."""
+    """A tool call as the client made it."""
 
     tool: str
     arguments: dict[str, Any]
@@ -36,36 +36,36 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivered(NamedTuple):
-    """An answer, and what is to be entered once it is given."""
+    """An answer, and the result to enter into the ledger after the answer was sent."""
 
     answer: Message
-    afterwards: Prepared | None = None
+    to_enter: Prepared | None = None
 
 
 class _Room(NamedTuple):
-    """Tokens for the text of an answer, and for a page that stands in it twice: as it is, and in a string."""
+    """Tokens for the text of an answer, and for its page, which appears twice: as text and inside a JSON string."""
 
     whole: int
     page: int
 
 
 class Delivery:
-    """Takes results to a session; each call in a thread of its own."""
+    """Passes tool results through a session. Each call runs in its own thread."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._count = session.counter.count
-        self._unsaid: str | None = None
+        self._deferred_warning: str | None = None
 
     def __call__(self, call: Call, result: Any, *, new_turn: bool) -> Delivered:
-        """What the client gets for what the server answered."""
+        """Return the client's answer for what the server answered."""
         content = result.get("content", []) if isinstance(result, dict) else None
         if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-            return Delivered(tool_error(f"the server of {call.tool} answered with what is no result of a tool"))
+            return Delivered(tool_error(f"the server of {call.tool} did not answer with a tool result"))
         structured = result.get("structuredContent")
         texts = [text for part in content if (text := text_of(part)) is not None]
         output = "\n".join(texts)
-        if structured is not None and not _says(texts, structured):
+        if structured is not None and not _texts_contain(texts, structured):
             output += ("\n\n" if output else "") + "structuredContent:\n" + as_json(structured)
         others = sum(part_tokens(part, count=self._count) for part in content if text_of(part) is None)
         try:
@@ -81,7 +81,7 @@ class Delivery:
                 new_turn=new_turn,
                 warn=True,
             )
-            # What leads to more is on disk before the client can ask for that; what is whole need not be.
+            # A result with more pages must be on disk before the client can ask for them; a complete one need not.
             whole = ready.shown.cursor is None
             shown = ready.shown if whole else ready.enter()
         except StoreError as error:
@@ -89,18 +89,19 @@ class Delivery:
         note = self._warned(shown, ready.warning)
         answer: Message = result | {"content": self._content(content, texts, shown, note)}
         if structured is not None:
-            # Calls of the same turn may have left less than there seemed to be.
+            # Other calls of the same turn may have used tokens in the meantime.
             most = shown.allocation if room is None or shown.allocation < room.page else room.whole
             answer = self._with_structure(answer, structured, shown, most, call)
         return Delivered(answer, ready if whole else None)
 
     def _room(self, call: Call, structured: Any, others: int) -> "_Room | None":
-        """What the text may have, where that is not simply the allocation."""
+        """Return the tokens for the text, or None if they are simply the allocation."""
         in_both = structured is not None and call.promises_structure
         if not others and not in_both:
             return None
         allocation = self._session.allocation()
-        # Pictures cannot be cut; however large they are, some text tells what there is and how to go on.
+        # Images cannot be cut. Even if they use up the allocation, the text must say what there is and how to go
+        # on.
         room = max(allocation - others, min(_LEAST_TEXT, allocation))
         page = room
         if in_both and not self._fits(as_json(structured), room):
@@ -108,7 +109,7 @@ class Delivery:
         return _Room(room, page)
 
     def _content(self, content: list[Message], texts: Sequence[str], shown: Shown, note: str) -> list[Message]:
-        """The parts as they are, and the note, where all fits; else the page in the place of the texts."""
+        """Return all parts unchanged plus the note if they fit; otherwise the page in place of the texts."""
         if shown.cursor is None and self._fit([*texts, note], shown.allocation):
             return [*content, _text(note)] if note else content
         page = shown.text + note.removeprefix(shown.note)
@@ -117,12 +118,12 @@ class Delivery:
         return [*others[:before], _text(page), *others[before:]]
 
     def _warned(self, shown: Shown, warning: str | None) -> str:
-        """The note with a warning in a line of its own, if there is one; the next has what this has no room for."""
-        warning = warning or self._unsaid
-        self._unsaid = None
+        """Return the note with a due warning on its own line; if that does not fit, the next result carries it."""
+        warning = warning or self._deferred_warning
+        self._deferred_warning = None
         if warning is None or self._fits(f"{shown.text}\n{warning}", shown.allocation):
             return shown.note if warning is None else f"{shown.note}\n{warning}"
-        self._unsaid = warning
+        self._deferred_warning = warning
         return shown.note
 
     def _with_structure(self, answer: Message, structured: Any, shown: Shown, most: int, call: Call) -> Message:
@@ -139,7 +140,7 @@ class Delivery:
     def _unrecorded(
         self, call: Call, result: Message, content: list[Message], texts: Sequence[str], why: str
     ) -> Message:
-        """The tool has done its work, whatever the store is in: its answer goes out, cut, and says so."""
+        """Return the result, cut to a fixed size, when the store fails: the tool has run, so answer anyway."""
         note = short_line(f"[this result is not recorded, and cannot be paged: {why}]")
         room = max(0, _UNRECORDED_TOKENS - self._count(note))
         structured = result.get("structuredContent")
@@ -155,18 +156,18 @@ class Delivery:
         return answer | {"content": [_text(cut.text), *others, _text(note)]}
 
     def _fit(self, texts: Sequence[str], most: int) -> bool:
-        """Together, whether a client counts them one by one or as one."""
-        # No counter gives a character of at most four bytes more tokens than this.
+        """Whether the texts fit, no matter if a client counts them one by one or joined."""
+        # No counter needs more than this many tokens for a character of at most four bytes.
         if sum(8 * len(text) for text in texts) <= most:
             return True
         return sum(map(self._count, texts)) <= most and self._count("\n".join(texts)) <= most
 
     def _fits(self, text: str, most: int) -> bool:
-        return len(text) <= _SURELY_TOO_MANY_BYTES * most and self._fit([text], most)
+        return len(text) <= _MAX_CHARACTERS_PER_TOKEN * most and self._fit([text], most)
 
 
 def is_small(result: Any) -> bool:
-    """Whether it is looked at sooner than a thread could be woken for it."""
+    """Whether the result is so small that handling it inline is faster than waking a thread."""
     content = result.get("content") if isinstance(result, dict) else None
     if not isinstance(content, list) or len(content) > _FEW_PARTS or "structuredContent" in result:
         return False
@@ -174,12 +175,12 @@ def is_small(result: Any) -> bool:
 
 
 def tool_error(message: str) -> Message:
-    """A failure that a model can read, in one line."""
+    """Return a tool error that a model can read, on one line."""
     return {"content": [_text(short_line(message))], "isError": True}
 
 
 def text_of(part: Message) -> str | None:
-    """The text of a part that has one; None for images and whatever else is passed as it is."""
+    """Return the text of a part, or None for images and other parts that are passed on unchanged."""
     holder = (
         part.get("resource") if part.get("type") == "resource" else part if part.get("type") == "text" else None
     )
@@ -191,8 +192,8 @@ def _text(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
-def _says(texts: Sequence[str], structured: Any) -> bool:
-    """Whether the texts give the structured content whole: as JSON, or as many SDKs put a plain value."""
+def _texts_contain(texts: Sequence[str], structured: Any) -> bool:
+    """Whether the texts contain the whole structured content, as JSON or in the plain form that many SDKs use."""
     value = structured
     if isinstance(structured, dict) and structured.keys() == {"result"}:
         value = structured["result"]

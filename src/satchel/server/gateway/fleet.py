@@ -1,4 +1,4 @@
-"""The servers behind a gateway as one: started together, their tools under names that tell them apart."""
+"""All servers behind a gateway: started together, with their tools under unambiguous names."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
-from satchel.server.gateway.servers import Server, is_there, missing
+from satchel.server.gateway.servers import Server, can_start, why_not_started
 from satchel.server.gateway.upstream import ClientInfo, UnavailableError, Upstream, UpstreamError
 from satchel.server.jsonrpc import (
     METHOD_NOT_FOUND,
@@ -35,14 +35,14 @@ _CHANGES: dict[str, tuple[Kind, ...]] = {
 
 Send = Callable[[Message], None]
 
-# One that does not answer what all are asked holds up nobody for longer.
+# A broadcast request waits no longer than this for each server.
 ANSWER_SECONDS = 5.0
 
 
 class Fleet:
-    """All servers together: starts and stops them, and brings one that comes late up to date.
+    """All upstream servers: starts and stops them, and brings a late one up to date.
 
-    The log level and the subscriptions that the client has asked for hold for servers that become ready later, too.
+    The log level and the subscriptions that the client requested also apply to servers that become ready later.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Fleet:
         self.offers = Offers(self.upstreams, log, reserved=reserved, list_seconds=start_seconds)
 
     def start(self) -> None:
-        """Start all at once; each is initialized when the client has introduced itself."""
+        """Start all servers at once; each is initialized after the client has sent `initialize`."""
         for upstream in self.upstreams:
-            if is_there(upstream.server):
+            if can_start(upstream.server):
                 self._begin(upstream.run(self._client)).add_done_callback(partial(_report, upstream))
             else:
-                upstream.give_up(missing(upstream.server).removeprefix(f"the server {upstream.name} "))
+                upstream.give_up(why_not_started(upstream.server).removeprefix(f"the server {upstream.name} "))
 
     def introduce(self, client: ClientInfo) -> None:
         if not self._client.done():
@@ -78,7 +78,7 @@ class Fleet:
             self._client.set_result(client)
 
     async def settled(self, seconds: float) -> None:
-        """Wait until each is ready or has failed, but not for longer."""
+        """Wait at most `seconds` until each server is ready or has failed."""
         waiting = asyncio.gather(*(upstream.settled() for upstream in self.upstreams))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(waiting, seconds)
@@ -90,18 +90,18 @@ class Fleet:
             await asyncio.wait(self._tasks)
 
     def states(self) -> Message:
-        """How each server is, for the model; without the secrets that an address may have in it."""
+        """Return the state of each server for the model, with secrets in URLs masked."""
         return {
             each.name: short_line(f"{each.state}: it {each.why}") if each.why else each.state
             for each in self.upstreams
         }
 
-    def will_list(self, kind: Kind) -> None:
-        """The client has asked for this list, and is told when it changes."""
+    def watch_list(self, kind: Kind) -> None:
+        """Remember that the client has read this list, so that it is told about changes."""
         self._asked_for.add(kind)
 
     async def set_level(self, level: Any) -> None:
-        """Set the log level of every server, also of those that become ready later."""
+        """Set the log level of all servers, including those that become ready later."""
         self._level = level
         await asyncio.gather(*(self._set_level(upstream) for upstream in self._ready()))
 
@@ -111,46 +111,46 @@ class Fleet:
     def unsubscribed(self, address: str) -> None:
         self._subscriptions.pop(address, None)
 
-    def tell_all(self, method: str, params: Message | None) -> None:
+    def notify_all(self, method: str, params: Message | None) -> None:
         for upstream in self._ready():
-            upstream.tell(method, params)
+            upstream.notify(method, params)
 
     def on_request(self, upstream: Upstream, message: Message) -> None:
-        self.relay.asked(upstream, message)
+        self.relay.on_request(upstream, message)
 
     def on_notification(self, upstream: Upstream, method: str, params: Message) -> None:
         if (kinds := _CHANGES.get(method)) is not None:
             self.offers.changed(upstream, *kinds)
             self._send(notification(method))
         else:
-            self.relay.passed(upstream, method, params)
+            self.relay.on_notification(upstream, method, params)
 
     def on_ready(self, upstream: Upstream) -> None:
-        self._begin(self._welcome(upstream))
+        self._begin(self._catch_up(upstream))
 
     def on_disconnect(self, upstream: Upstream) -> None:
-        self.relay.forget(upstream)
+        self.relay.drop(upstream)
 
-    async def _welcome(self, upstream: Upstream) -> None:
-        """Bring a server that became ready up to date, and tell the client which lists it changes."""
+    async def _catch_up(self, upstream: Upstream) -> None:
+        """Send a server that became ready the client's settings, and tell the client which lists changed."""
         with contextlib.suppress(UnavailableError):
             if self._level is not None:
                 await self._set_level(upstream)
             for address, holder in list(self._subscriptions.items()):
                 if holder is upstream:
                     with contextlib.suppress(UpstreamError, TimeoutError):
-                        asked = upstream.ask("resources/subscribe", {"uri": address})
+                        asked = upstream.request("resources/subscribe", {"uri": address})
                         await asyncio.wait_for(asked, ANSWER_SECONDS)
             self.offers.changed(upstream)
             for method, kinds in _CHANGES.items():
-                news = [await self.offers.is_news(upstream, kind) for kind in kinds if kind in self._asked_for]
+                news = [await self.offers.has_changed(upstream, kind) for kind in kinds if kind in self._asked_for]
                 if any(news):
                     self._send(notification(method))
 
     async def _set_level(self, upstream: Upstream) -> None:
         if "logging" in upstream.capabilities:
             with contextlib.suppress(UpstreamError, UnavailableError, TimeoutError):
-                await asyncio.wait_for(upstream.ask("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
+                await asyncio.wait_for(upstream.request("logging/setLevel", {"level": self._level}), ANSWER_SECONDS)
 
     def _ready(self) -> Iterator[Upstream]:
         return (upstream for upstream in self.upstreams if upstream.is_ready)
@@ -163,14 +163,14 @@ class Fleet:
 
 
 def _report(upstream: Upstream, task: asyncio.Task[None]) -> None:
-    """Mark a server as failed whose task ended with an error, so that nobody waits for it."""
+    """Mark a server as failed if its task ended with an error, so that no request waits for it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         upstream.give_up(f"cannot be kept running: {error}")
 
 
-# What the servers offer, and who has what
+# The catalog: which server offers which tools, prompts and resources
 
-MOST_PAGES = 1_000
+MAX_PAGES = 1_000
 
 _METHODS: dict[Kind, tuple[str, str]] = {
     "tools": ("tools", "tools/list"),
@@ -190,7 +190,7 @@ class Offer(NamedTuple):
 
 
 class Offers:
-    """The tools, prompts and resources of all servers; a list is read again once its server says it changed."""
+    """The tools, prompts and resources of all servers. A list is cached until its server reports a change."""
 
     def __init__(
         self,
@@ -208,23 +208,23 @@ class Offers:
         self._last: dict[tuple[str, Kind], list[Message]] = {}
         self._changes = 0
         self._locks = {upstream.name: asyncio.Lock() for upstream in upstreams}
-        # What was ever shown under a name stays reachable by it: a client may not have asked again.
+        # Names that were shown once keep working: a client may not have read the list again.
         self._offers: dict[Kind, dict[str, Offer]] = {"tools": {}, "prompts": {}}
         self._clashes: set[str] = set()
 
     def changed(self, upstream: Upstream, *kinds: Kind) -> None:
-        """Read the lists of a server again when they are next needed."""
+        """Drop the cached lists of a server, so that they are read again when needed."""
         self._changes += 1
         for kind in kinds or _METHODS:
             self._fresh.pop((upstream.name, kind), None)
 
-    async def is_news(self, upstream: Upstream, kind: Kind) -> bool:
-        """Whether a list differs from what it was when it was last read."""
+    async def has_changed(self, upstream: Upstream, kind: Kind) -> bool:
+        """Whether a list differs from when it was last read."""
         before = self._last.get((upstream.name, kind), [])
         return await self._list(upstream, kind) != before
 
     async def named(self, kind: Literal["tools", "prompts"]) -> list[tuple[str, Offer]]:
-        """The tools or prompts of all servers, under the names that the client sees."""
+        """Return the tools or prompts of all servers, under the names that the client sees."""
         lists = await self._lists(kind)
         reserved = self._reserved if kind == "tools" else ()
         names = exposed_names(
@@ -240,14 +240,14 @@ class Offers:
         return shown
 
     async def find(self, kind: Literal["tools", "prompts"], name: str) -> Offer | None:
-        """The tool or prompt that has this name for the client; None if there is none."""
+        """Return the tool or prompt with this client-side name, or None."""
         if (found := self._offers[kind].get(name)) is None:
             await self.named(kind)
             found = self._offers[kind].get(name)
         return found
 
     async def listed(self, kind: Literal["resources", "resourceTemplates"]) -> list[Message]:
-        """The resources of all servers; of those with the same URI, the first."""
+        """Return the resources of all servers; if several have the same URI, the first one."""
         shown: dict[str, Message] = {}
         holders: dict[str, str] = {}
         for upstream, found in await self._lists(kind):
@@ -257,11 +257,11 @@ class Offers:
                     shown.setdefault(address, each)
                 elif address not in self._clashes:
                     self._clashes.add(address)
-                    self._log(f"{holders[address]} and {upstream.name} both have {address}; the first gives it")
+                    self._log(f"{holders[address]} and {upstream.name} both have {address}; the first is used")
         return list(shown.values())
 
     async def holders(self, address: str) -> list[Upstream]:
-        """The servers that may have a resource, the likeliest first."""
+        """Return the servers that may have a resource, most likely first."""
         certain = [each for each, found in await self._lists("resources") if _has(found, "uri", address)]
         templates = await self._lists("resourceTemplates")
         matching = [each for each, found in templates if any(_matches(one, address) for one in found)]
@@ -274,7 +274,7 @@ class Offers:
         return list(zip(self._upstreams, found, strict=True))
 
     async def _list(self, upstream: Upstream, kind: Kind) -> list[Message]:
-        """The list of one server as it is now, or as it was last read if it does not answer."""
+        """Return the current list of one server, or the last known list if it does not answer."""
         key = upstream.name, kind
         if (fresh := self._fresh.get(key)) is not None:
             return fresh
@@ -288,8 +288,8 @@ class Offers:
             try:
                 found = await asyncio.wait_for(_read(upstream, kind), self._list_seconds)
             except (UpstreamError, UnavailableError, TimeoutError) as error:
-                why = str(error) or f"no answer for {self._list_seconds:g} s"
-                self._log(f"the server {upstream.name} does not list its {kind}: {why}")
+                why = str(error) or f"no answer within {self._list_seconds:g} s"
+                self._log(f"the server {upstream.name} did not list its {kind}: {why}")
                 return self._last.get(key, [])
             self._last[key] = found
             if before == self._changes:
@@ -304,8 +304,8 @@ async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
     label = {"resources": "uri", "resourceTemplates": "uriTemplate"}.get(kind, "name")
     found: list[Message] = []
     params: Message | None = None
-    for _ in range(MOST_PAGES):
-        page = await upstream.ask(method, params)
+    for _ in range(MAX_PAGES):
+        page = await upstream.request(method, params)
         page = page if isinstance(page, dict) else {}
         each_of = page.get(kind)
         found += _labelled(each_of if isinstance(each_of, list) else [], label)
@@ -319,7 +319,7 @@ async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
 
 
 def _labelled(entries: list[object], label: str) -> Iterator[Message]:
-    """Entries that have a name or a URI."""
+    """Return the entries that have a name or a URI."""
     return (each for each in entries if isinstance(each, dict) and isinstance(each.get(label), str))
 
 
@@ -328,15 +328,15 @@ def _has(found: list[Message], label: str, address: str) -> bool:
 
 
 def _matches(template: Message, address: str) -> bool:
-    """Whether a template may give this URI; which values it takes is the server's business."""
+    """Whether a template may produce this URI; the server checks the values."""
     literal = [re.escape(part) for part in _IN_BRACES.split(template["uriTemplate"])[::2]]
     return re.fullmatch(".*?".join(literal), address, re.DOTALL) is not None
 
 
-# Requests and notifications of servers on their way to the client, and its responses
+# Requests and notifications from servers to the client, and the client's responses
 
 _NEEDS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
-_PASSED = frozenset(
+_FORWARDED = frozenset(
     {"notifications/message", "notifications/resources/updated", "notifications/elicitation/complete"}
 )
 
@@ -347,16 +347,16 @@ class _PendingRequest(NamedTuple):
 
 
 class Relay:
-    """Passes requests of servers on to the client under ids of the gateway's own, and the responses back."""
+    """Forwards requests of servers to the client under new ids, and the responses back."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
         self._open: dict[str, _PendingRequest] = {}
         self._number = 0
         self.capabilities: Message = {}
-        """Those of the client; it is not sent requests that it does not support."""
+        """The client's capabilities; it gets no requests that it does not support."""
 
-    def asked(self, upstream: Upstream, message: Message) -> None:
+    def on_request(self, upstream: Upstream, message: Message) -> None:
         method, identifier = message["method"], as_request_id(message["id"])
         if identifier is None:
             return
@@ -369,28 +369,28 @@ class Relay:
             self._send(request(own, method, message.get("params")))
         else:
             upstream.reply(
-                error_response(identifier, METHOD_NOT_FOUND, f"the client does not know {str(method)[:80]}")
+                error_response(identifier, METHOD_NOT_FOUND, f"the client does not support {str(method)[:80]}")
             )
 
-    def answered(self, message: Message) -> None:
-        """Pass the client's response back to the server that asked."""
+    def on_response(self, message: Message) -> None:
+        """Forward the client's response to the server that sent the request."""
         if isinstance(message.get("id"), str) and (pending := self._open.pop(message["id"], None)) is not None:
             pending.upstream.reply(message | {"id": pending.identifier})
 
-    def passed(self, upstream: Upstream, method: str, params: Message) -> bool:
-        """Pass a notification on if it is one for the client; returns whether it was."""
+    def on_notification(self, upstream: Upstream, method: str, params: Message) -> bool:
+        """Forward a notification if it is meant for the client, and return whether it was."""
         if method == "notifications/cancelled":
             self._cancel(
                 [own for own in self._of(upstream) if self._open[own].identifier == params.get("requestId")]
             )
             return True
-        if method in _PASSED:
+        if method in _FORWARDED:
             self._send(notification(method, params))
             return True
         return False
 
-    def forget(self, upstream: Upstream) -> None:
-        """Cancel the requests of a server that disconnected."""
+    def drop(self, upstream: Upstream) -> None:
+        """Cancel the pending requests of a server that disconnected."""
         self._cancel(list(self._of(upstream)))
 
     def _of(self, upstream: Upstream) -> Iterator[str]:
@@ -402,17 +402,17 @@ class Relay:
             self._send(notification("notifications/cancelled", {"requestId": own}))
 
 
-# Names that tell servers apart
+# Unambiguous names
 
 LONGEST_NAME = 64
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
-# Some providers take no dot; a tool's own is not ours to change.
+# Some providers reject dots. They are replaced in prefixes, but not in a tool's own name.
 _NOT_IN_PREFIXES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ExposedName(NamedTuple):
-    """The name of a tool or prompt on its server, and the one that the client sees."""
+    """The name of a tool or prompt on its server, and the name that the client sees."""
 
     server: str
     name: str
@@ -422,10 +422,10 @@ class ExposedName(NamedTuple):
 def exposed_names(
     offers: Sequence[tuple[str, Iterable[str]]], *, reserved: Collection[str] = ()
 ) -> Iterator[ExposedName]:
-    """The names that the client sees.
+    """Yield the names that the client sees.
 
-    A name that one server has stays as it is; one that several have, or the gateway itself, gets the name of its
-    server in front.
+    A name that only one server uses is kept. A name that several servers or the gateway itself use gets the
+    server's name as a prefix.
     """
     offers = [(server, list(dict.fromkeys(names))) for server, names in offers]
     holders = Counter(name for _, names in offers for name in names)
@@ -448,7 +448,7 @@ def _prefixed(server: str, name: str) -> str:
 
 
 def _hashed(server: str, name: str) -> str:
-    """Short enough for every client, and as unlike others as a hash is."""
+    """Return a name that is short enough for every client and unique by a hash."""
     mark = sha256(f"{server}\0{name}".encode("utf-8", "replace")).hexdigest()[:8]
     start = f"{_NOT_IN_PREFIXES.sub('_', server)}__{_NOT_IN_NAMES.sub('_', name)}"[: LONGEST_NAME - len(mark) - 1]
     return f"{start}_{mark}"

@@ -1,6 +1,6 @@
-"""A link to a server that runs elsewhere, over streamable HTTP with the transport of the MCP SDK.
+"""Connection to a remote MCP server over streamable HTTP, with the transport of the MCP SDK.
 
-The SDK takes its time to load: this module is imported only for a server that has an address.
+The SDK is slow to import, so this module is imported only for a server with a URL.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ SESSION_GONE = "HTTP 404"
 
 
 class HttpLink:
-    """Messages to and from an address; that nobody is there is found out by the first message."""
+    """A connection to a URL. A server that cannot be reached is noticed with the first message."""
 
     def __init__(self, server: WebServer, listener: Listener) -> None:
         self._server = server
         self._listener = listener
         self._outgoing: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
         self._headers: dict[str, str] | None = None
-        self._refusal = ""
+        self._error_status = ""
         self._closing = False
         self._task = asyncio.create_task(self._run())
 
@@ -58,7 +58,7 @@ class HttpLink:
     async def _run(self) -> None:
         why = "closed the connection"
         try:
-            # A call may take as long as it likes; a client that tires of it cancels.
+            # No read timeout: a tool call may take any time, and the client can cancel it.
             timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
             hooks = {"response": [self._note_status]}
             async with (
@@ -77,7 +77,7 @@ class HttpLink:
 
                 group.start_soon(say)
                 async for message in incoming:
-                    self._hear(message)
+                    self._receive(message)
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as group_of:
             why = self._reason(group_of)
@@ -90,21 +90,21 @@ class HttpLink:
                 self._listener.on_closed(why)
 
     async def _note_status(self, response: httpx2.Response) -> None:
-        # Servers may refuse the stream for messages out of turn; that is no failure.
+        # A server may reject the GET stream for unsolicited messages; that is not an error.
         if response.status_code >= 400 and response.request.method == "POST":
-            self._refusal = f"HTTP {response.status_code}"
+            self._error_status = f"HTTP {response.status_code}"
 
-    def _hear(self, message: SessionMessage | Exception) -> None:
+    def _receive(self, message: SessionMessage | Exception) -> None:
         if isinstance(message, Exception):
-            self._listener.on_unreadable(None, f"what is no message: {type(message).__name__}")
+            self._listener.on_unreadable(None, f"an invalid message: {type(message).__name__}")
             return
         said = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        if "error" in said and self._refusal:
-            error, refusal = said["error"], self._refusal
-            self._refusal = ""
+        if "error" in said and self._error_status:
+            error, refusal = said["error"], self._error_status
+            self._error_status = ""
             if refusal == SESSION_GONE and self._headers is not None:
-                # It has forgotten us, most likely since it was started anew.
-                self._listener.on_closed(f"has ended the session ({refusal})")
+                # The server no longer knows the session, most likely because it was restarted.
+                self._listener.on_closed(f"ended the session ({refusal})")
                 return
             said["error"] = error | {"message": f"{error.get('message')} ({refusal})"}
         self._listener.on_message(said)
@@ -113,7 +113,7 @@ class HttpLink:
     def _reason(group: BaseExceptionGroup[BaseException]) -> str:
         first = next(_leaves(group))
         if isinstance(first, ValidationError):
-            return "answers what is no message"
+            return "sent an invalid message"
         return f"cannot be reached: {str(first) or type(first).__name__}"
 
 

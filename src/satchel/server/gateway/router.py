@@ -1,7 +1,7 @@
-"""The gateway itself: routes each message of the client to the server it is for, and the response back.
+"""The gateway's router: sends each client message to the right server, and the response back.
 
-Tool calls pass through a session, which keeps their results within the budget; the gateway adds three tools of
-its own for reading on in a long result.
+Tool calls pass through a session, which keeps their results within the token budget. The gateway adds three tools
+of its own for reading the rest of a long result.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-# For the instructions of servers that are quick to start; the others are waited for when their tools are listed.
+# How long `initialize` waits for the instructions of servers. Slower servers are waited for when tools are listed.
 INITIALIZE_SECONDS = 2.0
 
 Handler = Callable[[Message], Awaitable[Any]]
@@ -63,7 +63,7 @@ Handler = Callable[[Message], Awaitable[Any]]
 class Router:
     """Serves one client from the servers behind the gateway.
 
-    Each request runs as a task of its own, under the id the client gave it, until it is answered or cancelled.
+    Each request runs as its own task, under the client's request id, until it is answered or cancelled.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Router:
         }
 
     def received(self, line: bytes) -> None:
-        """Take a line from the client: a request, a notification, or the response to a server's request."""
+        """Handle a line from the client: a request, a notification, or the response to a server's request."""
         try:
             message = decode(line)
         except UnreadableLineError as error:
@@ -109,18 +109,18 @@ class Router:
             identifier = as_request_id(message.get("id")) if isinstance(message, dict) else None
             self._send(error_response(identifier, *fault))
         elif "method" not in message:
-            self.fleet.relay.answered(message)
+            self.fleet.relay.on_response(message)
         elif "id" not in message:
             self._note(message["method"], message.get("params") or {})
         elif message["id"] in self._tasks:
             self._send(
-                error_response(message["id"], INVALID_REQUEST, "a request with this id is still being answered")
+                error_response(message["id"], INVALID_REQUEST, "a request with this id is still being processed")
             )
         else:
             identifier = message["id"]
             task = asyncio.create_task(self._serve(identifier, message["method"], message.get("params") or {}))
             self._tasks[identifier] = task
-            # Not by the task itself: one that is cancelled before its first step never takes any.
+            # A callback, because a task that is cancelled before its first step never runs its own cleanup.
             task.add_done_callback(partial(self._finished, identifier))
 
     def _finished(self, identifier: RequestId, task: asyncio.Task[None]) -> None:
@@ -128,7 +128,7 @@ class Router:
             del self._tasks[identifier]
 
     async def answered(self, seconds: float) -> None:
-        """Wait until all that was asked is answered, but not for longer."""
+        """Wait at most `seconds` until all pending requests are answered."""
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
 
@@ -157,29 +157,29 @@ class Router:
         except Exception as error:
             if os.environ.get("SATCHEL_DEBUG"):
                 raise
-            what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+            what = f"unexpected {type(error).__name__}: {error}; set SATCHEL_DEBUG=1 for a traceback"
             return error_response(identifier, INTERNAL_ERROR, short_line(what))
 
     def _note(self, method: str, params: Message) -> None:
         if method == "notifications/cancelled":
             identifier = as_request_id(params.get("requestId"))
-            # Whoever gives a call up may use its id again at once.
+            # A client may reuse the id of a cancelled call at once.
             if identifier is not None and (task := self._tasks.pop(identifier, None)) is not None:
                 task.cancel()
         elif method == "notifications/roots/list_changed":
-            self.fleet.tell_all(method, params or None)
+            self.fleet.notify_all(method, params or None)
 
     async def _forward(self, upstream: Upstream, method: str, params: Message) -> Any:
-        """What a server answers; what it reports meanwhile goes to the client under the client's own token."""
+        """Return a server's answer; its progress reports go to the client under the client's own token."""
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         if token is None:
-            return await upstream.ask(method, params)
+            return await upstream.request(method, params)
 
         def report(progress: Message) -> None:
             self._send(notification("notifications/progress", progress | {"progressToken": token}))
 
-        return await upstream.ask(method, params, progress=report)
+        return await upstream.request(method, params, progress=report)
 
     async def _initialize(self, params: Message) -> Message:
         client = client_info(params)
@@ -192,8 +192,8 @@ class Router:
         return {}
 
     async def _list_tools(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("tools")
+        _reject_cursor(params)
+        self.fleet.watch_list("tools")
         return {"tools": await self._calls.definitions()}
 
     async def _call_tool(self, params: Message) -> Message:
@@ -203,8 +203,8 @@ class Router:
         return await self._calls.call(name, params)
 
     async def _list_prompts(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("prompts")
+        _reject_cursor(params)
+        self.fleet.watch_list("prompts")
         found = await self._offers.named("prompts")
         return {"prompts": [offer.definition | {"name": name} for name, offer in found]}
 
@@ -215,13 +215,13 @@ class Router:
         return await self._forward(offer.upstream, "prompts/get", params | {"name": offer.name})
 
     async def _list_resources(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("resources")
+        _reject_cursor(params)
+        self.fleet.watch_list("resources")
         return {"resources": await self._offers.listed("resources")}
 
     async def _list_templates(self, params: Message) -> Message:
-        _refuse_cursor(params)
-        self.fleet.will_list("resourceTemplates")
+        _reject_cursor(params)
+        self.fleet.watch_list("resourceTemplates")
         return {"resourceTemplates": await self._offers.listed("resourceTemplates")}
 
     async def _read(self, params: Message) -> Any:
@@ -241,7 +241,7 @@ class Router:
     async def _complete(self, params: Message) -> Any:
         ref = params.get("ref")
         if not isinstance(ref, dict):
-            raise InputError("completion/complete needs a ref")
+            raise InputError("completion/complete needs a ref, which is an object")
         if ref.get("type") == "ref/resource":
             return (await self._by_holder(_parameter(ref, "uri"), "completion/complete", params))[1]
         if (offer := await self._offers.find("prompts", name := _parameter(ref, "name"))) is None:
@@ -255,7 +255,7 @@ class Router:
         return {}
 
     async def _by_holder(self, address: str, method: str, params: Message) -> tuple[Upstream, Any]:
-        """Who has a resource, and its answer: of several who may, the first that does not refuse."""
+        """Ask the servers that may have a resource, and return the first that answers, with its answer."""
         refusal: UpstreamError | UnavailableError | None = None
         for upstream in await self._offers.holders(address):
             try:
@@ -266,9 +266,9 @@ class Router:
 
 
 def _fault(message: Any) -> tuple[int, str] | None:
-    """The code and the text of the error for a message that is JSON, but breaks a rule."""
+    """Return the error code and message for a message that is JSON but not valid JSON-RPC."""
     if not isinstance(message, dict):
-        return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not taken"
+        return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not supported"
     if "method" not in message:
         return None if "result" in message or "error" in message else (INVALID_REQUEST, "a request needs a method")
     fault = request_fault(message)
@@ -278,19 +278,19 @@ def _fault(message: Any) -> tuple[int, str] | None:
 def _parameter(params: Message, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
-        raise InputError(f"params need a {name}, which is a string")
+        raise InputError(f"params.{name} is missing or not a string")
     return value
 
 
-def _refuse_cursor(params: Message) -> None:
-    """Lists are given whole, so that every cursor is another's."""
+def _reject_cursor(params: Message) -> None:
+    """Reject any cursor: lists are returned in one page, so the cursor cannot be from this gateway."""
     if params.get("cursor") is not None:
-        raise InputError("this cursor was not given here; lists come in one page")
+        raise InputError("unknown cursor; lists have only one page, so leave the cursor out")
 
 
 # The handshake
 
-MOST_TOKENS = 1_000
+MAX_INSTRUCTION_TOKENS = 1_000
 _FORWARDED = ("roots", "sampling", "elicitation")
 
 GUIDE = """Tool results too long for the token budget come in pages: result_page(cursor) gives the next one,
@@ -298,7 +298,7 @@ result_find(handle, pattern) the matching lines of the whole; budget_status() te
 
 
 def client_info(params: Message) -> ClientInfo:
-    """What the params of `initialize` say, as far as servers need it; an unknown version becomes our latest."""
+    """Read the parameters of `initialize` that servers need; an unknown protocol version becomes our latest."""
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     known = capabilities if isinstance(capabilities, dict) else {}
     return ClientInfo(
@@ -308,7 +308,7 @@ def client_info(params: Message) -> ClientInfo:
 
 
 def initialize_result(client: ClientInfo, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
-    """The result of `initialize`, with the instructions of the servers that are ready."""
+    """Return the result of `initialize`, with the instructions of the servers that are ready."""
     return {
         "protocolVersion": client.version,
         "capabilities": {
@@ -327,14 +327,14 @@ def _instructions(servers: Iterable[tuple[str, str]], counter: Counter) -> str:
     said = [f"{name}: {text.strip()}" for name, text in servers if text.strip()]
     if not said:
         return GUIDE
-    room = MOST_TOKENS - counter.count(f"{GUIDE}\n\n")
+    room = MAX_INSTRUCTION_TOKENS - counter.count(f"{GUIDE}\n\n")
     return f"{GUIDE}\n\n" + truncate("\n\n".join(said), token_budget=room, counter=counter).text
 
 
-# Tool calls: to the server that has the tool, and the result through the session
+# Tool calls: forwarded to the server that has the tool, results passed through the session
 
 THREADS = 8
-# A longer error would flood the window as a result does.
+# A longer error is paged like a result, because it would fill the context just as much.
 LONGEST_ERROR = 2_000
 
 _CALL_ID = "claudecode/toolUseId"
@@ -343,7 +343,7 @@ Forward = Callable[[Upstream, str, Message], Any]
 
 
 class ToolCalls:
-    """Lists and calls the tools of all servers and the gateway's own; results pass through the session."""
+    """Lists and calls the tools of all servers and the gateway's own. Results pass through the session."""
 
     def __init__(
         self,
@@ -364,15 +364,15 @@ class ToolCalls:
         self._turn_is_due = False
 
     async def definitions(self) -> list[Message]:
-        """All tools as a client sees them."""
+        """Return the definitions of all tools as the client sees them."""
         found = [self._shown(name, offer) for name, offer in await self._offers.named("tools")]
         if self._session.hints == "schema":
             found = await self._in_thread(lambda: [self._session.tool_schema(each) for each in found])
         return [*found, *DEFINITIONS]
 
     async def call(self, name: str, params: Message) -> Message:
-        """What a tool answers; a server that fails gives an error that a model can read."""
-        # Calls that are made at once belong to one turn of the model.
+        """Call a tool and return its answer; a server that fails gives an error that a model can read."""
+        # Parallel calls belong to one turn of the model.
         self._turn_is_due = self._turn_is_due or not self._in_flight
         self._in_flight += 1
         try:
@@ -407,13 +407,13 @@ class ToolCalls:
                 if os.environ.get("SATCHEL_DEBUG"):
                     raise
                 print(f"satchel: unexpected {type(error).__name__}", file=sys.stderr)
-                said = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+                said = f"unexpected {type(error).__name__}: {error}; set SATCHEL_DEBUG=1 for a traceback"
                 return Delivered(tool_error(said))
 
         delivered: Delivered = done() if at_once else await self._in_thread(done)
-        if delivered.afterwards is not None:
-            # After the answer is written, which happens before the loop turns again.
-            asyncio.get_running_loop().call_soon(self._writer.put, delivered.afterwards)
+        if delivered.to_enter is not None:
+            # After the answer is written, which happens before the next iteration of the event loop.
+            asyncio.get_running_loop().call_soon(self._writer.put, delivered.to_enter)
         return delivered.answer
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
@@ -421,11 +421,11 @@ class ToolCalls:
 
     @staticmethod
     def _shown(name: str, offer: Offer) -> Message:
-        # A tool that runs as a task is called as any other: tasks are not passed on.
+        # A tool that can run as a task is called like any other, because tasks are not forwarded.
         definition = {field: value for field, value in offer.definition.items() if field != "execution"}
         definition["name"] = name
         if not isinstance(definition.get("inputSchema"), dict):
-            # One tool without it, and a client may refuse the whole list.
+            # One tool without an input schema can make a client reject the whole list.
             definition["inputSchema"] = {"type": "object"}
         if isinstance(schema := definition.get("outputSchema"), dict):
             definition["outputSchema"] = allowing_pages(schema)
@@ -443,7 +443,7 @@ def _call(name: str, params: Message, offer: Offer) -> Call:
     )
 
 
-# The gateway's own tools: the next page, a search in a result, the budget
+# The gateway's own tools: next page, search in a result, budget
 
 _MOST = {"type": "integer", "minimum": 1}
 
@@ -477,10 +477,12 @@ DEFINITIONS = (
     _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
 )
 NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
+# Fields of the budget's state that would only cost a model tokens.
+_NOT_FOR_MODELS = ("project", "created_at", "updated_at")
 
 
 class OwnTools:
-    """Answers calls of the gateway's own tools; each call runs in a thread."""
+    """Answers calls to the gateway's own tools. Each call runs in a thread."""
 
     def __init__(self, session: Session, servers: Callable[[], Message], *, settle: Callable[[], object]) -> None:
         self._session = session
@@ -499,7 +501,8 @@ class OwnTools:
 
     def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
         if name == "budget_status":
-            return as_json(self._session.state() | {"servers": self._servers()})
+            told = self._session.state().to_dict() | {"servers": self._servers()}
+            return as_json({name: value for name, value in told.items() if name not in _NOT_FOR_MODELS})
         most = arguments.get("max_tokens")
         if name == "result_page":
             shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)
@@ -519,7 +522,7 @@ def _argument(arguments: Mapping[str, Any], name: str) -> str:
     return value
 
 
-# Output schemas that allow a page in the place of a result too large to be given whole
+# Output schemas that also allow a page, for results that are too large to be returned whole
 
 Schema = dict[str, Any]
 
@@ -542,7 +545,7 @@ _WHOLE = "#/anyOf/0"
 
 
 def allowing_pages(schema: Schema) -> Schema:
-    """What holds for a result or for a page of it; references inside the schema still point where they did."""
+    """Return a schema for a result or a page of it; references inside the schema still resolve."""
     own_base = "$id" in schema
     whole = schema if own_base else _moved(schema)
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
@@ -550,7 +553,7 @@ def allowing_pages(schema: Schema) -> Schema:
 
 
 def _without_dialect(schema: Schema) -> Schema:
-    # Below the root it may stand only in a schema with an identifier of its own.
+    # Below the root, `$schema` is allowed only in a schema with its own `$id`.
     return schema if "$id" in schema else {name: value for name, value in schema.items() if name != "$schema"}
 
 

@@ -1,4 +1,4 @@
-"""The servers behind a gateway, as a client's own configuration names them."""
+"""The servers behind a gateway, read from a client's MCP configuration."""
 
 import json
 import os
@@ -21,15 +21,15 @@ __all__ = [
     "ToolFilter",
     "UnusableServer",
     "WebServer",
-    "check_apart",
+    "can_start",
+    "check_servers",
     "command_server",
-    "is_there",
-    "missing",
     "read_servers",
+    "why_not_started",
 ]
 
-INSIDE_VARIABLE = "SATCHEL_GATEWAY"
-"""Set for every server that is started, so that a gateway finds out that it is behind another."""
+GATEWAY_VARIABLE = "SATCHEL_GATEWAY"
+"""Set for every server the gateway starts, so that a nested gateway can detect it."""
 
 _KEYS = ("mcpServers", "servers")
 _ONLY = ("includeTools", "enabled_tools")
@@ -40,7 +40,7 @@ _OTHER_VARIABLE = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
 
 
 class ToolFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools of a server are offered: all, or only some; and never the others."""
+    """Which tools of a server are offered: all or only `only`, minus those in `without`."""
 
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ToolFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server to be started here, spoken to over its standard input and output."""
+    """A server that the gateway starts as a process and talks to over its standard input and output."""
 
     name: str
     tools: ToolFilter = ToolFilter()
@@ -61,7 +61,7 @@ class CommandServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that runs elsewhere, reached over streamable HTTP."""
+    """A remote server, reached over streamable HTTP."""
 
     name: str
     tools: ToolFilter = ToolFilter()
@@ -70,7 +70,7 @@ class WebServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnusableServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that cannot be reached as things are, and why; the others are none the worse for it."""
+    """A server that cannot be used, with the reason. The other servers still work."""
 
     name: str
     tools: ToolFilter = ToolFilter()
@@ -81,7 +81,7 @@ Server = CommandServer | WebServer | UnusableServer
 
 
 def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> list[Server]:
-    """Those that a configuration names and does not disable, in its order."""
+    """Return the servers of a configuration in its order, without disabled ones."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -92,10 +92,10 @@ def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> lis
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}; plain JSON is read"
+            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}; the file must be plain JSON"
         ) from None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply") from None
+        raise InputError(f"{path} is nested too deeply; check that it is an MCP configuration") from None
     try:
         return list(_servers(document, environment))
     except InputError as error:
@@ -103,32 +103,34 @@ def read_servers(path: Path, environment: Mapping[str, str] = os.environ) -> lis
 
 
 def command_server(words: Sequence[str], name: str | None = None) -> CommandServer:
-    """The server that a command line starts, by default named after the program."""
+    """Return the server that a command line starts, by default named after the program."""
     named = PurePath(words[0]).stem if name is None else name
     if not words[0].strip():
-        raise InputError("the command after -- is blank; give the program that serves")
+        raise InputError("the command after -- is blank; give the program of the server")
     if not named.strip():
-        raise InputError("--name is blank; name the server, or leave it out")
+        raise InputError("--name is blank; give a name, or leave it out")
     return CommandServer(name=named, command=words[0], args=tuple(words[1:]))
 
 
-def check_apart(servers: Sequence[Server], environment: Mapping[str, str] = os.environ) -> None:
-    """No gateway behind a gateway, which might be this one, and no two servers of one name."""
-    if INSIDE_VARIABLE in environment:
-        raise InputError("this gateway was started by another; name the servers themselves, not a gateway")
+def check_servers(servers: Sequence[Server], environment: Mapping[str, str] = os.environ) -> None:
+    """Reject nested gateways, which could form a loop, and servers with the same name."""
+    if GATEWAY_VARIABLE in environment:
+        raise InputError("this gateway was started by another gateway; configure the servers themselves instead")
     seen: set[str] = set()
     for server in servers:
         if isinstance(server, CommandServer) and _is_gateway([server.command, *server.args]):
-            raise InputError(f"the server {server.name} is a gateway itself; name the servers behind it instead")
+            raise InputError(
+                f"the server {server.name} is a gateway itself; configure the servers behind it instead"
+            )
         if server.name in seen:
             raise InputError(
-                f"two servers are called {shortened(server.name)}; --name gives the command another name"
+                f"two servers are called {shortened(server.name)}; rename one, or use --name for the command"
             )
         seen.add(server.name)
 
 
-def is_there(server: Server) -> bool:
-    """Whether the command of a server can be found; what runs elsewhere is found out later."""
+def can_start(server: Server) -> bool:
+    """Whether the command of a server can be found. A remote server is assumed to exist until it is contacted."""
     if not isinstance(server, CommandServer):
         return isinstance(server, WebServer)
     path = server.env.get("PATH", os.environ.get("PATH"))
@@ -137,8 +139,8 @@ def is_there(server: Server) -> bool:
     return shutil.which(server.command, path=path) is not None
 
 
-def missing(server: Server) -> str:
-    """What is said of a server whose command cannot be found, or that lacks something else."""
+def why_not_started(server: Server) -> str:
+    """Return why a server cannot be started: its command is not found, or its configuration is invalid."""
     if isinstance(server, UnusableServer):
         return f"the server {server.name} cannot be started: {server.why}"
     command = server.command if isinstance(server, CommandServer) else ""
@@ -155,7 +157,7 @@ def _servers(document: Any, environment: Mapping[str, str]) -> Iterator[Server]:
         raise InputError(f'a configuration is an object with "mcpServers", not {json_type(document)}')
     key = next((key for key in _KEYS if key in document), None)
     if key is None:
-        raise InputError('there is no "mcpServers" (or "servers", as VS Code calls it)')
+        raise InputError('there is no "mcpServers" (or "servers", as in VS Code)')
     entries = document[key]
     if not isinstance(entries, dict):
         raise InputError(f"{key} must be an object, not {json_type(entries)}")
@@ -176,17 +178,17 @@ def _server(name: str, entry: "_ServerFields") -> Server:
     url = entry.text("url") or entry.text("httpUrl")
     command = entry.text("command")
     if kind == "sse":
-        raise InputError(f"{entry.place}: the old SSE transport is not supported; use the server's HTTP address")
+        raise InputError(f"{entry.place}: the SSE transport is not supported; use the server's streamable HTTP URL")
     if kind is not None and kind != "stdio" and kind not in _WEB_TYPES:
-        raise InputError(f"{entry.place}.type {shortened(kind)} is not known; there are: stdio, http")
+        raise InputError(f"{entry.place}.type {shortened(kind)} is unknown; known: stdio, http")
     if command and url:
         raise InputError(f"{entry.place} has a command and a url; leave one of them out")
     if command and kind in (None, "stdio"):
         env, cwd = entry.texts("env"), entry.text("cwd")
         if wrong := next((key for key in env if not key or "=" in key or "\0" in key), None):
-            raise InputError(f"{entry.place}.env has the name {shortened(wrong)}, which no variable can have")
+            raise InputError(f"{entry.place}.env: {shortened(wrong)} is not a valid variable name")
         if cwd is not None and not Path(cwd).expanduser().is_dir():
-            raise InputError(f"{entry.place}.cwd {shortened(cwd)} is no folder")
+            raise InputError(f"{entry.place}.cwd {shortened(cwd)} is not a folder")
         return CommandServer(
             name=name,
             tools=entry.tools(),
@@ -199,7 +201,7 @@ def _server(name: str, entry: "_ServerFields") -> Server:
         _check_url(url, entry.place)
         headers = entry.texts("headers")
         if wrong := next((key for key, value in headers.items() if not (key + value).isascii()), None):
-            raise InputError(f"{entry.place}.headers.{wrong} is not ASCII, as headers are")
+            raise InputError(f"{entry.place}.headers.{wrong} is not ASCII; headers must be")
         return WebServer(name=name, tools=entry.tools(), url=url, headers=headers)
     needed = "a url" if kind in _WEB_TYPES else "a command" if kind else "a command or a url"
     raise InputError(f"{entry.place} needs {needed}")
@@ -212,11 +214,11 @@ def _check_url(url: str, place: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise InputError(f"{place}.url {shortened(url)} is no address; write it as https://example.org/mcp")
+        raise InputError(f"{place}.url {shortened(url)} is not an HTTP URL; write it as https://example.org/mcp")
 
 
 class _ServerFields:
-    """The fields of one server, checked as they are read."""
+    """The fields of one server entry, checked when they are read."""
 
     def __init__(self, place: str, fields: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self.place = place
@@ -244,7 +246,7 @@ class _ServerFields:
         return {name: self._expanded(each, f"{self.place}.{field}.{name}") for name, each in value.items()}
 
     def tools(self) -> ToolFilter:
-        """As Gemini CLI and Codex have them; what a user hid from a client stays hidden."""
+        """Return the tool filter as in Gemini CLI and Codex; tools that a user disabled stay disabled."""
         only = next((key for key in _ONLY if self._fields.get(key) is not None), None)
         without = (name for key in _WITHOUT for name in self.words(key))
         return ToolFilter(only=None if only is None else self.words(only), without=tuple(without))
@@ -253,10 +255,10 @@ class _ServerFields:
         if not isinstance(value, str):
             raise InputError(f"{place} must be a string, not {json_type(value)}")
         if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
-            raise InputError(f"{place} has a zero byte or half a character in it")
+            raise InputError(f"{place} contains a null byte or a lone surrogate")
         if other := _OTHER_VARIABLE.search(value):
             raise InputError(
-                f"{place} has {other[0]}, which only an editor can fill in; write an ${{ENV_VARIABLE}}"
+                f"{place} contains {other[0]}, which only an editor can resolve; use an ${{ENV_VARIABLE}} instead"
             )
 
         def found(match: re.Match[str]) -> str:
@@ -264,7 +266,7 @@ class _ServerFields:
             held = self._environment.get(name) or default
             if held is None and (held := self._environment.get(name)) is None:
                 raise InputError(
-                    f"{place} needs the variable {name}, which is not set; set it, or write ${{{name}:-…}}"
+                    f"{place} uses the variable {name}, which is not set; set it, or write ${{{name}:-default}}"
                 )
             return held
 

@@ -1,4 +1,4 @@
-"""Serving the client of the gateway over standard input and output."""
+"""Serve the gateway's client over standard input and output."""
 
 import asyncio
 import contextlib
@@ -13,27 +13,27 @@ from collections.abc import Callable, Sequence
 from satchel.server.gateway.router import Router
 from satchel.server.gateway.servers import Server
 from satchel.server.jsonrpc import LineBuffer, Message, encode
-from satchel.server.process import leave_within, log_in_lines, short_line, taken_streams
+from satchel.server.process import claim_stdio, configure_logging, exit_within, short_line
 from satchel.server.recorder import BackgroundWriter
 from satchel.session.session import Session, enter_all
 
 __all__ = ["serve_gateway"]
 
-# The process ends within five seconds: the servers have three of them to end, and one to be killed.
-LAST_ANSWERS_SECONDS = 0.7
+# The process exits within five seconds: upstream processes get three seconds to exit and one to be killed.
+LAST_RESPONSES_SECONDS = 0.7
 LAST_SECONDS = 4.8
-# Notifications and log lines beyond this many unread ones are dropped; responses never are.
-MOST_REPORTS = 1_000
+# Backpressure: above this many queued messages, notifications and log lines are dropped; responses never are.
+MAX_QUEUED = 1_000
 FINISH_SECONDS = 0.3
 READ_BYTES = 256 * 1024
-# What a pipe that can be written to takes without waiting, on any POSIX system.
-AT_ONCE = getattr(select, "PIPE_BUF", 512)
+# The number of bytes that POSIX guarantees to write to a ready pipe without blocking.
+ATOMIC_WRITE = getattr(select, "PIPE_BUF", 512)
 
 
 def serve_gateway(servers: Sequence[Server], session: Session, *, start_seconds: float) -> int:
-    """Serve until standard input closes or a signal comes; returns the exit code."""
-    reading, writing = taken_streams()
-    log_in_lines()
+    """Serve until standard input closes or a signal arrives, and return the exit code."""
+    reading, writing = claim_stdio()
+    configure_logging()
     return asyncio.run(_serve(reading, writing, servers, session, start_seconds))
 
 
@@ -66,16 +66,16 @@ async def _serve(
     router.fleet.start()
     _Incoming(reading, router.received, end)
     code = await over
-    leave_within(LAST_SECONDS, code)
+    exit_within(LAST_SECONDS, code)
     if code == 0:
-        await router.answered(LAST_ANSWERS_SECONDS)
+        await router.answered(LAST_RESPONSES_SECONDS)
     await router.stop()
     outgoing.finish()
     return code
 
 
 class _Incoming:
-    """Splits standard input into lines, on the event loop if that can wait for it, else in a thread."""
+    """Splits standard input into lines, on the event loop if it supports the descriptor, otherwise in a thread."""
 
     def __init__(self, reading: int, received: Callable[[bytes], None], end: Callable[[int], None]) -> None:
         self._reading = reading
@@ -86,7 +86,7 @@ class _Incoming:
         try:
             self._loop.add_reader(reading, self._readable)
         except (OSError, NotImplementedError):
-            # A file, or whatever else cannot be waited for.
+            # For example a regular file, which the event loop cannot poll.
             threading.Thread(target=self._drain, daemon=True).start()
 
     def _readable(self) -> None:
@@ -97,7 +97,7 @@ class _Incoming:
             self._end(0)
 
     def _drain(self) -> None:
-        # The loop may have ended, and needs no more lines.
+        # The loop may be closed already, and needs no more lines.
         with contextlib.suppress(RuntimeError):
             while data := self._read():
                 self._loop.call_soon_threadsafe(self._take, data)
@@ -111,12 +111,12 @@ class _Incoming:
         try:
             return os.read(self._reading, READ_BYTES)
         except OSError:
-            # A terminal that is gone, a folder: there is no more to come.
+            # For example a closed terminal or a directory: treat it as end of input.
             return b""
 
 
 class _Outgoing:
-    """Writes messages to the client and log lines to stderr, from threads: no caller waits for a slow reader."""
+    """Writes messages to the client and log lines to stderr in threads, so that a slow reader blocks no caller."""
 
     def __init__(self, writing: int, broken: Callable[[], object]) -> None:
         self._writing = writing
@@ -134,36 +134,36 @@ class _Outgoing:
             thread.start()
 
     def send(self, message: Message) -> None:
-        if "method" in message and "id" not in message and self._lines.qsize() >= MOST_REPORTS:
+        if "method" in message and "id" not in message and self._lines.qsize() >= MAX_QUEUED:
             return
         line = encode(message)
-        if not self._put_at_once(line):
+        if not self._write_now(line):
             with self._waiting:
                 self._unwritten += 1
             self._lines.put(line)
 
     def log(self, line: str) -> None:
-        if self._log_lines.qsize() < MOST_REPORTS:
+        if self._log_lines.qsize() < MAX_QUEUED:
             self._log_lines.put(line)
 
     def finish(self) -> None:
-        """Wait for a moment for what is still to be written."""
+        """Wait briefly until queued lines are written."""
         self._lines.put(None)
         self._log_lines.put(None)
         for thread in self._threads:
             thread.join(FINISH_SECONDS)
 
-    def _put_at_once(self, line: bytes) -> bool:
-        """Write a short line right away if nothing waits before it: waking the thread would take longer."""
-        if len(line) > AT_ONCE or not self._busy.acquire(blocking=False):
+    def _write_now(self, line: bytes) -> bool:
+        """Write a short line immediately if nothing is queued, which is faster than waking the thread."""
+        if len(line) > ATOMIC_WRITE or not self._busy.acquire(blocking=False):
             return False
         try:
-            # A line that the thread has taken and not written yet comes first, too.
+            # A line that the thread has taken but not written yet must come first.
             if self._unwritten or not select.select((), (self._writing,), (), 0)[1]:
                 return False
             os.write(self._writing, line)
         except (OSError, ValueError):
-            # The thread meets the same error, and reports it.
+            # The thread will hit the same error and report it.
             return False
         finally:
             self._busy.release()

@@ -1,7 +1,7 @@
-"""One server behind the gateway: kept running, initialized, and sent requests under ids of the gateway's own.
+"""One upstream server behind the gateway: started, initialized, restarted when it ends, and sent requests.
 
-`Upstream` is the server with its state. A `Link` is an open connection to it: `ProcessLink` here, for a server that
-the gateway starts, and `HttpLink` for one that runs elsewhere.
+`Upstream` is the server and its state. A `Link` is an open connection to it: `ProcessLink`, here, for a server that
+the gateway starts, and `HttpLink` for a remote one.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import msgspec
 
 from satchel import __version__
 from satchel.errors import SatchelError
-from satchel.server.gateway.servers import INSIDE_VARIABLE, CommandServer, Server, WebServer
+from satchel.server.gateway.servers import GATEWAY_VARIABLE, CommandServer, Server, WebServer
 from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 
-# Up to the last version that begins with a handshake; clients of later ones fall back to it.
+# Versions with an `initialize` handshake. Clients with later versions fall back to the last of these.
 PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
+FIRST_BACKOFF = 0.5
+MAX_BACKOFF = 30.0
 HEALTHY_SECONDS = 60.0
 WAIT_SECONDS = 10.0
 
@@ -57,21 +57,21 @@ Progress = Callable[[Message], None]
 
 
 class UpstreamError(SatchelError):
-    """Catch this to pass on the error that a server answered."""
+    """Catch this to pass on an error response of a server."""
 
     def __init__(self, said: Any) -> None:
         error = said if isinstance(said, dict) else {}
         code, message = error.get("code"), error.get("message")
-        # What a client would choke on is made good.
+        # Repair invalid fields, so that the client accepts the error.
         self.error = error | {
             "code": code if isinstance(code, int) else INTERNAL_ERROR,
-            "message": message if isinstance(message, str) else "there is neither a result nor a reason",
+            "message": message if isinstance(message, str) else "the response has neither a result nor an error",
         }
         super().__init__(self.error["message"])
 
 
 class UnavailableError(SatchelError):
-    """Catch this to say that a server is not there, or no longer."""
+    """Catch this to report that a server is not running or cannot be reached."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"the server {name} {what}")
@@ -79,14 +79,14 @@ class UnavailableError(SatchelError):
 
 
 class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The protocol version and the capabilities of the client, which every server is told in `initialize`."""
+    """The client's protocol version and capabilities, which every server gets in `initialize`."""
 
     version: str = PROTOCOL_VERSIONS[-1]
     capabilities: Message = {}
 
 
 class Events(Protocol):
-    """Receives the requests and notifications of servers, and whether they are there."""
+    """Receives requests, notifications and connection changes of servers."""
 
     def on_request(self, upstream: "Upstream", message: Message) -> None: ...
 
@@ -100,32 +100,32 @@ class Events(Protocol):
 
 
 class Listener(Protocol):
-    """Receives what comes over a link; called on the event loop."""
+    """Receives what arrives over a link. Called on the event loop."""
 
     def on_message(self, message: Message) -> None: ...
 
     def on_unreadable(self, call: int | None, why: str) -> None:
-        """Something that is no message came; `call` is the id of the request it answers, where that can be told."""
+        """Something arrived that is not a message; `call` is the id of the request it answers, if known."""
 
     def on_closed(self, why: str) -> None:
-        """The link is closed, and why."""
+        """The link was closed, with the reason."""
 
 
 class Link(Protocol):
     """An open connection to a server."""
 
     def send(self, message: Message) -> None:
-        """Send a message; if the server is gone it is dropped, and `on_closed` tells."""
+        """Send a message. If the server is gone, the message is dropped and `on_closed` is called."""
 
     def set_protocol_version(self, version: str) -> None:
-        """Note the version of the protocol that was agreed on."""
+        """Set the negotiated protocol version."""
 
     async def close(self) -> None:
-        """Close the link, and end a process and all that it started."""
+        """Close the link, and end the server's process and its children."""
 
 
 class Upstream:
-    """A server with its state. `run` starts it, and restarts it when it ends, until the task is cancelled."""
+    """A server and its state. `run` starts it and restarts it when it ends, until the task is cancelled."""
 
     def __init__(self, server: Server, events: Events, log: Callable[[str], None], *, start_seconds: float) -> None:
         self.name = server.name
@@ -144,43 +144,43 @@ class Upstream:
         self._lost: asyncio.Future[str] | None = None
         self._ready = asyncio.Event()
         self._settled = asyncio.Event()
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
 
     async def run(self, client: "asyncio.Future[ClientInfo]") -> None:
-        """Start it, and start it again whenever it ends, after a pause that doubles while it fails."""
-        pause = FIRST_PAUSE
+        """Start the server, and restart it whenever it ends, with exponential backoff while it fails."""
+        backoff = FIRST_BACKOFF
         while True:
             began = time.monotonic()
-            why = await self._one_life(client)
+            why = await self._run_once(client)
             if time.monotonic() - began >= HEALTHY_SECONDS:
-                pause = FIRST_PAUSE
-            self._fall("restarting", why)
-            await self._rest(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+                backoff = FIRST_BACKOFF
+            self._mark_down("restarting", why)
+            await self._back_off(backoff)
+            backoff = min(2 * backoff, MAX_BACKOFF)
 
     def give_up(self, why: str) -> None:
-        """Mark it as failed: it cannot be started, and is not tried again."""
-        self._fall("failed", why)
+        """Mark the server as failed: it cannot be started and is not retried."""
+        self._mark_down("failed", why)
 
     async def settled(self) -> None:
-        """Wait until it is ready, has failed, or has taken too long to initialize."""
+        """Wait until the server is ready, has failed, or has not initialized in time."""
         await self._settled.wait()
 
     @property
     def is_ready(self) -> bool:
         return self._ready.is_set()
 
-    async def ask(self, method: str, params: Message | None, *, progress: Progress | None = None) -> Any:
-        """The result of a request; a server that is down is waited for up to `WAIT_SECONDS`.
+    async def request(self, method: str, params: Message | None, *, progress: Progress | None = None) -> Any:
+        """Send a request and return its result; waits up to `WAIT_SECONDS` for a server that is down.
 
-        An error it answers raises `UpstreamError`, and its absence `UnavailableError`.
+        An error response raises `UpstreamError`; a server that is not available raises `UnavailableError`.
         """
         if not self._ready.is_set():
-            await self._wait_for_it()
+            await self._wait_until_ready()
         assert self._link is not None
-        return await self._asked(self._link, method, params, progress)
+        return await self._send_request(self._link, method, params, progress)
 
-    def tell(self, method: str, params: Message | None = None) -> None:
+    def notify(self, method: str, params: Message | None = None) -> None:
         """Send a notification, if the server is ready."""
         if self._link is not None and self._ready.is_set():
             self._link.send(notification(method, params))
@@ -211,7 +211,7 @@ class Upstream:
     def on_unreadable(self, call: int | None, why: str) -> None:
         waiting = None if call is None else self._pending.get(call)
         if waiting is None or waiting.done():
-            self._log(f"the server {self.name} wrote {why}")
+            self._log(f"the server {self.name} sent {why}")
         else:
             waiting.set_exception(UnavailableError(self.name, f"answered with {why}"))
 
@@ -219,11 +219,11 @@ class Upstream:
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(why)
 
-    async def _one_life(self, client: "asyncio.Future[ClientInfo]") -> str:
-        """Run it once, from its start to its end; returns why it ended."""
+    async def _run_once(self, client: "asyncio.Future[ClientInfo]") -> str:
+        """Run the server once, from start to end, and return why it ended."""
         self._lost = asyncio.get_running_loop().create_future()
         try:
-            self._link = await self._opened()
+            self._link = await self._open_link()
         except (OSError, ValueError) as error:
             return f"cannot be started: {getattr(error, 'strerror', None) or error}"
         starting = asyncio.create_task(self._initialize(self._link, client))
@@ -242,13 +242,13 @@ class Upstream:
             starting.cancel()
             link, self._link = self._link, None
             self._ready.clear()
-            self._abandon()
+            self._fail_pending()
             await link.close()
 
-    async def _opened(self) -> Link:
+    async def _open_link(self) -> Link:
         if isinstance(self.server, CommandServer):
             return await start_process(self.server, self, lambda line: self._log(f"{self.name}: {line}"))
-        # The SDK, which takes its time to load, only for those who need it.
+        # The SDK is slow to import, so only remote servers load it.
         from satchel.server.gateway.http_link import HttpLink
 
         assert isinstance(self.server, WebServer)
@@ -261,9 +261,9 @@ class Upstream:
             "capabilities": client.capabilities,
             "clientInfo": {"name": "satchel-gateway", "version": __version__},
         }
-        late = asyncio.get_running_loop().call_later(self._start_seconds, self._be_late)
+        late = asyncio.get_running_loop().call_later(self._start_seconds, self._start_timed_out)
         try:
-            said = await self._asked(link, "initialize", params, None)
+            said = await self._send_request(link, "initialize", params, None)
         finally:
             late.cancel()
         said = said if isinstance(said, dict) else {}
@@ -277,7 +277,9 @@ class Upstream:
         self._settled.set()
         self._events.on_ready(self)
 
-    async def _asked(self, link: Link, method: str, params: Message | None, progress: Progress | None) -> Any:
+    async def _send_request(
+        self, link: Link, method: str, params: Message | None, progress: Progress | None
+    ) -> Any:
         number = next(self._ids)
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = waiting
@@ -295,37 +297,37 @@ class Upstream:
             del self._pending[number]
             self._progress.pop(number, None)
 
-    async def _wait_for_it(self) -> None:
-        self._wanted.set()
+    async def _wait_until_ready(self) -> None:
+        self._requested.set()
         if self.state != "failed":
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), WAIT_SECONDS)
         if not self._ready.is_set():
             raise UnavailableError(self.name, f"is not running: it {self.why or 'does not answer'}")
 
-    async def _rest(self, pause: float) -> None:
-        """Wait until it is time to try again; a request for it shortens the wait, but not below the first pause."""
-        await asyncio.sleep(FIRST_PAUSE)
+    async def _back_off(self, backoff: float) -> None:
+        """Wait before the next attempt; a new request shortens the wait, but not below the first backoff."""
+        await asyncio.sleep(FIRST_BACKOFF)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wanted.wait(), max(0.0, pause - FIRST_PAUSE))
-        self._wanted.clear()
+            await asyncio.wait_for(self._requested.wait(), max(0.0, backoff - FIRST_BACKOFF))
+        self._requested.clear()
 
     def _report(self, params: Any) -> None:
         token = params.get("progressToken") if isinstance(params, dict) else None
         if isinstance(token, int) and (report := self._progress.get(token)) is not None:
             report(params)
 
-    def _be_late(self) -> None:
-        """It may still become ready; nobody waits for it any longer."""
-        self._fall(self.state, f"has not answered initialize for {self._start_seconds:g} s")
+    def _start_timed_out(self) -> None:
+        """Stop waiting for a server that is slow to initialize; it may still become ready."""
+        self._mark_down(self.state, f"has not answered initialize within {self._start_seconds:g} s")
 
-    def _fall(self, state: State, why: str) -> None:
+    def _mark_down(self, state: State, why: str) -> None:
         if (self.state, self.why) != (state, why):
             self._log(f"the server {self.name} {why}")
         self.state, self.why = state, why
         self._settled.set()
 
-    def _abandon(self) -> None:
+    def _fail_pending(self) -> None:
         assert self._lost is not None
         why = self._lost.result() if self._lost.done() and not self._lost.cancelled() else "is ended"
         for waiting in self._pending.values():
@@ -334,21 +336,21 @@ class Upstream:
         self._events.on_disconnect(self)
 
 
-# A server in a process of its own, over its standard input and output
+# A server as a child process, over its standard input and output
 
 
 STOP_SECONDS = 2.0
 TERMINATE_SECONDS = 1.0
-# What it wrote last may still be in the pipe when its end is seen; what it started may hold the pipe open.
-LAST_WORDS_SECONDS = 0.3
-LONGEST_REMARK = 10_000
+# The last output may still be in the pipe when the process has exited, and a grandchild may keep the pipe open.
+DRAIN_SECONDS = 0.3
+LONGEST_LOG_LINE = 10_000
 
 Log = Callable[[str], None]
 
 
 async def start_process(server: CommandServer, listener: Listener, log: Log) -> "ProcessLink":
     """Start the command of a server; raises OSError if it cannot be started."""
-    environment = os.environ | server.env | {INSIDE_VARIABLE: server.name}
+    environment = os.environ | server.env | {GATEWAY_VARIABLE: server.name}
     loop = asyncio.get_running_loop()
     _, link = await loop.subprocess_exec(
         lambda: ProcessLink(listener, log),
@@ -356,23 +358,23 @@ async def start_process(server: CommandServer, listener: Listener, log: Log) -> 
         *server.args,
         env=environment,
         cwd=server.cwd,
-        # A process group of its own, so that all it starts can be ended with it, and Ctrl-C is ours alone.
+        # Its own process group, so that its children can be killed with it, and Ctrl-C reaches only the gateway.
         start_new_session=True,
     )
     return link
 
 
 class ProcessLink(asyncio.SubprocessProtocol):
-    """A server process and its three pipes; what it writes to stderr goes to the log of the gateway."""
+    """A server process and its three pipes. What it writes to stderr goes to the gateway's log."""
 
     def __init__(self, listener: Listener, log: Log) -> None:
         self._listener = listener
         self._log = log
         self._lines = LineBuffer()
-        self._remarks = LineBuffer(LONGEST_REMARK)
-        self._over = asyncio.Event()
-        self._silent = False
-        self._told = False
+        self._log_lines = LineBuffer(LONGEST_LOG_LINE)
+        self._exited = asyncio.Event()
+        self._output_closed = False
+        self._closed_reported = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast(asyncio.SubprocessTransport, transport)
@@ -383,17 +385,17 @@ class ProcessLink(asyncio.SubprocessProtocol):
             self._input.write(encode(message))
 
     def set_protocol_version(self, version: str) -> None:
-        """Over a pipe, nothing carries the version."""
+        """Not needed: messages over a pipe do not carry the version."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            for line in self._remarks.feed(data):
+            for line in self._log_lines.feed(data):
                 self._log(line.decode("utf-8", "replace"))
             return
         for line in self._lines.feed(data):
-            self._hear(line)
+            self._receive(line)
 
-    def _hear(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> None:
         if len(line) > LONGEST_LINE:
             self._listener.on_unreadable(find_response_id(line), f"a line of more than {LONGEST_LINE >> 20} MB")
             return
@@ -402,33 +404,33 @@ class ProcessLink(asyncio.SubprocessProtocol):
         except UnreadableLineError as error:
             self._listener.on_unreadable(find_response_id(line), f"a line that is {error}")
             return
-        # Batches were part of one version of the protocol.
+        # One protocol version allowed batches.
         for each in message if isinstance(message, list) else [message]:
             if isinstance(each, dict):
                 self._listener.on_message(each)
             else:
-                self._listener.on_unreadable(None, "a line that is no message")
+                self._listener.on_unreadable(None, "a line that is not a message")
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 2 and (last := self._remarks.rest()):
+        if fd == 2 and (last := self._log_lines.rest()):
             self._log(last.decode("utf-8", "replace"))
         if fd == 1:
-            self._silent = True
-            if self._over.is_set():
-                self._tell()
+            self._output_closed = True
+            if self._exited.is_set():
+                self._report_closed()
             else:
-                asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
+                asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._report_closed)
 
     def process_exited(self) -> None:
-        self._over.set()
-        if self._silent:
-            self._tell()
+        self._exited.set()
+        if self._output_closed:
+            self._report_closed()
         else:
-            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
+            asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._report_closed)
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+    def _report_closed(self) -> None:
+        if not self._closed_reported:
+            self._closed_reported = True
             self._listener.on_closed(self._end())
 
     def _end(self) -> str:
@@ -441,12 +443,12 @@ class ProcessLink(asyncio.SubprocessProtocol):
         return f"ended (exit code {code})"
 
     async def close(self) -> None:
-        self._told = True
+        self._closed_reported = True
         self._input.close()
         if not await self._ends_within(STOP_SECONDS):
             self._signal(signal.SIGTERM)
             await self._ends_within(TERMINATE_SECONDS)
-        # Also what it started and left behind.
+        # Kill remaining children too.
         self._signal(signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
         await self._ends_within(TERMINATE_SECONDS)
         with contextlib.suppress(PermissionError):
@@ -454,12 +456,12 @@ class ProcessLink(asyncio.SubprocessProtocol):
 
     async def _ends_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
-        return self._over.is_set()
+            await asyncio.wait_for(self._exited.wait(), seconds)
+        return self._exited.is_set()
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.get_pid(), number)
-            elif not self._over.is_set():
+            elif not self._exited.is_set():
                 self._process.send_signal(number)

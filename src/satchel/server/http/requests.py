@@ -1,21 +1,23 @@
-"""What a request may say: its body as JSON, its query, each a value with checked fields."""
+"""What a request may say: its body as JSON, or its query, each a value with checked fields.
+
+The requests about memories are made from the table of operations (`api.operations`). Those about agent sessions are
+written out here.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from satchel.fitting.context_pack import PackFormat
-from satchel.fitting.formats import Format
-from satchel.fitting.listing import Detail
-from satchel.fitting.packing import Pins
-from satchel.fitting.policies import PolicyName
-from satchel.model.checks import MAX_BUDGET, MAX_LIMIT
-from satchel.model.memory import MAX_NAME, MAX_TAGS, MAX_TITLE, SCOPE_FIELDS, Kind, RelationKind, Status, Tier
+from satchel.api.operations import Offered, offered
+from satchel.api.parameters import Limit, Name, Tokens
+from satchel.api.satchel import NEVER_EMPTY
+from satchel.model.memory import SCOPE_FIELDS
 from satchel.session.session import Hints, Holds
 
 __all__ = [
+    "Addition",
     "Called",
     "Changes",
     "ContextAsked",
@@ -33,6 +35,7 @@ __all__ = [
     "Placed",
     "Purging",
     "Recorded",
+    "Request",
     "Result",
     "SearchAsked",
     "Seen",
@@ -40,219 +43,154 @@ __all__ = [
     "SessionPlace",
     "SimilarAsked",
     "Span",
+    "Unforgetting",
+    "Unrelating",
 ]
 
 MOST_MEMORIES = 1_000
-LONGEST_QUERY = 10_000
 LONGEST_PATTERN = 1_000
 
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
-Text = Annotated[str, Meta(min_length=1, pattern=r"\S")]
-Title = Annotated[str, Meta(max_length=MAX_TITLE)]
-Tags = Annotated[tuple[Name, ...], Meta(max_length=MAX_TAGS)]
-Weight = Annotated[float, Meta(ge=0, le=1)]
-Time = Annotated[str, Meta(description="ISO 8601; UTC where no zone is given.", examples=["2026-02-10T09:30:00Z"])]
-When = Annotated[
-    str,
-    Meta(
-        max_length=MAX_NAME,
-        description="A date, a time or words; `since` takes the beginning of what is named, `until` its end.",
-        examples=["2026-03-01", "2026-03", "last month", "2 weeks ago"],
-    ),
-]
-Query = Annotated[str, Meta(max_length=LONGEST_QUERY)]
-Tokens = Annotated[int, Meta(ge=0, le=MAX_BUDGET)]
-Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
-Count = Annotated[int, Meta(ge=0, le=MAX_LIMIT)]
 CallId = Annotated[str, Meta(min_length=1, max_length=200)]
-ToolName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
+ToolName = Name
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request; a field that it does not know is an error."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments for the method of `Satchel`: what differs from its default, the scope aside."""
+        fields = ((field, getattr(self, field.name)) for field in msgspec.structs.fields(self))
+        return {
+            field.name: value
+            for field, value in fields
+            if field.name not in _OF_THE_SERVICE and (field.required or value != field.default)
+        }
 
 
-class Placed(_Asked, frozen=True, kw_only=True):
-    """Where to look; the org is the token's, and may only be named as that."""
+class Addition(Request, frozen=True, kw_only=True):
+    """A memory to add, whose scope is part of what is saved."""
+
+
+_OF_THE_SERVICE = (*SCOPE_FIELDS, "receipt", "similar")
+
+
+class SessionPlace(Request, frozen=True, kw_only=True):
+    """Where the ledger of a session is."""
 
     org: Name | None = None
     project: Name | None = None
     user: Name | None = None
     agent: Name | None = None
-    session: Name | None = None
 
 
-class SessionPlace(_Asked, frozen=True, kw_only=True):
-    """Where a session's books are."""
-
-    org: Name | None = None
-    project: Name | None = None
-    user: Name | None = None
-    agent: Name | None = None
+# Requests about memories, made from the table of operations.
 
 
-class NewMemory(Placed, frozen=True, kw_only=True):
-    """A memory to add; the same `ref` or `topic_key` in the same place changes the one that is there."""
+def _request(
+    name: str,
+    about: str,
+    method: str,
+    *,
+    own: Mapping[str, tuple[Any, Any]] | None = None,
+    partial: bool = False,
+    base: type[Request] = Request,
+) -> Any:
+    """Make the type of a request for a method; `partial` tells what was left out from what was set to null."""
+    parameters = offered(method, "http")
+    fields = [_field(each, partial=partial) for each in parameters]
+    fields += [(field, type_, default) for field, (type_, default) in (own or {}).items()]
+    return msgspec.defstruct(
+        name,
+        fields,
+        bases=(base,),
+        namespace={"__doc__": about},
+        module=__name__,
+        rename={each.python_name: each.name for each in parameters},
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
 
-    text: Text
-    title: Title | None = None
-    kind: Kind | None = None
-    tier: Tier | None = None
-    tags: Tags | None = None
-    importance: Weight | None = None
-    confidence: Weight | None = None
-    status: Status | None = None
-    pinned: bool | None = None
-    at: Time | None = None
-    valid_from: Time | None = None
-    invalid_at: Time | None = None
-    speaker: Name | None = None
-    source: Name | None = None
-    ref: Name | None = None
-    topic_key: Name | None = None
+
+def _field(parameter: Offered, *, partial: bool) -> tuple[str, Any] | tuple[str, Any, Any]:
+    described = _described(parameter)
+    if parameter.required:
+        return parameter.python_name, described
+    if partial and parameter.python_name not in SCOPE_FIELDS:
+        cleared = described | UnsetType if parameter.python_name in NEVER_EMPTY else described | UnsetType | None
+        return parameter.python_name, cleared, UNSET
+    if parameter.default is not None:
+        return parameter.python_name, described | None if parameter.nullable else described, parameter.default
+    # Repeated in a query; an empty list is none.
+    name = parameter.python_name
+    return (name, described, ()) if parameter.shape.several else (name, described | None, None)
 
 
-class OneMemory(NewMemory, frozen=True, kw_only=True):
-    """A memory to add alone; the answer names similar ones unless `similar` is false."""
-
-    similar: bool = True
+def _described(parameter: Offered) -> Any:
+    return Annotated[parameter.type, Meta(extra_json_schema={"description": parameter.about.help})]
 
 
-class NewMemories(_Asked, frozen=True, kw_only=True):
+if TYPE_CHECKING:
+    Changes: TypeAlias = Any
+    ContextAsked: TypeAlias = Any
+    Forgetting: TypeAlias = Any
+    Listing: TypeAlias = Any
+    NewMemory: TypeAlias = Any
+    NewRelation: TypeAlias = Any
+    OneMemory: TypeAlias = Any
+    PackAsked: TypeAlias = Any
+    Placed: TypeAlias = Any
+    Purging: TypeAlias = Any
+    SearchAsked: TypeAlias = Any
+    Seen: TypeAlias = Any
+    SimilarAsked: TypeAlias = Any
+    Span: TypeAlias = Any
+    Unforgetting: TypeAlias = Any
+    Unrelating: TypeAlias = Any
+else:
+    NewMemory = _request(
+        "NewMemory",
+        "A memory to add. The same `ref` or `topic_key` in the same scope updates it.",
+        "add",
+        base=Addition,
+    )
+    OneMemory = _request(
+        "OneMemory",
+        "A memory to add alone. The answer names similar ones unless `similar` is false.",
+        "add",
+        own={"similar": (bool, True)},
+        base=Addition,
+    )
+    Changes = _request("Changes", "Fields to set; null clears one that may be empty.", "update", partial=True)
+    Listing = _request("Listing", "The newest memories.", "recent")
+    Forgetting = _request(
+        "Forgetting", "Which memories to forget; all of a scope only with `everything`.", "forget"
+    )
+    Unforgetting = _request("Unforgetting", "Which memories to restore: by id, or all of one moment.", "unforget")
+    Unrelating = _request("Unrelating", "Which relations to remove.", "unrelate")
+    Seen = _request("Seen", "As it is, or as it was at an earlier time.", "get")
+    Span = _request("Span", "How many memories before and after.", "timeline")
+    SimilarAsked = _request("SimilarAsked", "How many similar memories.", "similar")
+    SearchAsked = _request("SearchAsked", "A query, and how much of what it finds.", "search")
+    ContextAsked = _request(
+        "ContextAsked", "What a context is for, and its budget.", "context", own={"receipt": (bool, False)}
+    )
+    PackAsked = _request("PackAsked", "What a portable pack is for, and its budget.", "context_pack")
+    NewRelation = _request("NewRelation", "A link from the memory of the path to another.", "relate")
+    Placed = _request("Placed", "Where to look.", "stats")
+    Purging = _request("Purging", "Whether to remove it for good.", "stats", own={"purge": (bool, False)})
+
+
+class NewMemories(Request, frozen=True, kw_only=True):
     """Memories to add, all of them or none."""
 
     memories: Annotated[tuple[NewMemory, ...], Meta(max_length=MOST_MEMORIES)]
 
 
-class Changes(_Asked, frozen=True, kw_only=True):
-    """Fields to set; null clears one that may be empty."""
-
-    text: Text | UnsetType = UNSET
-    title: Title | UnsetType | None = UNSET
-    kind: Kind | UnsetType = UNSET
-    tier: Tier | UnsetType = UNSET
-    tags: Tags | UnsetType | None = UNSET
-    importance: Weight | UnsetType = UNSET
-    confidence: Weight | UnsetType = UNSET
-    status: Status | UnsetType = UNSET
-    pinned: bool | UnsetType = UNSET
-    at: Time | UnsetType = UNSET
-    valid_from: Time | UnsetType | None = UNSET
-    invalid_at: Time | UnsetType | None = UNSET
-    speaker: Name | UnsetType | None = UNSET
-    source: Name | UnsetType | None = UNSET
-    ref: Name | UnsetType | None = UNSET
-    topic_key: Name | UnsetType | None = UNSET
-
-    def given(self) -> dict[str, Any]:
-        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return {name: value for name, value in fields if value is not UNSET}
+# Requests about agent sessions.
 
 
-class _Chosen(Placed, frozen=True, kw_only=True):
-    kind: tuple[Kind, ...] = ()
-    tier: tuple[Tier, ...] = ()
-    tags: Tags = ()
-    status: tuple[Status, ...] = ()
-    since: When | None = None
-    until: When | None = None
-
-    def options(self) -> dict[str, Any]:
-        """All but the place as `Satchel` takes it: a filter that is empty is none."""
-        names = (name for name in self.__struct_fields__ if name not in (*SCOPE_FIELDS, "receipt"))
-        return {name: None if (value := getattr(self, name)) == () else value for name in names}
-
-
-class Listing(_Chosen, frozen=True, kw_only=True):
-    """The newest memories, or of the pinned ones."""
-
-    limit: Limit = 20
-    pinned: bool = False
-    ended: bool = False
-    as_of: Time | None = None
-
-
-class Forgetting(Placed, frozen=True, kw_only=True):
-    """Which memories to end; all that the place holds only with `everything`."""
-
-    kind: tuple[Kind, ...] = ()
-    tier: tuple[Tier, ...] = ()
-    tags: Tags = ()
-    everything: bool = False
-    purge: bool = False
-
-
-class Purging(Placed, frozen=True, kw_only=True):
-    purge: bool = False
-
-
-class Seen(Placed, frozen=True, kw_only=True):
-    """As it is, or as it was at an earlier moment."""
-
-    as_of: Time | None = None
-
-
-class Span(Seen, frozen=True, kw_only=True):
-    """How many before and after."""
-
-    before: Count = 5
-    after: Count = 5
-
-
-class SimilarAsked(Placed, frozen=True, kw_only=True):
-    """How many similar memories are wanted."""
-
-    limit: Limit = 3
-
-
-class SearchAsked(_Chosen, frozen=True, kw_only=True):
-    """A query, and how much of what it finds."""
-
-    query: Query
-    limit: Limit = 10
-    token_budget: Tokens | None = None
-    detail: Detail = "full"
-    format: Literal["text", "json"] = "text"
-    ended: bool = False
-    explain: bool = False
-    as_of: Time | None = None
-    min_relevance: Weight | None = None
-
-
-class _Wanted(_Chosen, frozen=True, kw_only=True):
-    query: Query | None = None
-    token_budget: Tokens | None = 2000
-    policy: PolicyName = "best"
-    pins: Pins = "strict"
-    limit: Limit | None = None
-    ended: bool = False
-    as_of: Time | None = None
-    min_relevance: Weight | None = None
-
-
-class ContextAsked(_Wanted, frozen=True, kw_only=True):
-    """What a context is wanted for, and within how many tokens."""
-
-    format: Format = "system_prompt"
-    detail: Detail = "full"
-    receipt: bool = False
-
-
-class PackAsked(_Wanted, frozen=True, kw_only=True):
-    """What a portable pack is wanted for, and within how many tokens."""
-
-    format: PackFormat = "markdown"
-
-
-class NewRelation(_Asked, frozen=True, kw_only=True):
-    """A link from the memory of the path to another."""
-
-    target: Name
-    kind: RelationKind = "related"
-    strength: Weight = 1.0
-
-
-class Share(_Asked, frozen=True, kw_only=True):
+class Share(Request, frozen=True, kw_only=True):
     """How a context window is shared out; a part that is left out gets its share."""
 
     total: Tokens | None = None
@@ -267,7 +205,7 @@ class Share(_Asked, frozen=True, kw_only=True):
     low: Annotated[float, Meta(gt=0, lt=1)] = 0.7
 
 
-class NewSession(_Asked, frozen=True, kw_only=True):
+class NewSession(Request, frozen=True, kw_only=True):
     """How a session is kept; where it is there already, only what is given changes."""
 
     budget: Share | None = None
@@ -279,7 +217,7 @@ class SessionListing(SessionPlace, frozen=True, kw_only=True):
     limit: Limit = 20
 
 
-class Recorded(_Asked, frozen=True, kw_only=True):
+class Recorded(Request, frozen=True, kw_only=True):
     """What went into the context beside results."""
 
     category: Literal["system", "user", "assistant", "history"]
@@ -288,7 +226,7 @@ class Recorded(_Asked, frozen=True, kw_only=True):
     pinned: bool = False
 
 
-class Called(_Asked, frozen=True, kw_only=True):
+class Called(Request, frozen=True, kw_only=True):
     """That the model calls a tool."""
 
     tool: ToolName
@@ -296,7 +234,7 @@ class Called(_Asked, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Result(_Asked, frozen=True, kw_only=True):
+class Result(Request, frozen=True, kw_only=True):
     """What a tool said: a text, a JSON value, or bytes as base64."""
 
     tool: ToolName
@@ -311,7 +249,7 @@ class Result(_Asked, frozen=True, kw_only=True):
     hints: Hints = "footer"
 
 
-class Cursor(_Asked, frozen=True, kw_only=True):
+class Cursor(Request, frozen=True, kw_only=True):
     """Which page."""
 
     cursor: Annotated[str, Meta(max_length=100)]
@@ -319,7 +257,7 @@ class Cursor(_Asked, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Pattern(_Asked, frozen=True, kw_only=True):
+class Pattern(Request, frozen=True, kw_only=True):
     """Which lines."""
 
     pattern: Annotated[str, Meta(max_length=LONGEST_PATTERN)]

@@ -35,7 +35,7 @@ from satchel.server.jsonrpc import (
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines, taken_streams
+from satchel.server.process import INTERRUPTED_SECONDS, claim_stdio, configure_logging, exit_within
 
 __all__ = ["IncomingLines", "OutgoingLines", "PendingRequests", "serve_stdio"]
 
@@ -47,15 +47,15 @@ LAST_SECONDS = 3.0
 
 def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
     """Serve until standard input closes; requests that came before that are still answered."""
-    taken = taken_streams()
+    taken = claim_stdio()
     reading, writing = os.fdopen(taken[0], "rb"), os.fdopen(taken[1], "wb")
-    log_in_lines()
+    configure_logging()
 
     async def serve() -> None:
         server = build_server(context, tools)
         pending = PendingRequests()
         outgoing = OutgoingLines(writing, pending)
-        incoming = IncomingLines(reading, outgoing, pending, at_end=partial(leave_within, LAST_SECONDS, 0))
+        incoming = IncomingLines(reading, outgoing, pending, at_end=partial(exit_within, LAST_SECONDS, 0))
         with outgoing.readable:
             async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
                 threading.Thread(target=_watch, args=(reading,), daemon=True).start()
@@ -68,10 +68,10 @@ def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
     try:
         anyio.run(serve)
     except KeyboardInterrupt:
-        leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+        exit_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
         raise
     except OSError:
-        leave_within(INTERRUPTED_SECONDS, 1)
+        exit_within(INTERRUPTED_SECONDS, 1)
         raise
 
 
@@ -81,7 +81,7 @@ def _watch(reading: BinaryIO) -> None:
         end = select.poll()
         end.register(reading, 0)
         end.poll()
-        leave_within(LAST_SECONDS, 0)
+        exit_within(LAST_SECONDS, 0)
 
 
 def _warm_up(context: ToolContext) -> None:

@@ -13,15 +13,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from satchel.errors import InputError
-from satchel.server.listening import Address, listen, security_of
+from satchel.server.listening import Address, check_reach, listen, security_of
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.process import INTERRUPTED_SECONDS, leave_within, log_in_lines
+from satchel.server.process import INTERRUPTED_SECONDS, configure_logging, exit_within
 
-__all__ = ["TOKEN_VARIABLE", "check_reach", "find_token", "serve_http"]
+__all__ = ["TOKEN_REMEDY", "TOKEN_VARIABLE", "find_token", "serve_http"]
 
 TOKEN_VARIABLE = "SATCHEL_TOKEN"
+TOKEN_REMEDY = f"give one with --token-file or {TOKEN_VARIABLE}"
 SHORTEST_TOKEN = 16
 PATH = "/mcp"
 MOST_BYTES = 4 * 1024 * 1024
@@ -36,7 +37,7 @@ def serve_http(
     allowed_hosts: Sequence[str] = (),
 ) -> None:
     """Serve the MCP server at `/mcp` until a signal comes; raises `InputError` if it cannot listen."""
-    check_reach(address, token)
+    check_reach(address, has_token=token is not None, remedy=TOKEN_REMEDY)
     host, port = address
     routes = build_server(context, tools).streamable_http_app(
         streamable_http_path=PATH,
@@ -47,7 +48,7 @@ def serve_http(
     # A redirect would name whatever host was asked for, before that is looked at.
     routes.router.redirect_slashes = False
     app: ASGIApp = routes if token is None else RequireToken(routes, token)
-    log_in_lines()
+    configure_logging()
     with listen(host, port) as listener:
         reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
         print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
@@ -58,7 +59,7 @@ def serve_http(
         try:
             uvicorn.Server(config).run(sockets=[listener])
         except KeyboardInterrupt:
-            leave_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
+            exit_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
             raise
 
 
@@ -79,15 +80,6 @@ def find_token(token_file: Path | None) -> str | None:
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InputError(f"the token in {source} must be {SHORTEST_TOKEN} or more printable characters, no blanks")
     return token
-
-
-def check_reach(address: Address, token: str | None) -> None:
-    """Refuse to listen beyond this machine without a token."""
-    if token is None and not address.is_loopback:
-        raise InputError(
-            f"listening on {address[0]} lets others in; give a token with --token-file or {TOKEN_VARIABLE}, "
-            "or listen on 127.0.0.1"
-        )
 
 
 class RequireToken:

@@ -1,4 +1,4 @@
-"""What every shape is built on: a sample of the output, how a shape is recognised, and the rows of a digest."""
+"""Base of all shapes: sampling an output, detecting its shape, and the rows of a digest."""
 
 import re
 from abc import ABC, abstractmethod
@@ -24,19 +24,19 @@ __all__ = [
     "ENOUGH",
     "LONGEST_LINE",
     "LONGEST_LOOK",
+    "Evidence",
     "Measure",
     "Rank",
     "Row",
-    "Seen",
     "Shape",
     "Source",
     "counted",
     "excerpt",
-    "finished",
-    "fitted",
+    "fit_rows",
     "one_line",
     "plain",
     "sample",
+    "sanitized",
     "seam_at",
     "split_lines",
     "with_ellipsis",
@@ -57,9 +57,10 @@ class Sample(NamedTuple):
 
 
 def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sample:
-    """All lines of a text that has at most `whole` characters; of a longer text, lines from all over it.
+    """Return all lines of a text of at most `whole` characters; for a longer text, a sample of its lines.
 
-    These are its first `head` characters and `windows` windows of `window` characters, the last one at the end.
+    The sample is the first `head` characters and `windows` windows of `window` characters, spread evenly, with the
+    last window at the end.
     """
     if len(text) <= whole:
         return Sample(split_lines(text), True)
@@ -75,7 +76,7 @@ def sample(text: str, *, whole: int, head: int, windows: int, window: int) -> Sa
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text without line ends, each cut at 1,000 characters."""
+    """Split a text into lines without line ends, each cut at 1,000 characters."""
     lines = plain(text).split("\n")
     if not lines[-1]:
         lines.pop()
@@ -83,7 +84,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """A text without ANSI escape sequences, and with line ends as newlines."""
+    """Remove ANSI escape sequences and normalise line ends to newlines."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\r" in text:
@@ -97,7 +98,7 @@ def _up_to_line_end(text: str, start: int, end: int) -> str:
     return text[start:end]
 
 
-# The source of a digest: counts that are cheap on megabytes, and a bounded sample of the lines.
+# The source of a digest: counts that are cheap on megabytes, and a bounded sample of lines
 
 
 WHOLE = 64_000
@@ -112,10 +113,10 @@ _KEY_WORD = re.compile(r"[^a-z]")
 
 
 class Source:
-    """The text of a tool's output, with the arguments of the call that gave it.
+    """The text of a tool's output, with the arguments of the call.
 
-    Counts are made on demand and kept. Everything but the counts comes from `sample`, so that a digest of ten
-    megabytes costs hardly more than one of a hundred kilobytes.
+    Counts are computed on demand and cached. Everything else comes from `sample`, so that a digest of ten megabytes
+    takes hardly longer than one of a hundred kilobytes.
     """
 
     def __init__(self, text: str, *, arguments: Mapping[str, Any] | None = None) -> None:
@@ -124,7 +125,7 @@ class Source:
 
     @cached_property
     def codes(self) -> "NDArray[np.uint8]":
-        """The code point of each character, at most 255: numpy counts in this faster than `str.count` does."""
+        """The code point of each character, capped at 255: numpy counts in this array faster than `str.count`."""
         import numpy as np
 
         try:
@@ -132,14 +133,14 @@ class Source:
         except UnicodeEncodeError:
             codes = np.empty(len(self.text), dtype=np.uint8)
             for start in range(0, len(self.text), _CHUNK):
-                # Through an array of one string, because encoders are slow on lone surrogates.
+                # By way of an array with one string, because encoders are slow on lone surrogates.
                 wide = np.array([self.text[start : start + _CHUNK]]).view(np.uint32)
                 codes[start : start + _CHUNK] = np.minimum(wide, 255)
             return codes
 
     @cached_property
     def lines(self) -> int:
-        """The number of lines, with what follows the last line end."""
+        """The number of lines, including an unterminated last line."""
         import numpy as np
 
         ends = int(np.count_nonzero(self.codes == 10)) if self.text.isascii() else self.text.count("\n")
@@ -175,7 +176,7 @@ class Source:
         return sample(self.text, whole=WHOLE, head=4_000, windows=8, window=1_000)
 
     def about(self, found: int) -> str:
-        """A number found in the sample, projected to the whole text; `~` marks an estimate."""
+        """Scale a number found in the sample up to the whole text; `~` marks an estimate."""
         if self.whole or not found:
             return counted(found) if self.whole else "~0"
         return counted(round(found * self.lines / max(1, len(self.sample))), exact=False)
@@ -193,7 +194,7 @@ class Source:
 
     @property
     def path(self) -> str | None:
-        """The file or folder that the call asked for."""
+        """The file or folder that the call named."""
         return self._argument(_PATHS)
 
     @property
@@ -208,7 +209,7 @@ class Source:
 
 
 def counted(number: int, *, exact: bool = True) -> str:
-    """`12,345`, or `~12,000` for an estimate."""
+    """Format a number: `12,345`, or `~12,000` for an estimate."""
     if exact:
         return f"{number:,}"
     unit = 10 ** max(0, len(str(number)) - 2)
@@ -219,103 +220,103 @@ def _in_kilobytes(size: int) -> str:
     return f"{size:,} B" if size < 1_000 else f"{size / 1_000:,.1f} KB"
 
 
-# A shape: how it is recognised, what it is counted in, where its pages end, what its digest says.
+# A shape: how it is detected, what is counted, where pages end, what the digest contains
 
 
 BEGINNING = 4_000
-"""How many characters of a text may tell what it begins with."""
+"""How many characters at the beginning of a text are used to detect its shape."""
 
 
-class Seen(NamedTuple):
-    """What a shape is recognised by."""
+class Evidence(NamedTuple):
+    """What a shape is detected from."""
 
     text: str
     lines: Sequence[str]
-    """Lines from all over the text, blank ones left out; there is at least one."""
+    """Lines sampled from the whole text, without blank ones; at least one."""
     hint: str | None
     """The name of the shape that the tool's name suggests."""
 
-    def shows(self, sign: re.Pattern[str]) -> bool:
-        """Whether the text or some line begins with the sign."""
-        return sign.match(self.text, 0, BEGINNING) is not None or any(map(sign.match, self.lines))
+    def has_prefix(self, prefix: re.Pattern[str]) -> bool:
+        """Whether the text or any sampled line begins with a match of the pattern."""
+        return prefix.match(self.text, 0, BEGINNING) is not None or any(map(prefix.match, self.lines))
 
     def share(self, pattern: re.Pattern[str]) -> float:
-        """The part of the lines that match."""
+        """Return the share of sampled lines that match."""
         return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """How much there is of an output, and the unit that this is counted in."""
+    """The size of an output, and the unit of that size."""
 
     total: int
     unit: str
 
     def within(self, text: str, start: int, stop: int) -> int:
-        """How many of them a page shows; one that spans two pages counts where it ends."""
+        """Return how many units a page shows; a unit that spans two pages counts on the page where it ends."""
         if self.unit == "lines":
             return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
         return stop - start
 
 
 ENOUGH = 0.6
-"""The part of its room that a page must use to end at a seam of its shape rather than at a line."""
+"""The share of its room that a page must use to end at a seam of its shape; otherwise it ends at a line."""
 
 
 class Shape(ABC):
-    """One shape of a tool's output, such as a diff or a log. Each is a subclass in a file of its own.
+    """One shape of a tool's output, such as a diff or a log. Each is a subclass in its own file.
 
-    The class says how the shape is recognised, in what its outputs are counted and where their pages may end; an
-    instance makes the digest of one source. A new shape is such a file and a line in the table of `digest.py`.
+    The class defines how the shape is detected, what is counted and where pages may end; an instance makes the
+    digest of one source. To add a shape, add such a file and a line in the table of `digest.py`.
     """
 
     name: ClassVar[str]
-    """What the ledger stores."""
+    """The name in the ledger."""
     tool_words: ClassVar[Mapping[str, int]] = {}
-    """Words in a tool's name that suggest this shape; among several words, the lowest number decides."""
-    sign: ClassVar[re.Pattern[str] | None] = None
-    """What a text of this shape has at its beginning or at the start of some line; else the shape is not asked."""
+    """Words in a tool's name that suggest this shape; if several words match, the lowest number wins."""
+    prefilter: ClassVar[re.Pattern[str] | None] = None
+    """Prefilter: the shape is considered only if this matches at the start of the text or of a sampled line."""
     seams: ClassVar[Sequence[Seam]] = ()
-    """Better places for a page to end than the end of a line, the best first."""
+    """Places where a page should end rather than at the end of a line, best first."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     @classmethod
-    def plainly(cls, seen: Seen) -> "type[Shape] | None":
-        """This shape, or a closer one, if the text has signs of it that hardly any other text has."""
+    def certain(cls, evidence: Evidence) -> "type[Shape] | None":
+        """Return this shape, or a more specific one, if the text has marks that other shapes hardly ever have."""
         return None
 
     @classmethod
-    def likely(cls, seen: Seen) -> "type[Shape] | None":
-        """This shape, or a closer one, if most lines look like it."""
+    def likely(cls, evidence: Evidence) -> "type[Shape] | None":
+        """Return this shape, or a more specific one, if most lines look like it."""
         return None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> "type[Shape] | None":
-        """This shape, or a closer one, if the text does not contradict the tool's name, which suggests this."""
+    def suggested(cls, evidence: Evidence) -> "type[Shape] | None":
+        """Return this shape, or a more specific one, if the tool's name suggests it and the text allows it."""
         return None
 
     @staticmethod
     def measure(text: str) -> Measure:
-        """Lines, or characters where there is only one line."""
+        """Count lines, or characters if there is only one line."""
         lines = text.count("\n") + (not text.endswith("\n") and text != "")
         return Measure(lines, "lines") if lines > 1 else Measure(len(text), "characters")
 
     @abstractmethod
     def title(self) -> str:
-        """What it is and how much, in one line; costs no more than looking at the sample."""
+        """What the output is and how large, in one line; reads no more than the sample."""
 
     def headline(self) -> str:
-        """The title, with more where the title alone says little."""
+        """The title, with an excerpt if the title alone says little."""
         return self.title()
 
     @abstractmethod
     def rows(self) -> "list[Row]":
-        """What else is worth saying."""
+        """The other rows of the digest."""
 
 
 def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
-    """A page may end where a match of the pattern does, if it uses enough of its room."""
+    """Return a seam at the end of each match, used if the page then uses at least `enough` of its room."""
 
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
         found = (match.end() for match in pattern.finditer(text, within.fits, within.over))
@@ -324,7 +325,7 @@ def seam_at(pattern: re.Pattern[str], enough: float = ENOUGH) -> Seam:
     return Seam(ends, enough)
 
 
-# The rows of a digest. If not all fit, rank decides: errors before paths, paths before numbers, prose last.
+# The rows of a digest. If not all fit, the rank decides: errors, paths, numbers, prose.
 
 
 LONGEST_LOOK = 2_000
@@ -337,7 +338,7 @@ _BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
 _LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
 _BLOB_START = 16
 _LONG_BLOB = 200
-# How Satchel's own lines begin, also behind whitespace or invisible characters.
+# How Satchel's own lines begin, also after whitespace or invisible characters.
 _OWN_LINE = re.compile(
     r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
     r"(?:📏|⚡|➡|\[\s*Budget\s+Alert))",
@@ -347,26 +348,26 @@ _QUOTED = "| "
 
 
 class Rank(IntEnum):
-    """How important a row is: the lower the rank, the sooner it is kept."""
+    """Priority of a row: rows of a lower rank are kept first."""
 
     TITLE = 0
     ERROR = 1
     PATH = 2
-    """Paths, and the names and ids of things."""
+    """Paths, names and ids."""
     NUMBER = 3
     PROSE = 4
 
 
 class Row(NamedTuple):
-    """One line of a digest: a head and parts, of which the last are dropped if there is little room."""
+    """One line of a digest: a head and parts; the last parts are dropped if there is not enough room."""
 
     rank: Rank
     parts: Sequence[str]
     head: str = ""
     share: float = 1.0
-    """The largest part of a digest that it may take, so that other rows have room too."""
+    """The largest share of the digest that this row may use, so that other rows fit too."""
     more: int = 0
-    """How many parts there are besides those given."""
+    """How many more parts there are besides those given."""
     exact: bool = True
     """Whether `more` is exact."""
     shows: int = 0
@@ -375,8 +376,8 @@ class Row(NamedTuple):
     """If set, the number of lines in the text: this row says how many of them no row shows."""
 
 
-def fitted(rows: Sequence[Row], most: int) -> str:
-    """The rows that fit into `most` characters, chosen by rank, in the order given, with omissions marked."""
+def fit_rows(rows: Sequence[Row], most: int) -> str:
+    """Return the rows that fit in `most` characters, chosen by rank, in the given order, with omissions marked."""
     rows = _safe(rows)
     kept: dict[int, str] = {}
     room = most + 1
@@ -392,20 +393,20 @@ def fitted(rows: Sequence[Row], most: int) -> str:
 
 
 def excerpt(line: str, most: int) -> str:
-    """A line of the text, cut to `most` characters. Secrets are masked first: half a secret is not recognised."""
+    """Cut a line to `most` characters. Secrets are masked first, because half a secret is not recognised."""
     line = one_line(line[:LONGEST_LOOK])
     return line if len(line) <= most else with_ellipsis(redact(line).text, most)
 
 
 def one_line(text: str) -> str:
-    """A text on one line, without control characters, and with base64 and the like cut to their beginning."""
+    """Return a text on one line, without control characters; base64 and similar blobs are cut short."""
     line = " ".join(clean(repair_surrogates(plain(text))).split())
-    # A long secret looks like a blob, and is not recognised any more once it is cut.
+    # Mask first: a long secret looks like a blob, and would not be recognised after the cut.
     return _BLOB.sub(_shortened_blob, redact(line).text) if _BLOB.search(line) else line
 
 
 def with_ellipsis(text: str, most: int) -> str:
-    """A text cut to `most` characters with an ellipsis at the end, never inside a combined character."""
+    """Cut a text to `most` characters with an ellipsis at the end, never inside a combined character."""
     if len(text) <= most:
         return text
     if most <= 0:
@@ -417,20 +418,20 @@ def with_ellipsis(text: str, most: int) -> str:
     return text[:end].rstrip() + MARK
 
 
-def finished(text: str, most: int) -> str:
-    """A digest as it is shown: no control characters, no secrets, no line that imitates one of Satchel's own."""
+def sanitized(text: str, most: int) -> str:
+    """Make a digest safe to show: no control characters, no secrets, no line that imitates one of Satchel's own."""
     text = redact(clean(repair_surrogates(text)).replace("\t", " ")).text
     return with_ellipsis(_OWN_LINE.sub(_QUOTED, text), most).rstrip()
 
 
 def _shortened_blob(found: re.Match[str]) -> str:
-    # A long path may look like one, but seldom has both capitals and digits.
+    # A long path may match too, but seldom has both capitals and digits.
     is_blob = len(found[0]) >= _LONG_BLOB or _LETTERS_AND_DIGITS.match(found[0])
     return found[0][:_BLOB_START] + MARK if is_blob else found[0]
 
 
 def _safe(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows with secrets masked, before they are measured: a mask may be longer than what it hides."""
+    """Mask secrets in the rows before they are measured: a mask may be longer than the secret."""
     if not redact("\n".join(part for row in rows for part in (row.head, *row.parts))).masked:
         return rows
     return [row._replace(parts=_masked(row.parts)) for row in rows]

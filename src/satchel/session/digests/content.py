@@ -1,23 +1,23 @@
-"""The content of a file: its path, its size, and the headings or definitions in it."""
+"""The content of a file: path, size, and headings or definitions."""
 
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, excerpt
-from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, excerpt
+from satchel.session.digests.errors import error_rows, tool_errors
 
 __all__ = ["FileContent"]
 
 SHOWN_NAMES = 40
 
-# The number before a line of a file, as `cat -n` and the like write it.
+# The line number before a line of a file, as in `cat -n`.
 _NUMBERED = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→|: | ?\| ?)")
 _HEADING = re.compile(r"#{1,6} +\S")
-# The line that begins a section of a configuration.
+# The first line of a section in a configuration file.
 _SECTION = re.compile(r"\[{1,2}[A-Za-z][\w .\"'/:-]*\]{1,2}\s*")
-# A line that defines something in a program, and what of it names that.
+# A line that defines something in a program; the group is its name.
 _DEFINING = (
     r"(?:def|class|function\*?|fn|func|fun|struct|enum|trait|impl|interface|type|module|namespace|object|macro_rules!|"
     r"#\s*define|defun|defn|defmodule|sub|proc|record|protocol|extension|CREATE\s+(?:TABLE|VIEW|INDEX|FUNCTION))\s+"
@@ -48,39 +48,41 @@ class FileContent(Shape):
         **dict.fromkeys(("read", "cat", "view", "open", "contents"), 3),
         "file": 6,
     }
-    sign = re.compile("|".join(f"(?:{each.pattern})" for each in (_NUMBERED, _HEADING, _SECTION, _CODE, _MARKUP)))
+    prefilter = re.compile(
+        "|".join(f"(?:{each.pattern})" for each in (_NUMBERED, _HEADING, _SECTION, _CODE, _MARKUP))
+    )
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        """By line numbers that count up."""
-        numbers = [int(found[1]) for line in seen.lines[:12] if (found := _NUMBERED.match(line))]
-        if len(numbers) < 2 or len(numbers) < 0.8 * min(len(seen.lines), 12):
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        """Detected by ascending line numbers."""
+        numbers = [int(found[1]) for line in evidence.lines[:12] if (found := _NUMBERED.match(line))]
+        if len(numbers) < 2 or len(numbers) < 0.8 * min(len(evidence.lines), 12):
             return None
         steps = [later - earlier for earlier, later in pairwise(numbers)]
         return cls if all(0 < step < 4 for step in steps) and steps.count(1) > 0.7 * len(steps) else None
 
     @classmethod
-    def likely(cls, seen: Seen) -> type[Shape] | None:
-        return cls.by_lines(seen) if seen.hint is None else None
+    def likely(cls, evidence: Evidence) -> type[Shape] | None:
+        return cls.by_lines(evidence) if evidence.hint is None else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
         return cls
 
     @classmethod
-    def by_lines(cls, seen: Seen) -> type[Shape] | None:
-        """By markup, headings, settings or statements, whatever the tool is called."""
-        lines = seen.lines
+    def by_lines(cls, evidence: Evidence) -> type[Shape] | None:
+        """Detected by markup, headings, settings or statements, independent of the tool's name."""
+        lines = evidence.lines
         if _MARKUP.match(lines[0]):
             return cls
         headings = sum(1 for line in lines if _HEADING.match(line))
         marked = sum(1 for line in lines if _HEADING.match(line) or _MARKDOWN.match(line)) if headings else 0
         if headings and marked >= max(2, 0.15 * len(lines)):
             return cls
-        if any(_SECTION.fullmatch(line) for line in lines) and seen.share(_SETTING) > 0.3:
+        if any(_SECTION.fullmatch(line) for line in lines) and evidence.share(_SETTING) > 0.3:
             return cls
         programmed = len(lines) > 2 and any(_CODE.match(line) for line in lines)
-        return cls if programmed and seen.share(_STATEMENT) > 0.4 else None
+        return cls if programmed and evidence.share(_STATEMENT) > 0.4 else None
 
     def title(self) -> str:
         source = self.source
@@ -91,7 +93,7 @@ class FileContent(Shape):
     def rows(self) -> list[Row]:
         source = self.source
         lines = _without_numbers(source.sample)
-        made = error_rows(complaints(source))
+        made = error_rows(tool_errors(source))
         label, names = _outline(lines)
         if names:
             parts = [excerpt(name, 70) for name in names[:SHOWN_NAMES]]
@@ -108,7 +110,7 @@ class FileContent(Shape):
 
 
 def _outline(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """Definitions, headings or sections, whichever are most: a comment in a script looks like a heading."""
+    """Return definitions, headings or sections, whichever are most frequent: comments can look like headings."""
     outlines = {
         "Definitions: ": [found["defined"].strip() for line in lines if (found := _CODE.match(line))],
         "Headings: ": [line.strip() for line in _outside_fences(lines) if _HEADING.match(line)],

@@ -1,11 +1,11 @@
-"""A diff: the files it changes, with the lines added and removed in each."""
+"""A diff: the changed files, with the lines added and removed in each."""
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, seam_at
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, excerpt, seam_at
 from satchel.session.digests.content import FileContent
-from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.errors import error_rows, tool_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ _PAIR = re.compile(r"--- ([^\n]*)\n\+\+\+ ([^\n]*)")
 
 
 class _Changes(NamedTuple):
-    """Where each file of a diff begins, and how many lines were added to it and removed from it."""
+    """Where each file of a diff begins, and how many lines it adds and removes."""
 
     files: "_Places"
     added: "_Places"
@@ -35,26 +35,26 @@ class _Changes(NamedTuple):
 
 
 class Diff(Shape):
-    """Changes of files, as `diff` and `git diff` show them."""
+    """Changes to files, as printed by `diff` and `git diff`."""
 
     name = "diff"
     tool_words = dict.fromkeys(("diff", "patch"), 0)
-    sign = re.compile(r"diff |Index: |--- |@@ ")
+    prefilter = re.compile(r"diff |Index: |--- |@@ ")
     seams = (seam_at(_FILE), seam_at(_HUNK))
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        head = "\n".join(seen.lines)
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        head = "\n".join(evidence.lines)
         found = _START.search(head)
-        # In a fence it is an example inside a document.
+        # Inside a code fence it is an example in a document.
         if found is None or found.start() >= 2_500 or "```" in head[: found.start()]:
             return None
         return cls if "\n@@ " in head or head[found.start()] in "d@I" or "Binary files" in head else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
-        """A tool for diffs that shows none may show a file."""
-        return FileContent.by_lines(seen)
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
+        """A diff tool that prints no diff may print a file."""
+        return FileContent.by_lines(evidence)
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -70,7 +70,7 @@ class Diff(Shape):
         largest = (-added - removed).argsort(kind="stable")[:SHOWN_FILES]
         names = [excerpt(_name(self.source.text, int(files[at])), 100) for at in largest]
         parts = [f"{name} (+{added[at]:,} −{removed[at]:,})" for name, at in zip(names, largest, strict=True)]
-        made = error_rows(complaints(self.source))
+        made = error_rows(tool_errors(self.source))
         if parts:
             made.append(Row(Rank.PATH, parts, "", 0.9, more=len(files) - len(parts)))
         hunks = [line.rpartition("@@")[2].strip() for line in self.source.sample if line.startswith("@@ ")]
@@ -85,7 +85,7 @@ def _changes(source: Source) -> _Changes:
     starts = np.concatenate([np.zeros(1, dtype=np.intp), np.flatnonzero(codes[:-1] == ord("\n")) + 1])
     signs = codes[starts]
     added, removed = signs == ord("+"), signs == ord("-")
-    # The two lines that name a file begin with the signs of a change.
+    # The two lines that name a file begin like changed lines.
     old = np.zeros(len(starts), dtype=np.bool_)
     old[_beginning(codes, starts, removed, "--- ")] = True
     new = _beginning(codes, starts, added, "+++ ")
@@ -99,7 +99,7 @@ def _changes(source: Source) -> _Changes:
 
 
 def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np.bool_]", word: str) -> "_Places":
-    """The lines among these that begin with a word."""
+    """Return those of the lines that begin with a word."""
     lines = among.nonzero()[0]
     lines = lines[starts[lines] < len(codes) - len(word)]
     for offset, letter in enumerate(word):
@@ -108,7 +108,7 @@ def _beginning(codes: "NDArray[np.uint8]", starts: "_Places", among: "NDArray[np
 
 
 def _name(text: str, place: int) -> str:
-    """The path in the line `diff --git`, or in the two with `---` and `+++`."""
+    """Return the path in the `diff --git` line, or in the `---` and `+++` lines."""
     if found := _PAIR.match(text, place):
         chosen = found[1] if found[2].startswith("/dev/null") else found[2]
         return chosen.partition("\t")[0].strip().removeprefix("a/").removeprefix("b/")

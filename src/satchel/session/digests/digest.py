@@ -1,10 +1,21 @@
-"""The table of shapes, and a tool's output in a few hundred characters, made for its shape."""
+"""The table of shapes, and digests: a tool's output described in a few hundred characters."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt, finished, fitted, plain, sample
+from satchel.session.digests.base import (
+    Evidence,
+    Rank,
+    Row,
+    Shape,
+    Source,
+    excerpt,
+    fit_rows,
+    plain,
+    sample,
+    sanitized,
+)
 from satchel.session.digests.content import FileContent
 from satchel.session.digests.diff import Diff
 from satchel.session.digests.errors import error_lines, error_rows
@@ -18,7 +29,7 @@ from satchel.session.digests.text import AnyText
 __all__ = ["SHAPES", "digest", "headline", "shape_of"]
 
 _SHAPES: tuple[type[Shape], ...] = (
-    # In the order in which they are asked.
+    # In order of detection.
     JsonValue,
     Diff,
     Log,
@@ -40,21 +51,21 @@ _SUGGESTED = {word: (number, shape.name) for shape in SHAPES.values() for word, 
 
 
 def shape_of(text: str, *, tool: str | None = None) -> str:
-    """The name of the shape of a tool's output: what its text shows, else what the tool's name suggests."""
+    """Return the name of the shape of a tool's output, detected from the text, else from the tool's name."""
     lines = sample(text, whole=6_000, head=3_000, windows=3, window=700).lines
-    seen = Seen(text, [line for line in lines if line and not line.isspace()], _hint(tool))
-    return (_recognised(seen) or AnyText).name if seen.lines else AnyText.name
+    evidence = Evidence(text, [line for line in lines if line and not line.isspace()], _hint(tool))
+    return (_recognised(evidence) or AnyText).name if evidence.lines else AnyText.name
 
 
-def _recognised(seen: Seen) -> type[Shape] | None:
-    asked = [shape for shape in _SHAPES if shape.sign is not None and seen.shows(shape.sign)]
+def _recognised(evidence: Evidence) -> type[Shape] | None:
+    asked = [shape for shape in _SHAPES if shape.prefilter is not None and evidence.has_prefix(shape.prefilter)]
     for shape in asked:
-        if (found := shape.plainly(seen)) is not None:
+        if (found := shape.certain(evidence)) is not None:
             return found
     for shape in asked:
-        if (found := shape.likely(seen)) is not None:
+        if (found := shape.likely(evidence)) is not None:
             return found
-    return SHAPES[seen.hint].suggested(seen) if seen.hint else None
+    return SHAPES[evidence.hint].suggested(evidence) if evidence.hint else None
 
 
 def _hint(tool: str | None) -> str | None:
@@ -73,21 +84,21 @@ def digest(
 ) -> str:
     """Describe a tool's output in at most `most` characters; a short output is its own digest.
 
-    The shape decides what is said; `arguments` of the call name the file or the pattern. Secrets are masked,
-    control characters replaced, and no line imitates one of Satchel's own. `~` before a number marks an estimate
+    The content depends on the shape; `arguments` of the call provide the file name or the pattern. Secrets are
+    masked, control characters replaced, and no line can imitate one of Satchel's own. `~` marks a number estimated
     from a sample.
     """
     if not text or text.isspace():
-        return finished(EMPTY, most)
+        return sanitized(EMPTY, most)
     if (short := _short(text, most)) is not None:
-        return finished(short, most)
+        return sanitized(short, most)
     source = Source(text, arguments=arguments)
     made = SHAPES[shape or shape_of(text, tool=tool)](source)
     rows = made.rows()
     if error and not any(row.rank is Rank.ERROR for row in rows):
         rows = [*(error_rows(error_lines(source)) or error_rows([source.first_line])), *rows]
     heading = Row(Rank.TITLE, [("Failed. " if error else "") + made.title()])
-    return finished(fitted([heading, *rows], most), most)
+    return sanitized(fit_rows([heading, *rows], most), most)
 
 
 def headline(
@@ -101,16 +112,16 @@ def headline(
 ) -> str:
     """Describe a tool's output in one line of at most `most` characters."""
     if not text or text.isspace():
-        return finished(EMPTY, most)
+        return sanitized(EMPTY, most)
     if (short := _short(text, 4 * most)) is not None:
-        return finished(excerpt(short, most), most)
+        return sanitized(excerpt(short, most), most)
     made = SHAPES[shape or shape_of(text, tool=tool)](Source(text, arguments=arguments))
-    return finished(excerpt(("Failed. " if error else "") + made.headline(), most), most)
+    return sanitized(excerpt(("Failed. " if error else "") + made.headline(), most), most)
 
 
 def _short(text: str, most: int) -> str | None:
-    """The text itself, if it is short enough to be shown whole."""
-    # Whitespace at the end does not count, but is only stripped from texts that may be short.
+    """Return the text itself if it is short enough to be shown whole."""
+    # Trailing whitespace does not count. Very long texts are not stripped, because that is slow.
     if len(text) > 4 * most + 1_000:
         return None
     shown = plain(text).rstrip()

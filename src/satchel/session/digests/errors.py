@@ -1,4 +1,4 @@
-"""Finding the lines that say what went wrong, in megabytes of text within milliseconds."""
+"""Find the lines that report errors, in megabytes of text within milliseconds."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ERROR_WIDTH", "complaints", "error_lines", "error_rows", "is_error"]
+__all__ = ["ERROR_WIDTH", "error_lines", "error_rows", "is_error", "tool_errors"]
 
 LOOKED_AT = 12
 FIRST = 3
 LAST = 1
 ERROR_WIDTH = 170
 
-# Words that are searched in the whole text, each with a rare pair of letters that `_signs` finds first.
+# Words searched in the whole text, each with a rare pair of letters that `_signs` finds first.
 _WORDS = (("error", "rr"), ("exce", "xc"), ("fail", "fa"), ("fata", "fa"), ("panic", "pa"))
 _LONGEST_ENDING = len("ption:")
 _CHUNK = 128_000
@@ -39,7 +39,7 @@ _STRONG = re.compile(
     r"|(?i:\bexit(?:ed)?(?: with)?\s*(?:code|status)?\s*[=:]?\s*-?[1-9]\d*\b)"
     r"|(?i:segmentation fault|core dumped|panicked at|no such file|permission denied|command not found)"
 )
-# Not as a part of a path or of a longer name, such as `errors.py` or `on_error`.
+# Not inside a path or a longer name, such as `errors.py` or `on_error`.
 _ERROR = re.compile(
     r"(?i:(?<![\w./])(?:errors?|exceptions?|fail(?:ed|ure|ures|s)?|fatal|panic(?:ked)?|critical|abort(?:ed|ing)?|denied"
     r"|refused|cannot|no such)(?![\w/]|\.\w))|[a-z]Error\b|[a-z]Exception\b"
@@ -50,7 +50,7 @@ _COMPLAINT = re.compile(
     r"|[\w./-]{1,40}: .{1,300}(?i:denied|no such file|cannot|not permitted|invalid|is a directory|not found)"
     r"|(?i:exit(?:ed with)?(?: code| status)?[:= ]+-?[1-9]\d*\b)"
 )
-# Words that are searched at both ends of the text.
+# Words searched at both ends of the text.
 _HINTS = (
     "error", "exception", "fail", "fatal", "panic", "critical", "severe", "abort", "denied", "refused", "cannot",
     "no such", "exit", "err!", "segmentation", "core dumped", "not found", "invalid", "permitted", "is a directory",
@@ -67,12 +67,12 @@ class _Found(NamedTuple):
 
 
 def error_lines(source: Source) -> list[str]:
-    """Lines that name an error, a failure or a bad exit code: clear ones first; of many, the first and the last."""
+    """Return lines that report an error, a failure or a bad exit code, clear ones first; of many, the ends."""
     places = _positions(source)
     first = _some(source.text, places, _is_error, FIRST)
     last: list[_Found] = []
     if sum(one.strong for one in first) == FIRST:
-        # The search ended early.
+        # The search stopped early.
         last = _some(source.text, reversed(places), _is_error, LAST)
     found = {one.start: one for one in (*_last_of_tracebacks(source.text), *first, *last)}
     told = sorted(found.values(), key=lambda one: (not one.strong, one.start))
@@ -81,9 +81,9 @@ def error_lines(source: Source) -> list[str]:
     return list(dict.fromkeys(one.line for one in shown))
 
 
-def complaints(source: Source) -> list[str]:
-    """Lines in which the tool itself reports an error, as opposed to file contents that mention errors."""
-    found = _some(source.text, _positions(source), _is_complaint, FIRST)
+def tool_errors(source: Source) -> list[str]:
+    """Return lines in which the tool itself reports an error, not file contents that mention errors."""
+    found = _some(source.text, _positions(source), _is_tool_error, FIRST)
     return list(dict.fromkeys(one.line for one in found))
 
 
@@ -96,7 +96,7 @@ def is_error(line: str) -> bool:
 
 
 def error_rows(lines: Sequence[str]) -> list[Row]:
-    """A row for each of the first few lines; those between the first and the last rank below paths."""
+    """Return a row for each of the first few lines; those between the first and the last rank below paths."""
     shown = [text for line in lines[: FIRST + LAST] if (text := excerpt(line, ERROR_WIDTH))]
     ends = (0, len(shown) - 1)
     return [
@@ -106,7 +106,7 @@ def error_rows(lines: Sequence[str]) -> list[Row]:
 
 
 def _some(text: str, places: Iterable[int], wanted: Callable[[str, str], bool], enough: int) -> list[_Found]:
-    """The lines around these places for which `wanted` holds, until `enough` clear errors are found."""
+    """Return the lines around these positions for which `wanted` is true, until `enough` clear errors are found."""
     found: dict[int, _Found] = {}
     for place in places:
         start, end = _line_around(text, place)
@@ -122,7 +122,7 @@ def _some(text: str, places: Iterable[int], wanted: Callable[[str, str], bool], 
     return list(found.values())
 
 
-def _is_complaint(line: str, near: str) -> bool:
+def _is_tool_error(line: str, near: str) -> bool:
     return _COMPLAINT.match(line) is not None
 
 
@@ -131,7 +131,7 @@ def _is_error(line: str, near: str) -> bool:
 
 
 def _positions(source: Source) -> list[int]:
-    """Positions of the words in the text, in order: of each word the first and the last ones."""
+    """Return the positions of the words in the text, in order: the first and last occurrences of each word."""
     import numpy as np
 
     codes = source.codes
@@ -140,12 +140,12 @@ def _positions(source: Source) -> list[int]:
     some: list[NDArray[np.intp]] = []
     for word, pair in _WORDS:
         found = signs[letters == ord(pair[0])] - word.index(pair)
-        # `_at_the_ends` finds those at the very end.
+        # `_at_the_ends` finds words at the very end.
         found = found[(found >= 0) & (found < len(codes) - len(word) - _LONGEST_ENDING)]
         for offset, letter in enumerate(word.replace(pair, "  ")):
             if letter != " ":
                 found = found[codes[found + offset] | 0x20 == ord(letter)]
-        # Words in capitals or with a colon are looked at too, however many harmless mentions there are.
+        # Words in capitals or with a colon are always checked, even if there are many harmless mentions.
         loud = codes[found] < ord("a")
         for offset in range(_LONGEST_ENDING):
             loud |= codes[found + len(word) + offset] == ord(":")
@@ -155,13 +155,13 @@ def _positions(source: Source) -> list[int]:
 
 
 def _at_the_ends(text: str) -> set[int]:
-    """Positions of more words at both ends of the text, where tools say how it went."""
+    """Return positions of further words at both ends of the text, where tools report the outcome."""
     places: set[int] = set()
     for begin in {0, max(0, len(text) - _END)}:
         end = text[begin : begin + _END].lower()
         for hint in _HINTS:
             places.update(begin + place for place in islice(_occurrences(end, hint), LOOKED_AT // 2))
-    # A letter may become two in lower case, which moves what comes after it.
+    # Lower-casing can turn one letter into two and so shift positions.
     return {min(place, len(text) - 1) for place in places}
 
 
@@ -173,9 +173,9 @@ def _occurrences(text: str, word: str) -> Iterator[int]:
 
 
 def _signs(codes: "NDArray[np.uint8]") -> "NDArray[np.intp]":
-    """Positions of `rr`, `xc`, `fa` and `pa`, in any case; few other words have these.
+    """Return the positions of `rr`, `xc`, `fa` and `pa`, in any case; few other words contain these.
 
-    The text is read in chunks that stay in the processor's cache, which is much faster.
+    The text is read in chunks that fit in the CPU cache, which is much faster.
     """
     import numpy as np
 
@@ -201,7 +201,7 @@ def _at_both_ends(places: "NDArray[np.intp]", most: int) -> "NDArray[np.intp]":
 
 
 def _line_around(text: str, position: int) -> tuple[int, int]:
-    """The line around a position; of a very long line, the part near it."""
+    """Return the line around a position, or the part near it if the line is very long."""
     # One of the words begins with a line end.
     position += text[position] == "\n" and position + 1 < len(text)
     start = text.rfind("\n", max(0, position - _REACH), position) + 1
@@ -212,7 +212,7 @@ def _line_around(text: str, position: int) -> tuple[int, int]:
 
 
 def _whole_words(text: str, start: int, end: int) -> str:
-    """A part of the text, without words that were cut: half a secret would not be recognised and masked."""
+    """Return a part of the text without words cut in half: half a secret would not be recognised and masked."""
     if start > 0 and text[start - 1] != "\n" and (seam := _SEAM.search(text, start, end)):
         start = seam.end()
     if end < len(text) and text[end] != "\n":
@@ -221,7 +221,7 @@ def _whole_words(text: str, start: int, end: int) -> str:
 
 
 def _last_of_tracebacks(text: str) -> Iterator[_Found]:
-    """The last lines of the first and the last traceback, which name the exception."""
+    """Return the last lines of the first and the last traceback, which name the exception."""
     start = text.find(_TRACEBACK)
     for begin in {start, text.rfind(_TRACEBACK)} if start >= 0 else ():
         place = text.find("\n", begin) + 1

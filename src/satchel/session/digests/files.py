@@ -4,12 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
-from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
+from satchel.session.digests.errors import error_rows, tool_errors
 
 __all__ = ["FileList", "has_extension", "is_path"]
 
-# A line of `ls -l`, of `tree`, or one that is marked as a file or a folder.
+# A line of `ls -l` or `tree`, or one marked as a file or a folder.
 _LISTED = re.compile(
     r"[-dlbcps][-rwxsStT]{9}[.+@]?\s+(?:\d+\s+)?(?P<long>\S.*)"
     r"|(?:[│\s]|\|(?!--))*+[├└|`](?:──|--)\s?(?P<tree>\S.*)"
@@ -27,26 +27,26 @@ _EXTENSION = re.compile(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
 
 
 class FileList(Shape):
-    """Names of files and folders, one on each line."""
+    """Names of files and folders, one per line."""
 
     name = "files"
     tool_words = dict.fromkeys(("list", "glob", "ls", "find", "tree", "files", "dir", "directory", "folder"), 5)
-    sign = re.compile(rf"{_LISTED.pattern}|{_PATH_LINE.pattern}\s*$")
+    prefilter = re.compile(rf"{_LISTED.pattern}|{_PATH_LINE.pattern}\s*$")
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        return cls if seen.share(_LISTED) > 0.6 else None
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        return cls if evidence.share(_LISTED) > 0.6 else None
 
     @classmethod
-    def likely(cls, seen: Seen) -> type[Shape] | None:
-        if seen.hint == "file" or len(seen.lines) < 2:
+    def likely(cls, evidence: Evidence) -> type[Shape] | None:
+        if evidence.hint == "file" or len(evidence.lines) < 2:
             return None
-        return cls if sum(map(is_path, seen.lines)) / len(seen.lines) > 0.8 else None
+        return cls if sum(map(is_path, evidence.lines)) / len(evidence.lines) > 0.8 else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
-        prose = sum(1 for line in seen.lines if len(line) > 250 or _SENTENCE.search(line))
-        return cls if prose < 0.3 * len(seen.lines) else None
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
+        prose = sum(1 for line in evidence.lines if len(line) > 250 or _SENTENCE.search(line))
+        return cls if prose < 0.3 * len(evidence.lines) else None
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -65,7 +65,7 @@ class FileList(Shape):
         source, names = self.source, self._names
         types = Counter(found[1].lower() for name in names if (found := _EXTENSION.search(name)))
         folders = _folders(names)
-        made = error_rows(complaints(source))
+        made = error_rows(tool_errors(source))
         if types:
             parts = [f".{kind} {source.about(number)}" for kind, number in types.most_common(8)]
             made.append(Row(Rank.NUMBER, parts, "Types: ", 0.3, more=max(0, len(types) - 8), exact=source.whole))
@@ -78,7 +78,7 @@ class FileList(Shape):
 
 
 def is_path(line: str) -> bool:
-    """Whether a line is nothing but a path."""
+    """Whether a line consists of a path only."""
     bare = line.rstrip()
     return _PATH_LINE.fullmatch(bare) is not None and (
         (" " not in bare and ("/" in line or "\\" in line))
@@ -91,17 +91,17 @@ def has_extension(path: str) -> bool:
 
 
 def _names(lines: Sequence[str]) -> list[str]:
-    """The paths in the lines; folders end with a slash."""
+    """Return the paths in the lines; folders end with a slash."""
     if any(_LISTED.match(line) for line in lines[:10]):
         listed = [_listed_name(found) for line in lines if (found := _LISTED.match(line))]
         return [name for name in listed if name not in ("./", "../")]
-    # Messages of the tool and headings of folders have a colon.
+    # Messages of the tool and headings of folders contain a colon.
     names = [line.strip() for line in lines if ": " not in line and not line.endswith(":")]
     return [_bare(name) if name[-1] in ")Bs" or "\t" in name else name for name in names if name]
 
 
 def _bare(name: str) -> str:
-    """A name without the size or count beside it."""
+    """Return a name without the size or count next to it."""
     fields = name.split("\t")
     return _TRAILER.sub("", next((field for field in fields if not field[:1].isdigit() or "/" in field), fields[0]))
 
@@ -115,7 +115,7 @@ def _listed_name(found: re.Match[str]) -> str:
 
 
 def _folders(names: Sequence[str]) -> Counter[str]:
-    """The number of paths in each folder, two levels below what all have in common."""
+    """Count the paths in each folder, two levels below their common parent."""
     parents = [name.replace("\\", "/").rstrip("/").rpartition("/")[0] for name in names]
     steps = [parent.split("/") for parent in parents if parent]
     first, last = min(steps, default=[]), max(steps, default=[])

@@ -1,4 +1,4 @@
-"""JSON: its kind and size, keys and what they hold, ids of its records, and errors that it reports."""
+"""JSON: type and size, keys and their values, ids of records, and errors that it reports."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from satchel.session.digests.base import (
     BEGINNING,
     ENOUGH,
     LONGEST_LOOK,
+    Evidence,
     Measure,
     Rank,
     Row,
-    Seen,
     Shape,
     Source,
     counted,
@@ -55,17 +55,17 @@ class RecordMeasure(Measure, frozen=True):
     """The number of records in JSON."""
 
     level: int
-    """How deep in brackets the records are."""
+    """The nesting depth of the records."""
 
     def within(self, text: str, start: int, stop: int) -> int:
-        # A page starts where a record does, or where the text does.
+        # A page starts where a record starts, or at the start of the text.
         level = 0 if start else self.level
         shown = sum(1 for depth, end in _separators(text, start, stop) if depth == level and end <= stop)
         return min(self.total, shown + (stop == len(text)))
 
 
 def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """For each comma between values of JSON: its depth, counted from the start, and where the next value begins."""
+    """Yield, for each comma between JSON values, its relative depth and the start of the next value."""
     depth = 0
     for token in _SEPARATOR.finditer(text, start, stop):
         mark = token[0][0]
@@ -78,7 +78,7 @@ def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _after_values(depth: int) -> Seam:
-    """After a comma of the outermost level that has any here, or of the next, or of the one below that."""
+    """Return a seam after commas of the outermost level that has any on this page, or one of the two below it."""
 
     def ends(text: str, start: int, within: Bracket) -> Sequence[int]:
         found = list(_separators(text, start, within.over))
@@ -93,29 +93,29 @@ def _after_values(depth: int) -> Seam:
 class _Value(NamedTuple):
     value: Any
     whole: bool
-    """Whether all of the text was read, not only its beginning."""
+    """Whether the whole text was read, not only its beginning."""
     length: int
-    """The number of characters that were read."""
+    """How many characters were read."""
     records: int | None = None
-    """The number of values, if there is one on each line."""
+    """How many values there are, if there is one per line."""
 
 
 class JsonValue(Shape):
-    """A JSON value, whole or cut off, or several of them, one on each line."""
+    """A JSON value, complete or truncated, or several values, one per line."""
 
     name = "json"
-    sign = _START
+    prefilter = _START
     seams = tuple(_after_values(depth) for depth in range(3))
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        if not _is_json(seen.text, seen.lines):
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        if not _is_json(evidence.text, evidence.lines):
             return None
-        return Log if is_log_of_objects(seen) else cls
+        return Log if is_log_of_objects(evidence) else cls
 
     @staticmethod
     def measure(text: str) -> Measure:
-        """Records where there are several, else lines or characters."""
+        """Count records if there are several, else lines or characters."""
         return _records_in(text) or Shape.measure(text)
 
     def __init__(self, source: Source) -> None:
@@ -147,7 +147,7 @@ def _is_json(text: str, lines: Sequence[str]) -> bool:
     try:
         _decoded(text)
     except msgspec.DecodeError:
-        # Cut off in the middle, if it is JSON at all: what it began with stays open.
+        # Possibly truncated JSON: then the outermost bracket stays open.
         return lines[0].rstrip().endswith(("[", "{", ",")) or len(lines) == 1
     except RecursionError:
         return True
@@ -155,7 +155,7 @@ def _is_json(text: str, lines: Sequence[str]) -> bool:
 
 
 def _records_in(text: str) -> RecordMeasure | None:
-    """The values of an array, or of the largest array in an object."""
+    """Measure an array, or the largest array in an object."""
     try:
         if text.lstrip()[:1] == "[":
             return _several(len(_raw_list.decode(text)), level=1)
@@ -175,7 +175,7 @@ def _items(value: Sequence[Any], whole: bool) -> list[Row]:
 
 
 def _trouble(value: Mapping[str, Any]) -> Iterator[Row]:
-    """Errors and messages in an object."""
+    """Yield rows for errors and messages in an object."""
     for name, told in value.items():
         if name.lower() in _TOLD and told not in (None, "", 0, False, [], {}):
             yield _told(name, told)
@@ -190,7 +190,7 @@ def _told(name: str, told: Any) -> Row:
 
 
 def _facts(value: Mapping[str, Any], read: _Value, source: Source) -> Iterator[Row]:
-    """Scalars as they are, and the sizes of arrays and objects."""
+    """Yield rows for scalars, and for the sizes of arrays and objects."""
     pairs = {name: held for name, held in value.items() if name.lower() not in _TOLD}
     scalars = {name: held for name, held in pairs.items() if not isinstance(held, dict | list)}
     if not read.whole:
@@ -256,7 +256,7 @@ def _short(value: Any, most: int = 70) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A scalar as it is; of an array or object only the scalars in it, for it may be deep or large."""
+    """Return a scalar as text; of an array or object only its scalars, because it may be deep or large."""
     if isinstance(value, str):
         return one_line(value[:LONGEST_LOOK])
     if isinstance(value, dict):
@@ -270,7 +270,7 @@ def _shown(value: Any) -> str:
 
 
 def _tail_pairs(text: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Key and value pairs after the last array or object, such as the total in many answers."""
+    """Return key-value pairs after the last array or object, such as the total in many answers."""
     tail = text[-600:]
     place = max(tail.rfind("]"), tail[: len(tail.rstrip()) - 1].rfind("}"))
     pairs = _TAIL_PAIR.findall(tail, place + 1) if place >= 0 else []
@@ -298,7 +298,7 @@ def _decoded(text: str) -> Any:
 
 
 def _beginning(text: str) -> _Value:
-    """The value of a beginning of JSON: cut after its last complete part, and closed."""
+    """Parse truncated JSON: cut after the last complete part, then close the open brackets."""
     closing: list[str] = []
     cut = 0
     for found in _TOKEN.finditer(text):

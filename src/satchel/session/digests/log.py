@@ -1,10 +1,10 @@
-"""A log: its lines by level, its errors and its newest line; of a history, the number of commits and the newest."""
+"""A log: lines by level, errors and the newest line; for a commit history, the number of commits and the newest."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
 
 __all__ = ["Log", "is_log_of_objects"]
@@ -14,7 +14,7 @@ _LINE_STAMP = (
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
     r"|\d\d:\d\d:\d\d(?:[.,]\d+)?(?!\d)|1[5-9]\d{8}(?:\.\d+|\d{3})?\s|\s*\d+\.\d{6}\]"
 )
-# A line of a log begins with a time or a level, or is a JSON object that has one.
+# A log line begins with a time or a level, or is a JSON object that contains one.
 _LOG_LINE = re.compile(
     rf"[\[(<]?(?:{_LINE_STAMP})|\S{{3,60}} \S+ \S+ \[(?:{_LINE_STAMP})"
     r"|[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?(?:[\s:|-]|$)"
@@ -43,26 +43,26 @@ _SEVEREST = ("PANIC", "FATAL", "CRITICAL", "SEVERE", "ERROR", "WARN", "NOTICE", 
 
 
 class Log(Shape):
-    """Lines with times or levels, the messages of a compiler, or a history of commits."""
+    """Lines with times or levels, compiler messages, or a commit history."""
 
     name = "log"
     tool_words = dict.fromkeys(("log", "logs", "journal", "journalctl", "dmesg"), 2)
-    sign = re.compile(f"{_COMMIT_LINE.pattern}|{_ONE_LINE_COMMIT.pattern}|{_LOG_LINE.pattern}")
+    prefilter = re.compile(f"{_COMMIT_LINE.pattern}|{_ONE_LINE_COMMIT.pattern}|{_LOG_LINE.pattern}")
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        short = len(seen.lines) > 1 and seen.share(_ONE_LINE_COMMIT) > 0.8
-        return cls if short or _COMMIT_LINE.match(seen.lines[0]) else None
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        short = len(evidence.lines) > 1 and evidence.share(_ONE_LINE_COMMIT) > 0.8
+        return cls if short or _COMMIT_LINE.match(evidence.lines[0]) else None
 
     @classmethod
-    def likely(cls, seen: Seen) -> type[Shape] | None:
-        logged = seen.share(_LOG_LINE)
-        begins = logged > 0.2 and _LOG_LINE.match(seen.lines[0]) and seen.hint != "file"
+    def likely(cls, evidence: Evidence) -> type[Shape] | None:
+        logged = evidence.share(_LOG_LINE)
+        begins = logged > 0.2 and _LOG_LINE.match(evidence.lines[0]) and evidence.hint != "file"
         return cls if logged > 0.5 or begins else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
-        return cls if len(seen.lines) > 1 else None
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
+        return cls if len(evidence.lines) > 1 else None
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -102,14 +102,14 @@ class Log(Shape):
         return f", {self.source.about(errors)} error{'' if errors == 1 else 's'}" if errors else ""
 
 
-def is_log_of_objects(seen: Seen) -> bool:
+def is_log_of_objects(evidence: Evidence) -> bool:
     """Whether each line is a JSON object with a time or a level."""
-    objects = len(seen.lines) > 1 and all(line.startswith("{") for line in seen.lines[:5])
-    return objects and seen.share(_LOG_LINE) > 0.9
+    objects = len(evidence.lines) > 1 and all(line.startswith("{") for line in evidence.lines[:5])
+    return objects and evidence.share(_LOG_LINE) > 0.9
 
 
 def _newest(lines: Sequence[str]) -> str:
-    """The last line, or the first if the log is in descending order."""
+    """Return the last line, or the first if the log is in descending order."""
     first = next((line for line in lines if line.strip()), "")
     last = next((line for line in reversed(lines) if line.strip()), "")
     begun, ended = _DATED.search(first[:120]), _DATED.search(last[:120])
@@ -130,7 +130,7 @@ def _number_of_commits(text: str) -> int:
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
-    """Id and subject of each commit; empty if this is not a history."""
+    """Return id and subject of each commit; empty if this is not a commit history."""
     if _is_long(lines):
         return _long_commits(lines)
     found = [_ONE_LINE_COMMIT.match(line) for line in lines if line.strip()]

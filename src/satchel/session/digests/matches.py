@@ -1,12 +1,12 @@
-"""Matches of a search: how many, of what, in which files."""
+"""Matches of a search: how many, for which pattern, in which files."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, counted, excerpt
-from satchel.session.digests.errors import complaints, error_rows
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
+from satchel.session.digests.errors import error_rows, tool_errors
 from satchel.session.digests.files import has_extension, is_path
 from satchel.session.digests.log import Log
 
@@ -32,21 +32,21 @@ class Matches(Shape):
     """Lines that a search found, each with its file and number."""
 
     name = "matches"
-    sign = re.compile(f"{_MATCH.pattern}|{_CONTEXT.pattern}|{_NUMBERED_MATCH.pattern}")
+    prefilter = re.compile(f"{_MATCH.pattern}|{_CONTEXT.pattern}|{_NUMBERED_MATCH.pattern}")
     tool_words = dict.fromkeys(("grep", "rg", "ripgrep", "search", "ag", "ack"), 4)
 
     @classmethod
-    def likely(cls, seen: Seen) -> type[Shape] | None:
-        lines = [line for line in seen.lines if line != "--"]
+    def likely(cls, evidence: Evidence) -> type[Shape] | None:
+        lines = [line for line in evidence.lines if line != "--"]
         found = sum(map(_is_match, lines))
         if found and found > 0.5 * len(lines):
             compiler = sum(1 for line in lines if _COMPILER.match(line))
-            return Log if seen.hint != cls.name and compiler > 0.3 * found else cls
+            return Log if evidence.hint != cls.name and compiler > 0.3 * found else cls
         return cls if _has_heading_form(lines) else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
-        return cls if any(map(_is_match, seen.lines)) else None
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
+        return cls if any(map(_is_match, evidence.lines)) else None
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -62,25 +62,25 @@ class Matches(Shape):
     def rows(self) -> list[Row]:
         source, files = self.source, self._found.files
         parts = [excerpt(name, 90) + self._number(number) for name, number in files.most_common(SHOWN_FILES)]
-        made = error_rows(complaints(source))
+        made = error_rows(tool_errors(source))
         if parts:
             more = max(0, len(files) - SHOWN_FILES)
             made.append(Row(Rank.PATH, parts, "", 0.7, more=more, exact=source.whole))
         return made + [Row(Rank.PROSE, [excerpt(line, 120)]) for line in self._found.first[:3]]
 
     def _number(self, found: int) -> str:
-        # One or two matches in a sample do not tell how many there are in all.
+        # One or two matches in a sample say nothing about the total.
         return f" ({self.source.about(found)})" if self.source.whole or found >= ENOUGH else ""
 
 
 def _is_match(line: str) -> bool:
     found = _MATCH.match(line) or _CONTEXT.match(line)
-    # A sentence may hold a time or a ratio; a path has no blanks, or a slash or a dot as well.
+    # A sentence may contain a time or a ratio. A path has no spaces, or else a slash or a dot.
     return found is not None and (" " not in found[1] or "/" in found[1] or has_extension(found[1]))
 
 
 def _has_heading_form(lines: Sequence[str]) -> bool:
-    """`path`, and below it `12:text` for each match in that file."""
+    """Whether the form is `path`, followed by `12:text` for each match in that file."""
     numbered = sum(1 for line in lines if _NUMBERED_MATCH.match(line))
     if not lines or numbered < 0.4 * len(lines) or _NUMBERED_MATCH.match(lines[0]):
         return False

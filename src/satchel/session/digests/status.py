@@ -1,12 +1,12 @@
-"""A status: the branch, and the paths by state."""
+"""A status: the branch, and paths by state."""
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from satchel.session.digests.base import Rank, Row, Seen, Shape, Source, excerpt
-from satchel.session.digests.errors import complaints, error_lines, error_rows
+from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, excerpt
+from satchel.session.digests.errors import error_lines, error_rows, tool_errors
 
 __all__ = ["Status"]
 
@@ -38,20 +38,20 @@ _FACT = re.compile(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
 
 
 class Status(Shape):
-    """The state of a working copy, or the output of a tool that has `status` in its name."""
+    """The status of a git working copy, or the output of a tool with `status` in its name."""
 
     name = "status"
     tool_words: ClassVar[Mapping[str, int]] = {"status": 1}
-    sign = re.compile(f"{_HEAD.pattern}|{_PORCELAIN_LINE.pattern}")
+    prefilter = re.compile(f"{_HEAD.pattern}|{_PORCELAIN_LINE.pattern}")
 
     @classmethod
-    def plainly(cls, seen: Seen) -> type[Shape] | None:
-        begins = any(_HEAD.match(line) for line in seen.lines[:3])
-        return cls if begins or seen.share(_PORCELAIN_LINE) > 0.95 else None
+    def certain(cls, evidence: Evidence) -> type[Shape] | None:
+        begins = any(_HEAD.match(line) for line in evidence.lines[:3])
+        return cls if begins or evidence.share(_PORCELAIN_LINE) > 0.95 else None
 
     @classmethod
-    def suggested(cls, seen: Seen) -> type[Shape] | None:
-        return cls if len(seen.lines) <= 60 else None
+    def suggested(cls, evidence: Evidence) -> type[Shape] | None:
+        return cls if len(evidence.lines) <= 60 else None
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -69,9 +69,9 @@ class Status(Shape):
 
     def rows(self) -> list[Row]:
         source = self.source
-        # Among paths, a word such as `error` is mostly the name of a file.
-        made = error_rows(complaints(source) if self._paths else error_lines(source))
-        # Fewest first: two conflicts say more than a thousand files that are new.
+        # Among paths, a word such as `error` is usually part of a file name.
+        made = error_rows(tool_errors(source) if self._paths else error_lines(source))
+        # Rarest state first: two conflicts matter more than a thousand new files.
         for state, paths in sorted(self._paths.items(), key=lambda one: len(one[1])):
             parts = [excerpt(path, 90) for path in paths[:SHOWN_PATHS]]
             more = max(0, len(paths) - SHOWN_PATHS)
@@ -87,14 +87,14 @@ def _rank(line: str) -> Rank:
 
 
 def _branch(lines: Sequence[str]) -> tuple[str, str]:
-    """The branch, and how far it is ahead of or behind its upstream."""
+    """Return the branch, and how far it is ahead of or behind its upstream."""
     branches = [found[1].partition("...")[0] for line in lines[:5] if (found := _BRANCH.match(line))]
     distances = [found[0] for line in lines[:5] if (found := _AHEAD.search(line))]
     return next(iter(branches), ""), next(iter(distances), "")
 
 
 def _paths(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Paths by state, in the order of the text."""
+    """Return the paths by state, in the order of the text."""
     states: defaultdict[str, list[str]] = defaultdict(list)
     section = ""
     for line in lines:

@@ -1,4 +1,4 @@
-"""Any other text: its errors, its beginning and its end, and how much is left out between them."""
+"""Any other text: errors, beginning and end, and how much is left out in between."""
 
 import re
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class AnyText(Shape):
         head = [line for line in filled[:HEAD] if excerpt(line, ERROR_WIDTH) not in shown]
         tail = [line for line in filled[HEAD:][-TAIL:] if excerpt(line, ERROR_WIDTH) not in shown]
         gap = [Row(Rank.NUMBER, [], of=source.lines)]
-        # The last line says how it went, so it ranks above the others.
+        # The last line usually reports the outcome, so it ranks above the others.
         last = [row._replace(rank=min(row.rank, Rank.NUMBER)) for row in _shown(tail[-1:])]
         return [*told, *_shown(head), *gap, *_shown(tail[:-1]), *last]
 
@@ -50,7 +50,7 @@ def _shown(lines: Sequence[str]) -> list[Row]:
 
 
 def _of_one_line(text: str) -> list[Row]:
-    # Masked before it is cut: half a secret is not recognised.
+    # Mask before cutting: half a secret is not recognised.
     head, tail = excerpt(text, WIDTH), redact(one_line(text[-LONGEST_LOOK:])).text[-WIDTH:]
     left = len(text) - len(head) - len(tail)
     gap = Row(Rank.NUMBER, [f"… {counted(max(0, left), exact=False)} characters left out …"])

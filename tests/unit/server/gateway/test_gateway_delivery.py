@@ -117,9 +117,9 @@ def test_text_inside_a_resource_is_text(deliver, session):
 
 
 def test_images_are_counted_and_leave_less_room_for_text(deliver, session):
-    before = session.state()["used"]["tool_results"]
+    before = session.state().used["tool_results"]
     answer = deliver(said(IMAGE, sample("lines", 20_000)))
-    assert session.state()["used"]["tool_results"] - before >= 1_600
+    assert session.state().used["tool_results"] - before >= 1_600
     assert 200 < count_tokens(texts(answer)[0]) <= 400
     assert "cursor=" in texts(answer)[0]
 
@@ -187,7 +187,7 @@ def test_structured_content_that_says_more_is_kept_below_the_text(deliver, sessi
 def test_what_is_no_result_of_a_tool_is_an_error_that_says_so(deliver, result):
     answer = deliver(result)
     assert answer["isError"] is True
-    assert "no result of a tool" in texts(answer)[0]
+    assert "did not answer with a tool result" in texts(answer)[0]
 
 
 def test_an_empty_result_is_passed_with_its_note(deliver):
@@ -232,12 +232,12 @@ def test_what_leads_to_more_is_entered_before_it_is_answered(session):
     delivery = Delivery(session)
     call = Call(tool="tool", arguments={})
     paged = delivery(call, said(sample("lines", 50_000)), new_turn=True)
-    assert paged.afterwards is None
-    assert session.state()["results"] == 1
+    assert paged.to_enter is None
+    assert session.state().results == 1
     whole = delivery(call, said("short"), new_turn=True)
-    assert session.state()["results"] == 1
-    enter_all([whole.afterwards])
-    assert session.state()["results"] == 2
+    assert session.state().results == 1
+    enter_all([whole.to_enter])
+    assert session.state().results == 2
 
 
 def test_our_own_tools_cost_at_most_350_tokens():

@@ -10,11 +10,11 @@ from satchel.errors import InputError
 from satchel.server.gateway.servers import (
     CommandServer,
     WebServer,
-    check_apart,
+    can_start,
+    check_servers,
     command_server,
-    is_there,
-    missing,
     read_servers,
+    why_not_started,
 )
 
 
@@ -54,10 +54,10 @@ def test_commands_and_addresses_are_read_in_their_order(read):
 
 def test_a_variable_that_is_not_set_fails_its_own_server_alone(read):
     broken, good = read({"mcpServers": {"fs": {"command": "x", "args": ["${TOKEN}"]}, "ok": {"command": "y"}}})
-    assert (broken.name, is_there(broken), good) == ("fs", False, CommandServer(name="ok", command="y"))
-    assert missing(broken) == (
-        "the server fs cannot be started: mcpServers.fs.args[0] needs the variable TOKEN, which is not set; "
-        "set it, or write ${TOKEN:-…}"
+    assert (broken.name, can_start(broken), good) == ("fs", False, CommandServer(name="ok", command="y"))
+    assert why_not_started(broken) == (
+        "the server fs cannot be started: mcpServers.fs.args[0] uses the variable TOKEN, which is not set; "
+        "set it, or write ${TOKEN:-default}"
     )
 
 
@@ -114,15 +114,15 @@ def test_variables_are_filled_in_everywhere(read):
         (one(command="x", args=["a", 1]), r"mcpServers.fs.args\[1\] must be a string, not int"),
         (one(command="x", env={"PORT": 80}), "mcpServers.fs.env.PORT must be a string, not int"),
         (one(command="x", env=["A=1"]), "mcpServers.fs.env must be an object of strings, not list"),
-        (one(command="x\0"), "zero byte"),
-        (one(type="sse", url="http://x/sse"), "the old SSE transport is not supported"),
-        (one(type="carrier-pigeon", command="x"), "'carrier-pigeon' is not known; there are: stdio, http"),
-        (one(url="example.org/mcp"), "is no address"),
-        (one(url="http://[broken/mcp"), "is no address"),
-        (one(command="x", args=["${input:key}"]), "which only an editor can fill in"),
-        (one(command="x", env={"A=B": "x"}), "env has the name 'A=B', which no variable can have"),
-        (one(command="x", args=["\ud800"]), "half a character"),
-        (one(command="x", cwd="/no/such/folder"), "cwd '/no/such/folder' is no folder"),
+        (one(command="x\0"), "null byte"),
+        (one(type="sse", url="http://x/sse"), "the SSE transport is not supported"),
+        (one(type="carrier-pigeon", command="x"), "'carrier-pigeon' is unknown; known: stdio, http"),
+        (one(url="example.org/mcp"), "is not an HTTP URL"),
+        (one(url="http://[broken/mcp"), "is not an HTTP URL"),
+        (one(command="x", args=["${input:key}"]), "which only an editor can resolve"),
+        (one(command="x", env={"A=B": "x"}), "env: 'A=B' is not a valid variable name"),
+        (one(command="x", args=["\ud800"]), "lone surrogate"),
+        (one(command="x", cwd="/no/such/folder"), "cwd '/no/such/folder' is not a folder"),
         (one(url="https://example.org/mcp", headers={"X-Name": "ü"}), "headers.X-Name is not ASCII"),
     ],
 )
@@ -134,8 +134,8 @@ def test_what_is_wrong_with_a_configuration_is_said_with_its_place(read, content
         said = str(error)
         assert "mcp.json" in said
     else:
-        assert not is_there(server)
-        said = missing(server)
+        assert not can_start(server)
+        said = why_not_started(server)
         assert said.startswith(f"the server {server.name} cannot be started: ")
     assert re.search(complaint, said)
 
@@ -171,21 +171,21 @@ def test_a_command_line_is_a_server_named_after_its_program():
 )
 def test_a_gateway_behind_a_gateway_is_refused(words):
     with pytest.raises(InputError, match="is a gateway itself"):
-        check_apart([command_server(words, "it")], {})
+        check_servers([command_server(words, "it")], {})
 
 
 def test_other_commands_of_ours_may_stand_behind_one():
-    check_apart([command_server(["satchel", "mcp"]), command_server(["gateway"])], {})
+    check_servers([command_server(["satchel", "mcp"]), command_server(["gateway"])], {})
 
 
 def test_a_gateway_that_another_started_finds_out():
     with pytest.raises(InputError, match="was started by another"):
-        check_apart([command_server(["x"])], {"SATCHEL_GATEWAY": "fs"})
+        check_servers([command_server(["x"])], {"SATCHEL_GATEWAY": "fs"})
 
 
 def test_two_servers_of_one_name_are_refused():
     with pytest.raises(InputError, match="two servers are called 'x'"):
-        check_apart([command_server(["x"]), WebServer(name="x", url="http://h/")], {})
+        check_servers([command_server(["x"]), WebServer(name="x", url="http://h/")], {})
 
 
 def test_a_command_is_looked_for_where_it_would_be_started(tmp_path):
@@ -193,8 +193,8 @@ def test_a_command_is_looked_for_where_it_would_be_started(tmp_path):
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o700)
-    assert is_there(CommandServer(name="a", command=sys.executable))
-    assert is_there(CommandServer(name="a", command="tool", env={"PATH": str(program.parent)}))
-    assert is_there(CommandServer(name="a", command="bin/tool", cwd=str(tmp_path)))
-    assert not is_there(CommandServer(name="a", command="bin/tool", cwd=str(tmp_path / "bin")))
-    assert not is_there(CommandServer(name="a", command="no-such-command-anywhere"))
+    assert can_start(CommandServer(name="a", command=sys.executable))
+    assert can_start(CommandServer(name="a", command="tool", env={"PATH": str(program.parent)}))
+    assert can_start(CommandServer(name="a", command="bin/tool", cwd=str(tmp_path)))
+    assert not can_start(CommandServer(name="a", command="bin/tool", cwd=str(tmp_path / "bin")))
+    assert not can_start(CommandServer(name="a", command="no-such-command-anywhere"))

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/how-to/service.md: python docs/service_reference.py [--check]."""
+"""Writes the generated parts of docs/reference/http.md: python docs/http_reference.py [--check]."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,23 +11,31 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import NAMESPACE, as_problem
 from satchel.server.http.routes import ROUTES, Route
 
-PAGE = Path(__file__).parent / "how-to/service.md"
+PAGE = Path(__file__).parent / "reference/http.md"
 
 
 def routes() -> Iterator[str]:
-    yield "| request | what it does | token | says | answers with |\n|---|---|---|---|---|"
+    yield "| request | what it does | access | fields | response |\n|---|---|---|---|---|"
     for route in ROUTES:
-        answer = f"`{route.answer.__name__}`" if route.answer else "nothing"
+        answer = f"`{route.answer.__name__}`" if route.answer else "no body"
         asked, said = f"`{route.method} {route.path}`", ", ".join(fields(route))
         yield f"| {asked} | {route.about} | {route.access} | {said} | {int(route.status)} {answer} |"
 
 
 def fields(route: Route) -> Iterator[str]:
-    """The fields of the body, or else the parameters of the query; what is needed in bold."""
+    """The fields of the body, or of the query if there is no body. Required fields are bold."""
     source = route.body or route.query
     for field in msgspec.structs.fields(source) if source else ():
         if field.name not in ("org", "project", "user", "agent", "session"):
             yield f"**`{field.name}`**" if field.required else f"`{field.name}`"
+
+
+def responses() -> Iterator[str]:
+    """One row for each type that a route answers with, in the order of the routes."""
+    yield "| response | fields |\n|---|---|"
+    for answer in dict.fromkeys(route.answer for route in ROUTES if route.answer):
+        said = ", ".join(f"`{field.encode_name}`" for field in msgspec.structs.fields(answer))
+        yield f"| `{answer.__name__}` | {said} |"
 
 
 def problems() -> Iterator[str]:
@@ -42,14 +50,14 @@ def problems() -> Iterator[str]:
 def metrics() -> Iterator[str]:
     lines = Metrics().text().splitlines()
     kinds = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
-    yield "| series | | |\n|---|---|---|"
+    yield "| series | type | what it counts |\n|---|---|---|"
     for line in lines:
         if line.startswith("# HELP"):
             _, _, name, about = line.split(maxsplit=3)
             yield f"| `{name}` | {kinds[name]} | {about} |"
 
 
-PARTS = {"routes": routes, "problems": problems, "metrics": metrics}
+PARTS = {"routes": routes, "responses": responses, "problems": problems, "metrics": metrics}
 
 if __name__ == "__main__":
     write(PAGE, PARTS)
