@@ -83,7 +83,7 @@ def measured(items: Sequence[Item], format: str, policy: PolicyName, budget: int
         spent.append(_timed(block))
         counting.append(_timed(lambda: COUNTER.count(packed.text)))
     milliseconds, once = statistics.median(spent), statistics.median(counting)
-    numbers = (f"{packed.facts_included}", f"{packed.token_count:,}", f"{milliseconds:.2f}")
+    numbers = (f"{packed.included}", f"{packed.token_count:,}", f"{milliseconds:.2f}")
     return (f"{len(items):,}", format, policy, *numbers, f"{milliseconds / once:.1f}", f"{1000 * receipt:.0f}")
 
 

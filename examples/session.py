@@ -39,8 +39,8 @@ def main() -> None:
                 print(f"\nAfter {number + 1} files: {warning}")
 
         state = session.state()
-        print(f"\nForty files later, {state['delivered']:,} tokens were said, {state['remaining']:,} are left:")
-        for category, tokens in state["used"].items():
+        print(f"\nForty files later, {state.delivered:,} tokens were said, {state.remaining:,} are left:")
+        for category, tokens in state.used.items():
             print(f"  {category:17} {tokens:>7,}")
         print("\nThe work log, in 600 tokens:")
         print("  " + "\n  ".join(line[:110] for line in session.history(max_tokens=600).text.splitlines()[-8:]))

@@ -30,9 +30,9 @@ def make_old(source: Path, target: Path) -> None:
 def make_unconfirmed(path: Path) -> None:
     """Turn a store into one of the fourth version, in which equal texts are different memories."""
     with contextlib.closing(connect(str(path))) as db:
-        for index in ("memory_text_key", "memory_revised", "relation_time"):
+        for index in ("memory_text_key", "memory_revised", "relation_time", "memory_tail", "history_unrelated"):
             db.execute(f"DROP INDEX {index}")
-        for column in ("confirmations", "confirmed_at", "text_key"):
+        for column in ("confirmations", "confirmed_at", "text_key", "tail"):
             db.execute(f"ALTER TABLE memory DROP COLUMN {column}")
         db.pragma("user_version", 4)
         db.execute("PRAGMA journal_mode = DELETE")

@@ -1,24 +1,25 @@
 """What is read of a store: its state in dicts, and an answer to each question."""
 
-import bisect
+import base64
 import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from oracle_memory import changed_since, contains, fields_of, in_scope, passes, place_of, thread_of, words_of
-from satchel.errors import AmbiguousIdError, UnknownIdError
+from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
-from satchel.model.ids import normalise_prefix, unique_prefix
 from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.store.contract import Embedding, Record, Stats
 from satchel.text.passages import Part, parts_of
 from satchel.text.terms import terms
 
-__all__ = ["Answers", "Use", "total"]
+__all__ = ["Answers", "Use", "base32_end", "total"]
+
+BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 Use = tuple[int, datetime]
 """How often, and when last."""
@@ -53,28 +54,51 @@ class Answers:
     def backlog(self) -> list[str]:
         return [identifier for identifier in self._state.memories if identifier not in self._state.vectors]
 
-    def resolve(self, scope: Scope, prefix: str) -> str:
-        start = normalise_prefix(prefix)
-        found = [each.id for each in self._found(Filter(scope=scope, statuses=())) if each.id.startswith(start)]
+    def resolve(self, scope: Scope, named: str) -> str:
+        if len(named) < 8 and not (len(named) >= 4 and {*named} <= BASE32):
+            raise InputError
+        digits = named.replace("-", "")
+        found = [
+            each.id
+            for each in self._found(Filter(scope=scope, statuses=()))
+            if (len(digits) >= 8 and each.id.replace("-", "").startswith(digits))
+            or base32_end(each.id).startswith(named)
+        ]
         if len(found) != 1:
             raise AmbiguousIdError if found else UnknownIdError
         return found[0]
 
-    def short_ids(self, ids: Sequence[str]) -> list[str]:
-        known = sorted(self._state.memories)
-        return [
-            unique_prefix(
-                each,
-                next(iter(known[bisect.bisect_left(known, each) - 1 :]), None)
-                if known and each > known[0]
-                else None,
-                next(iter(known[bisect.bisect_right(known, each) :]), None),
-            )
-            for each in ids
-        ]
+    def short_ids(self, org: str, ids: Sequence[str]) -> list[str]:
+        found = []
+        for each in ids:
+            others = [base32_end(other) for other in self.ids(org) if other != each]
+            whole = base32_end(each)
+            unique = [
+                whole[:length]
+                for length in range(4, 9)
+                if not any(other.startswith(whole[:length]) for other in others)
+            ]
+            found.append(unique[0] if unique else each)
+        return found
 
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        return [self._used(memory) for memory in self._by_time(where)[::-1][:limit]]
+    def select(self, where: Filter, *, limit: int, sort: str = "at", offset: int = 0) -> list[Memory]:
+        found = [self._used(memory) for memory in self._found(where)]
+        columns = {"used": "accessed_at", "created": "created_at", "updated": "updated_at"}
+        never = datetime.min.replace(tzinfo=UTC)
+        found.sort(key=lambda each: (getattr(each, columns.get(sort, sort)) or never, each.id), reverse=True)
+        return found[offset : offset + limit]
+
+    def unrelated_since(self, org: str, since: datetime) -> list[Change]:
+        told = [each for (of, _), entries in self._state.history.items() if of == org for each in entries]
+        return [each for each in told if each.action == "unrelate" and each.at > since]
+
+    def count_names(self, where: Filter, column: str) -> dict[str, int]:
+        found = self._found(where)
+        if column == "project":
+            counts = Counter(each.scope.project for each in found if each.scope.project)
+        else:
+            counts = Counter(tag for each in found for tag in each.tags)
+        return dict(counts)
 
     def count(self, where: Filter, *, most: int) -> int:
         return min(most, len(self._found(where)))
@@ -152,7 +176,14 @@ class Answers:
 
     def changed(self, where: Filter, since: datetime) -> list[tuple[Memory, tuple[Change, ...]]]:
         return [
-            (memory, tuple(each for each in self.history(where.scope, memory.id) if each.action != "relate"))
+            (
+                memory,
+                tuple(
+                    each
+                    for each in self.history(where.scope, memory.id)
+                    if each.action not in ("relate", "unrelate")
+                ),
+            )
             for memory in self._by_time(where)
             if changed_since(memory, since)
         ]
@@ -219,6 +250,11 @@ class Answers:
         vectors = self._state.vectors.get(memory.id)
         for place, part in enumerate(parts):
             yield part, vectors[place][0] if vectors else None
+
+
+def base32_end(identifier: str) -> str:
+    """What short ids are the beginning of."""
+    return base64.b32encode(bytes.fromhex(identifier[-10:])).decode().lower()
 
 
 def total(one: Use | None, other: Use) -> Use:

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
         StoreVersionError,
         UnknownIdError,
     )
-    from satchel.fitting.context import BlockFacts, ContextBlock, Frame
-    from satchel.fitting.context_pack import ContextPack
+    from satchel.fitting.context import BlockFacts, ContextBlock, ContextResult, Frame
+    from satchel.fitting.context_pack import ContextPack, PackResult
     from satchel.fitting.cutting import Cut, truncate
     from satchel.fitting.documents import fit
-    from satchel.fitting.hits import Hits, Timeline
-    from satchel.model.memory import Change, Draft, Hit, Memory, Relation, Scope
+    from satchel.fitting.hits import Hits, SearchResult, Timeline
+    from satchel.model.memory import Change, Draft, Forgotten, Hit, Memory, Relation, Scope
     from satchel.model.packing import Receipt, ReceiptEntry
-    from satchel.session.account import Calibration
+    from satchel.session.account import Calibration, SessionState
     from satchel.session.budget import Budget
     from satchel.session.results import Found, History, LedgerEntry, Messages, Shown
     from satchel.session.session import Hints, Holds, Prepared, Session, ToolAnswer
@@ -58,12 +58,14 @@ __all__ = [
     "Check",
     "ContextBlock",
     "ContextPack",
+    "ContextResult",
     "Counter",
     "Cut",
     "Draft",
     "Embedder",
     "EmbedderError",
     "ExpiredError",
+    "Forgotten",
     "Found",
     "Frame",
     "Hints",
@@ -77,6 +79,7 @@ __all__ = [
     "LedgerRow",
     "Memory",
     "Messages",
+    "PackResult",
     "ParameterError",
     "Prepared",
     "Problem",
@@ -86,7 +89,9 @@ __all__ = [
     "Satchel",
     "SatchelError",
     "Scope",
+    "SearchResult",
     "Session",
+    "SessionState",
     "Shown",
     "Stats",
     "StoreBusyError",
@@ -132,9 +137,13 @@ _HOMES = {
     "fitting.context": (
         "BlockFacts",
         "ContextBlock",
+        "ContextResult",
         "Frame",
     ),
-    "fitting.context_pack": ("ContextPack",),
+    "fitting.context_pack": (
+        "ContextPack",
+        "PackResult",
+    ),
     "fitting.cutting": (
         "Cut",
         "truncate",
@@ -142,11 +151,13 @@ _HOMES = {
     "fitting.documents": ("fit",),
     "fitting.hits": (
         "Hits",
+        "SearchResult",
         "Timeline",
     ),
     "model.memory": (
         "Change",
         "Draft",
+        "Forgotten",
         "Hit",
         "Memory",
         "Relation",
@@ -156,7 +167,10 @@ _HOMES = {
         "Receipt",
         "ReceiptEntry",
     ),
-    "session.account": ("Calibration",),
+    "session.account": (
+        "Calibration",
+        "SessionState",
+    ),
     "session.budget": ("Budget",),
     "session.results": (
         "Found",

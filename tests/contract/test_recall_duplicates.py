@@ -90,7 +90,7 @@ def test_the_listing_says_how_many_and_json_says_which(notes: Satchel):
     hits = notes.search("staging server Frankfurt")
     assert [", +2 alike)" in entry for entry in hits.entries] == [True, False]
     told = json.loads(notes.search("staging server Frankfurt", format="json").text)["hits"]
-    assert {told[0]["id"], *told[0]["duplicates"]} == {memory.id for memory in added}
+    assert {told[0]["memory"]["id"], *told[0]["duplicates"]} == {memory.id for memory in added}
     assert "duplicates" not in told[1]
 
 

@@ -72,9 +72,9 @@ def test_a_question_that_nothing_here_answers_is_met_with_silence(shop, question
 def test_nothing_relevant_nothing_matched_and_nothing_fitted_are_told_apart(shop):
     weak = shop.search("How long does the landlord's dough have to rise?", as_of=NOW, min_relevance=1.0)
     assert (len(weak), weak.omitted) == (0, 0)
-    assert weak.weak > 0
+    assert weak.irrelevant > 0
     unmatched = shop.search("zzzz qqqq", as_of=NOW)
-    assert (len(unmatched), unmatched.weak, unmatched.smallest_budget) == (0, 0, None)
+    assert (len(unmatched), unmatched.irrelevant, unmatched.smallest_budget) == (0, 0, None)
     unfitted = shop.search("Why did the checkout go down?", as_of=NOW, token_budget=3)
     assert len(unfitted) == 0
     assert unfitted.omitted > 0
@@ -101,7 +101,7 @@ def test_every_hit_has_the_relevance_that_was_asked_for_and_none_that_is_left_ou
     everything = shop.search("Why did the checkout go down?", as_of=NOW, min_relevance=0, limit=50)
     kept = shop.search("Why did the checkout go down?", as_of=NOW, min_relevance=0.3, limit=50)
     assert ids(kept) == [hit.memory.id for hit in everything if hit.relevance >= 0.3]
-    assert kept.weak == len(everything) - len(kept)
+    assert kept.irrelevant == len(everything) - len(kept)
     relevances = [hit.relevance for hit in everything]
     assert relevances == sorted(relevances, reverse=True)
     assert all(0 <= each <= 1 for each in relevances)

@@ -81,7 +81,7 @@ def test_an_export_made_while_others_write_can_be_imported(bag: Satchel):
 def test_forgetting_by_kind_ends_what_is_pending_or_not_valid_yet(bag: Satchel):
     bag.add("later", kind="todo", valid_from="2999-01-01")
     bag.add("maybe", kind="todo", status="pending")
-    assert bag.forget(kind="todo") == 2
+    assert bag.forget(kind="todo").count == 2
     assert all(memory.invalid_at for memory in bag.recent(ended=True, status=["active", "pending"]))
 
 

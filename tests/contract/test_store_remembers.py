@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import satchel
-from satchel import Draft, Satchel
+from satchel import Draft, Forgotten, Satchel
 
 LONG_AGO = datetime(2020, 5, 17, 12, 30, 15, 123456, tzinfo=UTC)
 
@@ -56,21 +56,18 @@ def test_a_unique_prefix_of_eight_characters_names_a_memory(bag: Satchel):
     memory = bag.add("one")
     assert bag.get(memory.id[:8]).id == memory.id
     assert bag.get(memory.id.replace("-", "")[:14].upper()).id == memory.id
-    with pytest.raises(satchel.InputError, match="at least its first 8"):
+    with pytest.raises(satchel.InputError, match="at least the first 8"):
         bag.get(memory.id[:7])
 
 
 def test_an_ambiguous_prefix_is_refused_with_the_candidates(bag: Satchel):
     first, second = bag.add_many([Draft("one"), Draft("two")])
-    with pytest.raises(satchel.AmbiguousIdError, match=f"{first.id}, {second.id}"):
+    shorts = bag.short_ids([first, second])
+    with pytest.raises(satchel.AmbiguousIdError) as caught:
         bag.get(first.id[:8])
-
-
-def test_short_ids_name_exactly_one_memory_each(bag: Satchel):
-    memories = bag.add_many(Draft(f"note {number}") for number in range(50))
-    for memory, short in zip(memories, bag.short_ids(memories), strict=True):
-        assert bag.get(short).id == memory.id
-        assert 8 <= len(short) < 36
+    assert str(caught.value) == (
+        f"'{first.id[:8]}' names several memories; did you mean one of these: {shorts[0]} 'one', {shorts[1]} 'two'"
+    )
 
 
 def test_an_unknown_id_is_refused(bag: Satchel):
@@ -118,7 +115,7 @@ def test_a_ref_and_a_topic_of_two_memories_are_refused(bag: Satchel):
 
 def test_a_forgotten_memory_is_not_found_but_stays(bag: Satchel):
     memory = bag.add("the launch code is a secret handshake")
-    assert bag.forget(memory.id) == 1
+    assert bag.forget(memory.id).count == 1
     assert list(bag.search("handshake")) == []
     assert bag.recent() == bag.recent(status="active") == []
     assert [each.id for each in bag.recent(ended=True)] == [memory.id]
@@ -164,7 +161,7 @@ def test_purging_removes_every_trace_but_the_fact(bag: Satchel):
     other = bag.add("unrelated")
     bag.relate(other.id, memory.id, "related")
     bag.update(memory.id, text="the Blorptech merger is off")
-    assert bag.forget(memory.id, purge=True) == 1
+    assert bag.forget(memory.id, purge=True) == Forgotten(count=1, purged=True)
     with pytest.raises(satchel.UnknownIdError):
         bag.get(memory.id)
     assert [entry.action for entry in bag.history(memory.id)] == ["purge"]
@@ -177,9 +174,9 @@ def test_forgetting_by_kind_or_scope_counts_what_it_ended(bag: Satchel):
     thesis = bag.scoped(project="thesis")
     thesis.add_many([Draft("a", kind="todo"), Draft("b", kind="todo"), Draft("c")])
     bag.add("d", kind="todo")
-    assert thesis.forget(kind="todo") == 2
-    assert thesis.forget(kind="todo") == 0
-    assert thesis.forget(everything=True, purge=True) == 3
+    assert thesis.forget(kind="todo").count == 2
+    assert thesis.forget(kind="todo") == Forgotten(count=0)
+    assert thesis.forget(everything=True, purge=True).count == 3
     assert [memory.text for memory in bag.recent()] == ["d"]
 
 
@@ -191,9 +188,9 @@ def test_forgetting_everything_by_accident_is_refused(bag: Satchel):
         for place in (bag, view):
             with pytest.raises(satchel.InputError, match="say what to forget"):
                 place.forget(purge=purge)
-            assert place.forget([], purge=purge) == 0
-            assert place.forget((each for each in ()), purge=purge) == 0
-            assert place.forget(tags=[], purge=purge) == 0
+            assert place.forget([], purge=purge).count == 0
+            assert place.forget((each for each in ()), purge=purge).count == 0
+            assert place.forget(tags=[], purge=purge).count == 0
     assert len(bag.recent()) == 2
 
 

@@ -163,8 +163,8 @@ def test_until_may_lie_ahead(words: Satchel):
     assert len(words.search("apple", until="2999")) == 1
 
 
-def test_forget_takes_no_span(words: Satchel):
+def test_forget_takes_a_span(words: Satchel):
     words.add("apple", at="2024-03-01")
-    with pytest.raises(TypeError):
-        words.forget(since="2024-01-01")  # type: ignore[call-arg]
-    assert len(words.recent()) == 1
+    words.add("pear", at="2023-03-01")
+    assert words.forget(since="2024-01-01", until="2024-12-31").count == 1
+    assert [memory.text for memory in words.recent()] == ["pear"]

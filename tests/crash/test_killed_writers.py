@@ -55,7 +55,7 @@ def test_every_handle_that_was_given_out_expands_after_40_kills(path: Path, tmp_
         for handle, output in given.items():
             assert session.expand(handle) == output
         held = bag._store.ledgers.held("default", session._ledger.session)
-        used = session.state()["used"]
+        used = session.state().used
         for category in ("history", "tool_results"):
             assert used[category] == sum(cost(entry) for entry in held if entry.category == category)
         assert [check for check in bag.checks() if check.state != "ok"] == []

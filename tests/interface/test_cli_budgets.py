@@ -82,7 +82,15 @@ def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked
         done = cli("search", "zebra", "--token-budget", budget)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
     done = cli("search", "zebra", "--token-budget", "1000", "--json")
-    assert json.loads(done.stdout) == {"hits": [], "omitted": 0, "weak": 0}
+    assert json.loads(done.stdout) == {
+        "hits": [],
+        "included": 0,
+        "omitted": 0,
+        "tokens_omitted": 0,
+        "irrelevant": 0,
+        "complete": True,
+        "matched": True,
+    }
     assert done.stderr == "nothing matched\n"
 
 
@@ -91,7 +99,7 @@ def test_the_limit_is_applied_before_the_budget(cli: Cli, stocked: Path):
     done = cli("search", "rotation", "--limit", "2", "--token-budget", "100", "--json")
     answer = json.loads(done.stdout)
     assert len(answer["hits"]) + answer["omitted"] == 2
-    assert {hit["id"] for hit in answer["hits"]} <= {hit["id"] for hit in best}
+    assert {hit["memory"]["id"] for hit in answer["hits"]} <= {hit["memory"]["id"] for hit in best}
 
 
 def test_without_a_budget_nothing_is_left_out(cli: Cli, stocked: Path):

@@ -87,11 +87,11 @@ def test_what_is_printed_never_costs_more_than_the_budget(cli: Cli, stocked: Pat
 def test_json_tells_what_the_block_holds(cli: Cli, stocked: Path):
     done = cli("context", "rotation", "--tokens", "400", "--json")
     block = json.loads(done.stdout)
-    told = {"text", "token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown"}
+    told = {"text", "token_count", "included", "omitted", "irrelevant", "complete", "matched", "tier_breakdown"}
     assert set(block) == told
     assert block["token_count"] == count_tokens(block["text"])
-    assert block["text"].count("- Ana: ") == block["facts_included"] == block["tier_breakdown"]["knowledge"]
-    assert done.stderr.endswith(f"; {block['facts_omitted']} more did not fit; --explain says which\n")
+    assert block["text"].count("- Ana: ") == block["included"] == block["tier_breakdown"]["knowledge"]
+    assert done.stderr.endswith(f"; {block['omitted']} more did not fit; --explain says which\n")
 
 
 def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked: Path):

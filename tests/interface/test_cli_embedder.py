@@ -148,7 +148,7 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
     assert embedder_of(path) == "none"
     assert contents(path) == before
     found = json.loads(cli("search", "signing keys", "--json", "--explain").stdout)["hits"]
-    assert found[0]["id"] == memories[0].id
+    assert found[0]["memory"]["id"] == memories[0].id
     assert found[0]["parts"]["meaning"] == 0
     before = contents(path)  # what was found has been used
     done = cli("reembed", "--embedder", DEFAULT_EMBEDDER)
@@ -156,7 +156,7 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
     assert done.stderr == ""
     assert contents(path) == before
     found = json.loads(cli("search", "signing keys", "--json", "--explain").stdout)["hits"]
-    assert found[0]["id"] == memories[0].id
+    assert found[0]["memory"]["id"] == memories[0].id
     assert found[0]["parts"]["meaning"] > 0
     assert vectors_check(cli)["state"] == "ok"
 
@@ -191,7 +191,7 @@ def test_reembed_by_an_endpoint(cli: Cli, path: Path, server: Server, endpoint: 
     assert any(memories[1].text in text for text in sent)
     asked_so_far = len(server.seen)
     done = cli("search", "leap day", "--json", SATCHEL_EMBEDDER=endpoint)
-    assert json.loads(done.stdout)["hits"][0]["id"] == memories[1].id
+    assert json.loads(done.stdout)["hits"][0]["memory"]["id"] == memories[1].id
     assert done.stderr == ""
     assert [asked["input"] for _, _, asked in server.seen[asked_so_far:]] == [["leap day"]]
 

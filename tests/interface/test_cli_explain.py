@@ -76,7 +76,7 @@ def test_a_long_memory_names_the_passage_that_matched(cli: Cli, long_memory: sat
     assert "saffron" in long_memory.text[start:end]
     assert end - start < length == len(long_memory.text)
     hit = json.loads(cli("search", "saffron", "--explain", "--json").stdout)["hits"][0]
-    assert hit["passage"] == [start, end]
+    assert hit["passages"][0] == [start, end]
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -94,10 +94,10 @@ def test_json_has_the_parts_only_if_they_were_asked_for(cli: Cli, path: Path, lo
     done = cli("search", "short saffron", "--json", "--explain")
     assert done.stderr == ""
     why = json.loads(done.stdout)["hits"]
-    assert [hit["id"] for hit in why] == [hit["id"] for hit in plainly]
-    assert not any({"parts", "passage"} & hit.keys() for hit in plainly)
+    assert [hit["memory"]["id"] for hit in why] == [hit["memory"]["id"] for hit in plainly]
+    assert not any({"parts", "passages"} & hit.keys() for hit in plainly)
     assert [tuple(hit["parts"]) for hit in why] == [PARTS] * len(why)
-    assert {hit["id"] for hit in why if "passage" in hit} == {long_memory.id}
+    assert {hit["memory"]["id"] for hit in why if "passages" in hit} == {long_memory.id}
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -8,11 +8,12 @@ from sample import fill
 
 import satchel
 from conftest import Cli
+from satchel.model.ids import short_id
 
 
 def ids(done: subprocess.CompletedProcess[str], key: str = "hits") -> list[str]:
     assert done.returncode == 0, done.stderr
-    return [each["id"] for each in json.loads(done.stdout)[key]]
+    return [each.get("memory", each)["id"] for each in json.loads(done.stdout)[key]]
 
 
 def test_get_shows_the_whole_text_under_a_heading(cli: Cli, path: Path):
@@ -39,7 +40,7 @@ def test_list_shows_the_newest_first_one_line_each(cli: Cli, path: Path):
     lines = cli("list", "--limit", "3").stdout.splitlines()
     assert len(lines) == 3
     for line, memory in zip(lines, reversed(memories), strict=False):
-        assert memory.id.startswith(line.split()[0])
+        assert short_id(memory.id, []) == line.split()[0]
         assert f"[{memory.kind}] {memory.headline()}" in line
 
 
@@ -91,7 +92,15 @@ def test_search_that_matches_nothing_says_so(cli: Cli, path: Path):
     fill(path)
     done = cli("search", "zebra")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
-    assert json.loads(cli("search", "zebra", "--json").stdout) == {"hits": [], "omitted": 0, "weak": 0}
+    assert json.loads(cli("search", "zebra", "--json").stdout) == {
+        "hits": [],
+        "included": 0,
+        "omitted": 0,
+        "tokens_omitted": 0,
+        "irrelevant": 0,
+        "complete": True,
+        "matched": True,
+    }
 
 
 def test_search_takes_query_syntax_as_plain_words(cli: Cli, path: Path):

@@ -47,7 +47,7 @@ def test_a_project_whose_name_has_a_line_end_stays_on_one_row(cli: Cli, hostile:
 def test_json_gives_control_characters_back_escaped(cli: Cli, hostile: satchel.Memory):
     done = cli("search", "needle", "--json")
     assert {"\x1b", "\x07", "\x00", "\x08"}.isdisjoint(done.stdout)
-    assert json.loads(done.stdout)["hits"][0]["text"] == hostile.text
+    assert json.loads(done.stdout)["hits"][0]["memory"]["text"] == hostile.text
 
 
 def test_a_text_cannot_look_like_another_entry(cli: Cli, path: Path):

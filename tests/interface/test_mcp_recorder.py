@@ -22,7 +22,7 @@ def test_answers_are_entered_in_order_each_as_a_turn(bag):
     assert [session.expand(each.handle) for each in results] == [f"answer {number}" for number in range(20)]
     assert [each.turn for each in results] == list(range(1, 21))
     assert [each.error for each in results].index(True) == 3
-    assert session.state()["delivered"] == sum(session.counter.count(f"answer {number}") for number in range(20))
+    assert session.state().delivered == sum(session.counter.count(f"answer {number}") for number in range(20))
 
 
 def test_a_server_that_says_nothing_begins_no_session(bag):
@@ -52,11 +52,11 @@ def test_what_a_real_server_answers_is_in_the_books(tmp_path: Path, name):
         pipe.hang_up()
     with satchel.open(tmp_path / "notes.db") as bag:
         (state,) = bag.sessions()
-        assert state["session"] == name if name else state["session"].startswith("mcp-")
-        assert state["results"] == 2
-        wrong, right = bag.find_session(state["session"]).results()
+        assert state.session == name if name else state.session.startswith("mcp-")
+        assert state.results == 2
+        wrong, right = bag.find_session(state.session).results()
         assert (wrong.tool, wrong.error, right.tool, right.error) == ("mem_get", True, "mem_stats", False)
-        assert bag.find_session(state["session"]).expand(right.handle) == answer["content"][0]["text"]
+        assert bag.find_session(state.session).expand(right.handle) == answer["content"][0]["text"]
 
 
 def test_a_locked_store_holds_up_no_answer(tmp_path: Path):

@@ -70,7 +70,7 @@ def globex(service: Served) -> Other:
     memory = service.done("POST", "/v1/memories", {"text": MARKER, "title": MARKER}, token=token)
     service.done("PUT", "/v1/sessions/theirs", {}, token=token)
     shown = service.done("POST", "/v1/sessions/theirs/results", {"tool": "t", "output": MARKER}, token=token)
-    return Other(token, {"id": memory["id"], "name": "theirs", "handle": shown["handle"]})
+    return Other(token, {"id": memory["id"], "target": memory["id"], "name": "theirs", "handle": shown["handle"]})
 
 
 def body_for(route: Route) -> dict[str, Any] | None:
@@ -129,16 +129,18 @@ def test_a_memory_is_added_found_changed_related_and_forgotten(service: Served):
     assert satchel.count_tokens(found["text"]) == found["token_count"]
     block = service.done("POST", "/v1/context", asked_for | {"receipt": True})
     assert block["token_count"] <= 60
-    assert len(block["receipt"]["entries"]) == block["facts_included"] + block["facts_omitted"]
+    assert len(block["receipt"]["entries"]) == block["included"] + block["omitted"] + block["irrelevant"]
     pack = service.done("POST", "/v1/pack", asked_for | {"format": "json", "token_budget": 500})
     assert json.loads(pack["text"])["memories"][0]["text"].startswith(("Quinces", "Row"))
-    assert first["id"] in pack["memories"]
+    assert first["id"] in {memory["id"] for memory in pack["memories"]}
+    assert pack["included"] == len(pack["memories"])
 
     place = f"/v1/memories/{first['id']}"
     assert service.done("PATCH", place, {"title": "Quinces", "importance": 0.9})["title"] == "Quinces"
     assert service.done("PATCH", place, {"title": None})["title"] is None
     linked = service.done("POST", f"{place}/relations", {"target": rows[0]["id"], "kind": "caused_by"})
     assert service.done("GET", f"{place}/relations")["relations"] == [linked]
+    assert service.done("GET", place)["relations"] == [linked]
     around = service.done("GET", f"/v1/memories/{rows[1]['id']}/timeline?before=1&after=1")
     assert [around["before"][0]["id"], around["after"][0]["id"]] == [rows[0]["id"], rows[2]["id"]]
     actions = [change["action"] for change in service.done("GET", f"{place}/history")["changes"]]

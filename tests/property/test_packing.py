@@ -37,7 +37,7 @@ from satchel.fitting.listing import clean
 from satchel.fitting.packing import Packed, prune
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.near_duplicates import within
+from satchel.text.near_duplicates import contained_texts
 
 
 @examples(1_200)
@@ -102,8 +102,10 @@ def test_the_block_reads_back_as_what_the_receipt_says_is_kept(items, case, budg
     )
     parsed = case.layout.parse(block.text, ids=case.ids) if block.text else []
     assert Tally(parsed) == Tally(as_read(placed, case.format) for placed in packing.placed.values())
-    assert block.facts_included == len(kept) == len(parsed)
-    assert block.facts_omitted == len(items) - len(kept)
+    assert block.included == block.facts_included == len(kept) == len(parsed)
+    reasons = Tally(entry.reason for entry in block.receipt.left_out)
+    assert block.facts_omitted == len(items) - len(kept) == len(block.receipt.left_out)
+    assert (block.omitted, block.irrelevant) == (reasons["over budget"], reasons["not relevant"])
     assert block.tier_breakdown == Tally(entry.tier for entry in kept) == Tally(each.tier for each in parsed)
 
 
@@ -257,7 +259,7 @@ def test_nine_tenths_of_the_budget_are_used_where_there_is_enough_to_say(items, 
     case = Case(format=format)
     items = [changed(item, title=None) if len(item.title or "") > 20 else item for item in items]
     different = [items[place] for place in prune(items, budget=None).considered]
-    repeated = within([item.text for item in different])
+    repeated = contained_texts([item.text for item in different])
     said = [clean(item.text).strip() for place, item in enumerate(different) if place not in repeated]
     assume(sum(map(case.count, said)) > budget)
     assert case.block(items, budget).token_count >= 0.9 * budget

@@ -149,7 +149,7 @@ def test_a_higher_min_relevance_leaves_the_head_of_the_same_ranking(stored, quer
     found, kept, sure = ([hit.memory.id for hit in hits] for hits in (everything, more, fewer))
     assert found[: len(kept)] == kept
     assert kept[: len(sure)] == sure
-    assert (len(kept) + more.weak, len(sure) + fewer.weak) == (len(found), len(found))
+    assert (len(kept) + more.irrelevant, len(sure) + fewer.irrelevant) == (len(found), len(found))
     assert {hit.memory.id for hit in fitted[1]} <= {hit.memory.id for hit in fitted[0]}
     least_first, sure_first = ({hit.memory.id for hit in block.hits} for block in blocks)
     assert sure_first <= least_first

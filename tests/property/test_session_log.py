@@ -80,7 +80,7 @@ def test_pairs_stay_together_and_every_handle_expands(seed):
             if step % 5 == 0:
                 for provider in ("anthropic", "openai"):
                     assert_paired(session.messages(provider), provider)
-                used = session.state()["used"]
+                used = session.state().used
                 held = session._ledger.ledgers.held("default", session._ledger.session)
                 assert used["history"] == sum(_cost(entry) for entry in held if entry.category == "history")
                 assert used["tool_results"] == sum(

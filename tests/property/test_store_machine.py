@@ -114,7 +114,7 @@ class Machine(Writes):
         ids = [self.any_id(org, each) for each in others]
         scope = Scope(org=self.orgs[org], **view)
         self.agree(org, "resolve", scope, identifier[:cut])
-        self.agree(org, "short_ids", [each for each in ids if each in self.issued[org]])
+        self.agree(org, "short_ids", self.orgs[org], [each for each in ids if each in self.issued[org]])
         self.agree(org, "relations", scope, ids)
         self.agree(org, "history", scope, identifier)
 

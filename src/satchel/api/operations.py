@@ -74,8 +74,8 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
     # An option is given once for each value, and typed often.
     "cli": {"tags": "tag", "token_budget": "tokens", "topic_key": "topic"},
     # The names that models know from other tools.
-    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id"},
-    "http": {},
+    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id", "identifiers": "ids"},
+    "http": {"identifiers": "ids"},
 }
 """Parameters that have another name on an interface, wherever they are offered."""
 
@@ -226,17 +226,33 @@ OPERATIONS: tuple[Operation, ...] = (
         cli=Offer("forget", without={"--yes says it": ("everything",)}, own={**_STORE, "yes": "do not ask"}),
         mcp=Offer(
             "mem_forget",
-            without={"a model names what it has read": ("kind", "tier", "tags", "everything")},
-            renamed={"identifiers": "ids"},
+            without={
+                "a model names what it has read": (
+                    "kind",
+                    "tier",
+                    "tags",
+                    "status",
+                    "since",
+                    "until",
+                    "everything",
+                    "dry_run",
+                )
+            },
             scope=(),
         ),
         http=Offer("memories.forget", without={"DELETE /v1/memories/{id} takes one": ("identifiers",)}),
     ),
+    Operation("unforget", cli=Offer("unforget", own=_STORE), http=Offer("memories.unforget")),
     Operation(
         "relate",
         cli=Offer("relate", own=_STORE),
         mcp=Offer("mem_relate", without={_COST: ("strength",)}, scope=()),
         http=Offer("relations.add", without={_IN_PATH: ("source",)}, scope=()),
+    ),
+    Operation(
+        "unrelate",
+        cli=Offer("unrelate", own=_STORE),
+        http=Offer("relations.remove", without={_IN_PATH: ("source", "target")}),
     ),
     Operation("relations", http=Offer("relations.list", without={_IN_PATH: ("identifier",)})),
     Operation(
@@ -274,6 +290,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "import_",
         cli=Offer("import", without={_OBJECT: ("progress",)}, own=_EMBEDS),
     ),
+    Operation("projects", cli=Offer("projects", own=_STORE), http=Offer("projects")),
+    Operation("tags", cli=Offer("tags", own=_STORE), http=Offer("tags")),
     Operation(
         "stats",
         cli=Offer("stats", own=_STORE),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 
 import msgspec
 
-from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.filters import Chosen, When, as_draft, filter_for
 from satchel.api.signatures import checked_keywords
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
@@ -26,14 +26,24 @@ from satchel.fitting.listing import DETAILS, Detail
 from satchel.fitting.packing import Pins
 from satchel.fitting.policies import PolicyName
 from satchel.fitting.renditions import as_item
-from satchel.model.checks import as_path, as_query, check_budget, check_known, check_limit, check_weight
-from satchel.model.filters import Filter
-from satchel.model.ids import normalise_prefix
+from satchel.model.checks import (
+    as_path,
+    as_query,
+    check_budget,
+    check_known,
+    check_limit,
+    check_offset,
+    check_weight,
+)
+from satchel.model.filters import SORTS, Filter, Sort
+from satchel.model.ids import parse_id
 from satchel.model.memory import (
     CHANGEABLE,
+    RELATIONS,
     Change,
     ChangedFields,
     Draft,
+    Forgotten,
     Hit,
     Memory,
     PlacedFields,
@@ -52,12 +62,14 @@ from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
 from satchel.store.locations import open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
+from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
 
 if TYPE_CHECKING:
     from satchel.api.transfer import Imported
+    from satchel.session.account import SessionState
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
     from satchel.store.contract import Held
@@ -238,32 +250,59 @@ class Satchel:
 
     def forget(
         self,
-        identifiers: str | Iterable[str] | None = None,
+        identifiers: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
         *,
         purge: bool = False,
         everything: bool = False,
-        kind: Choice = None,
-        tier: Choice = None,
-        tags: Choice = None,
-    ) -> int:
-        """End memories, by id or by kind, tier and tags. Returns how many.
+        dry_run: bool = False,
+        **chosen: Unpack[Chosen],
+    ) -> Forgotten:
+        """End memories, by id or by the filters of `search`. Returns how many, and when.
 
-        What has ended is not found any more but is still there: `ended=True` finds it. With `purge` the memories
-        are removed with their history. To forget all that a view holds takes `everything=True`; an empty list of
-        ids means none.
+        What has ended is not found any more but is still there: `ended=True` finds it, and `unforget` restores it.
+        With `purge` the memories are removed for good, with their history. With `dry_run` they are only counted.
+        To forget all that a view holds takes `everything=True`; an empty list of ids means none.
         """
-        if not isinstance(purge, bool) or not isinstance(everything, bool):
-            raise InputError("purge and everything are either true or false")
-        wanted = [identifiers] if isinstance(identifiers, str) else identifiers
-        ids = None if wanted is None else tuple(map(self._resolve, wanted))
-        narrowed = [choice for choice in (ids, kind, tier, tags) if choice is not None]
+        if not all(isinstance(flag, bool) for flag in (purge, everything, dry_run)):
+            raise InputError("purge, everything and dry_run are either true or false")
+        ids = self._ids(identifiers)
+        narrowed = [choice for choice in (ids, *chosen.values()) if choice is not None]
         if not narrowed and not everything:
-            raise InputError("say what to forget: ids, a kind, a tier or tags; or everything in this view")
+            raise InputError(
+                "say what to forget: ids, or a filter such as a kind or tags; or everything in this view"
+            )
         if not all(narrowed):
-            return 0
-        where = filter_for(self.scope, kind=kind, tier=tier, tags=tags, ids=ids or (), everything=True)
+            return Forgotten(count=0)
+        where = filter_for(self.scope, **chosen, ids=ids or (), everything=True)
+        moment = utc_now()
+        if dry_run:
+            with self._store.reading(self.scope.org) as tx:
+                found = memories.select_ids(tx, where) if purge else memories.to_forget(tx, where, moment)
+                return Forgotten(count=len(found))
         with self._store.writing(self.scope.org) as tx:
-            return memories.purge(tx, where) if purge else memories.forget(tx, where, utc_now())
+            if purge:
+                return Forgotten(count=memories.purge(tx, where), purged=True)
+            count = memories.forget(tx, where, moment)
+            return Forgotten(count=count, at=moment if count else None)
+
+    def unforget(
+        self,
+        identifiers: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
+        *,
+        at: When | None = None,
+    ) -> int:
+        """Restore memories that `forget` ended. Returns how many.
+
+        Name them by id, or give the moment `at` that `forget` returned, which restores all that this call ended;
+        with both, those of the ids that it ended. Each memory gets back the end that it had before, and the change
+        is part of its history. Memories that were not forgotten are not counted. What was purged is gone.
+        """
+        ids = self._ids(identifiers)
+        if ids is None and at is None:
+            raise InputError("say what to restore: ids, or the moment `at` of a call of forget")
+        moment = None if at is None else as_time(at, name="at")
+        with self._store.writing(self.scope.org) as tx:
+            return restored(tx, self.scope, ids, moment)
 
     def erase(self) -> "dict[Held, int]":
         """Remove this view's org with all that it has: memories, history, sessions.
@@ -291,6 +330,19 @@ class Satchel:
         )
         with self._store.writing(self.scope.org) as tx:
             return memories.relate(tx, self.scope, relation)
+
+    def unrelate(
+        self, source: str | Memory | Hit, target: str | Memory | Hit, kind: RelationKind | None = None
+    ) -> int:
+        """Remove the relations from one memory to another, of one kind or of all kinds. Returns how many.
+
+        A target that `supersedes` had ended becomes what it was before, unless another memory supersedes it too.
+        """
+        if kind is not None:
+            check_known("relation", kind, RELATIONS)
+        ends = self._resolve(source), self._resolve(target)
+        with self._store.writing(self.scope.org) as tx:
+            return len(memories.unrelate(tx, self.scope, *ends, kind, utc_now()))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -321,7 +373,7 @@ class Satchel:
         """Find the memories that are most likely needed for a query, best first.
 
         They are cut to `limit`, then to `token_budget`, counted on `Hits.text`. Only hits whose relevance is at
-        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.weak` counts the
+        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.irrelevant` counts the
         others. Memories that say the same are one hit, whose `duplicates` are the ids of the others.
 
         `as_of` searches what was known and held at an earlier moment, and returns it as it was then; `ended` also
@@ -357,7 +409,7 @@ class Satchel:
             detail=detail,
             sought=found.sought,
             matched=found.matched,
-            weak=len(found.hits) - len(relevant),
+            irrelevant=len(found.hits) - len(relevant),
         )
         self._store.touch([hit.memory.id for hit in hits], utc_now())
         return hits
@@ -464,6 +516,7 @@ class Satchel:
             pins=pins,
             best_first=least > 0,
             frame=frame,
+            matched=found.matched,
         )
         self._store.touch([memory.id for memory in pack.memories], utc_now())
         return pack
@@ -518,6 +571,8 @@ class Satchel:
         self,
         *,
         limit: int = 20,
+        offset: int = 0,
+        sort: Sort = "at",
         pinned: bool = False,
         ended: bool = False,
         as_of: When | None = None,
@@ -525,12 +580,17 @@ class Satchel:
     ) -> list[Memory]:
         """Return the newest memories by the time they speak of, or the newest of the pinned ones.
 
-        `ended` also returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not
-        counted as a use.
+        `sort` lists them by something else, the latest or highest first: when they were "created", "updated" or
+        last "used", or their "importance". `offset` leaves out the first ones, for the next page. `ended` also
+        returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not counted as a
+        use.
         """
+        check_known("sort", sort, SORTS)
         moment = _moment(as_of)
         where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
-        return self._store_at(where, moment).select(where, limit=check_limit(limit))
+        return self._store_at(where, moment).select(
+            where, limit=check_limit(limit), sort=sort, offset=check_offset(offset)
+        )
 
     def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]:
         """Return the relations that start or end at a memory, to others inside this view.
@@ -585,7 +645,8 @@ class Satchel:
                 if self.scope != Scope(org=self.scope.org):
                     raise
                 # Whatever else is there by this id belongs to another scope.
-                found = memories.history(tx, self.scope.org, normalise_prefix(identifier))
+                whole = parse_id(identifier).prefix
+                found = memories.history(tx, self.scope.org, whole.first) if whole else []
                 if not found or found[-1].action != "purge":
                     raise
                 return found
@@ -596,10 +657,30 @@ class Satchel:
         with self._store.reading(self.scope.org) as tx:
             return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
 
-    def short_ids(self, memories: Sequence[Memory | ReceiptEntry | str]) -> list[str]:
-        """Return the shortest prefix that names each of these memories, which may be given by their ids."""
-        with self._store.reading() as tx:
-            return shortened_ids(tx, [each if isinstance(each, str) else each.id for each in memories])
+    def projects(self) -> dict[str, int]:
+        """Return the projects of this view, and how many current memories each has, most first."""
+        return self._count_names("project")
+
+    def tags(self) -> dict[str, int]:
+        """Return the tags of this view, and how many current memories have each, most first.
+
+        Tags that differ only in the case of ASCII letters are counted as one, as filters compare them.
+        """
+        return self._count_names("tags")
+
+    def _count_names(self, column: Literal["project", "tags"]) -> dict[str, int]:
+        with self._store.reading(self.scope.org) as tx:
+            return memories.count_names(tx, filter_for(self.scope), column)
+
+    def short_ids(self, memories: Sequence[Memory | Hit | ReceiptEntry | str]) -> list[str]:
+        """Return a short id for each of these memories, which may be given by their full ids.
+
+        It has 4 to 6 characters, more where that is not unique in the org, and is taken wherever an id is. The same
+        memory has the same short id in every store, but for its length.
+        """
+        ids = [each if isinstance(each, str) else _id_of(each) for each in memories]
+        with self._store.reading(self.scope.org) as tx:
+            return shortened_ids(tx, self.scope.org, ids)
 
     # Move between stores.
 
@@ -678,7 +759,7 @@ class Satchel:
             holds=holds,
         )
 
-    def sessions(self, *, limit: int = 20) -> list[dict[str, Any]]:
+    def sessions(self, *, limit: int = 20) -> "list[SessionState]":
         """Return the state of the sessions in this view, those changed last first."""
         from satchel.session.session import session_states
 
@@ -759,9 +840,17 @@ class Satchel:
 
     # What the methods above share.
 
-    def _resolve(self, identifier: str) -> str:
+    def _resolve(self, identifier: str | Memory | Hit) -> str:
+        named = identifier if isinstance(identifier, str) else _id_of(identifier)
         with self._store.reading(self.scope.org) as tx:
-            return memories.resolve(tx, self.scope, identifier)
+            return memories.resolve(tx, self.scope, named)
+
+    def _ids(self, named: str | Memory | Hit | Iterable[str | Memory | Hit] | None) -> tuple[str, ...] | None:
+        """The full ids of what a caller names; None if nothing was given, which an empty list is not."""
+        if named is None:
+            return None
+        several = [named] if isinstance(named, str | Memory | Hit) else named
+        return tuple(dict.fromkeys(map(self._resolve, several)))
 
     def _find(self, identifier: str) -> Memory:
         known = self._resolve(identifier)
@@ -798,6 +887,13 @@ class _Candidates(NamedTuple):
     """How relevant a hit must be; 0 without a question."""
     relevant: list[bool]
     """Whether each hit is; all of them without a question."""
+
+
+def _id_of(named: object) -> str:
+    """The id of what a caller gave in place of an id. Anything else is given back: the check of ids refuses it."""
+    memory: Any = named.memory if isinstance(named, Hit) else named
+    found: str = getattr(memory, "id", memory)
+    return found
 
 
 def _filtered(chosen: Chosen) -> bool:

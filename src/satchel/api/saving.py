@@ -24,6 +24,7 @@ from satchel.model.memory import (
     checked,
     utc_now,
 )
+from satchel.model.result import Result, quoted
 from satchel.store.contract import Candidate, Record
 from satchel.text.redact import masked_labels, redact, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
@@ -167,7 +168,7 @@ def said_again(memory: Memory) -> str:
 WIDTH = 80
 
 
-class Similar(msgspec.Struct, frozen=True, kw_only=True):
+class Similar(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A memory that is about the same thing as another, in one line."""
 
     id: str
@@ -176,6 +177,9 @@ class Similar(msgspec.Struct, frozen=True, kw_only=True):
     """Its title or first words, without control characters."""
     score: float
     """How alike they are, from 0.5 to 1."""
+
+    def _summary(self) -> str:
+        return f"{self.score:.2f} {self.id} {quoted(self.headline)}"
 
 
 def similar_ones(hits: Iterable[Hit]) -> tuple[Similar, ...]:
@@ -187,14 +191,14 @@ def similar_ones(hits: Iterable[Hit]) -> tuple[Similar, ...]:
 def similar_after_save(view: Satchel, memory: Memory, *, but: Sequence[str] = ()) -> tuple[Similar, ...]:
     """The memories that this one may replace; for what was said in a conversation none.
 
-    Those whose ids start with one of `but` are left out. It follows a write that has succeeded, and never makes
+    Those whose full ids are in `but` are left out. It follows a write that has succeeded, and never makes
     it look as if it had failed.
     """
     if memory.tier == "conversation":
         return ()
     with contextlib.suppress(SatchelError):
         found = similar_ones(view.similar(memory.id))
-        return tuple(each for each in found if not each.id.startswith(tuple(but)))
+        return tuple(each for each in found if each.id not in but)
     return ()
 
 

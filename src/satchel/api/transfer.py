@@ -29,6 +29,7 @@ from satchel.model.memory import (
     checked,
     compact,
 )
+from satchel.model.result import Result, quoted
 from satchel.recall.indexer import Indexer
 from satchel.store import memories
 from satchel.store.contract import Candidate, Embedded, Record
@@ -112,7 +113,18 @@ def _is_database(path: Path) -> bool:
 
 FORMAT_VERSION = 1
 MAX_COUNT = 2**53
-ACTIONS = ("add", "update", "confirm", "forget", "relate", "supersede", "purge")
+ACTIONS = (
+    "add",
+    "update",
+    "confirm",
+    "forget",
+    "unforget",
+    "relate",
+    "unrelate",
+    "supersede",
+    "unsupersede",
+    "purge",
+)
 
 Line = Record | Relation | Draft | None
 
@@ -191,7 +203,8 @@ def _change(change: Change) -> Change:
         if not isinstance(pair, list) or len(pair) != 2:
             raise InputError(f"a change of {name!r} needs an old and a new value")
         if name == "relation":
-            _check_link(pair[1])
+            # A removed relation has no new value.
+            _check_link(pair[0] if change.action == "unrelate" else pair[1])
     return msgspec.structs.replace(change, at=as_time(change.at))
 
 
@@ -287,14 +300,17 @@ Outcome = Literal["added", "updated", "kept", "relation"]
 Item = Record | Relation | Candidate
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(Result, msgspec.Struct, frozen=True):
     """A line that could not be imported, by its number from 1, and why. Secrets in the message are masked."""
 
     line: int
     message: str
 
+    def _summary(self) -> str:
+        return f"line {self.line:,}: {quoted(self.message)}"
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
+
+class Imported(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What an import did: how many memories were added, updated, or kept as they were, and how many relations.
 
     `problems` are the lines that could not be read; everything else was stored.
@@ -305,6 +321,10 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     relations: int = 0
     problems: tuple[Problem, ...] = ()
+
+    def _summary(self) -> str:
+        counts = f"{self.added:,} added, {self.updated:,} updated, {self.kept:,} kept, {self.relations:,} relations"
+        return f"{counts}, {len(self.problems):,} problems"
 
 
 def import_lines(

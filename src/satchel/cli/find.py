@@ -111,7 +111,7 @@ class _ContextAsJson(Frame):
     """A block as JSON, with what a program may want to know beside its text."""
 
     def write(self, body: str, facts: BlockFacts) -> str:
-        told = ("token_count", "facts_included", "facts_omitted", "irrelevant", "tier_breakdown")
+        told = ("token_count", "included", "omitted", "irrelevant", "complete", "matched", "tier_breakdown")
         return to_json({"text": body} | {name: getattr(facts, name) for name in told}) + "\n"
 
     def encode(self, part: str) -> str:

@@ -254,10 +254,10 @@ class PackOutcome(NamedTuple):
     @classmethod
     def of_block(cls, block: ContextBlock, *, asked: bool) -> "PackOutcome":
         return cls(
-            block.facts_included,
-            block.facts_omitted,
+            block.included,
+            block.facts.left_out,
             block.irrelevant,
-            block.facts_wanted,
+            block.included + block.omitted,
             block.token_count,
             block.smallest_budget,
             asked and block.matched,
@@ -266,10 +266,10 @@ class PackOutcome(NamedTuple):
     @classmethod
     def of_pack(cls, pack: ContextPack, *, asked: bool) -> "PackOutcome":
         return cls(
-            len(pack.memories),
-            pack.omitted,
+            pack.included,
+            pack.facts.left_out,
             pack.irrelevant,
-            pack.wanted,
+            pack.included + pack.omitted,
             pack.token_count,
             pack.smallest_budget,
             asked,
@@ -279,7 +279,7 @@ class PackOutcome(NamedTuple):
 def on_hits(hits: Hits, budget: int | None) -> str | None:
     """Nothing matched, nothing fitted, or something did not fit; None without a budget to speak of."""
     if not hits and not hits.omitted:
-        return _nothing_relevant(hits.weak) if hits.weak else "nothing matched"
+        return _nothing_relevant(hits.irrelevant) if hits.irrelevant else "nothing matched"
     if budget is None:
         return None if hits.matched else UNMATCHED
     if not hits:

@@ -146,7 +146,7 @@ def forget_command(
                 note("an index that names this org is left: ask the owner to run `satchel db index`")
         return
     with open_store_for(db, scope) as bag:
-        count = bag.forget(**given, everything=not narrowed)
+        count = bag.forget(**given, everything=not narrowed).count
     if as_json:
         print_json({"purged" if purge else "forgotten": count})
         return

@@ -40,6 +40,7 @@ from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
 from satchel.model.checks import repair_surrogates
+from satchel.session.account import SessionState
 from satchel.session.budget import Budget, checked_tokens
 from satchel.text.tokens import DEFAULT_COUNTER
 from satchel.text.tokens import counter as find_counter
@@ -74,18 +75,18 @@ def budget_command(
     with open_store_for(db, scope) as bag:
         states = bag.sessions(limit=limit)
         if as_json:
-            print_json({"sessions": states})
+            print_json({"sessions": [state.to_dict() for state in states]})
             return
     if not states:
         note("no sessions; `satchel gateway` and `bag.session(name)` start one")
         return
     for state in states:
-        used = sum(state["used"].values())
-        print_text(f"{clean(state['session'])}  {_when(state['updated_at'])}\n")
-        print_text(f"  {bar(state['used'], state['total_budget'])}  {used:,} of {state['total_budget']:,}")
-        print_text(f", {state['remaining']:,} left; {_count(state['results'], 'result')}\n")
-        if state["warning"]:
-            print_text(f"  {state['warning']}\n")
+        used = sum(state.used.values())
+        print_text(f"{clean(state.session)}  {_when(state.updated_at)}\n")
+        print_text(f"  {bar(state.used, state.total_budget)}  {used:,} of {state.total_budget:,}")
+        print_text(f", {state.remaining:,} left; {_count(state.results, 'result')}\n")
+        if state.warning:
+            print_text(f"  {state.warning}\n")
     print_text(f"\n{legend(_TITLES)}\n")
 
 
@@ -102,20 +103,20 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
         state, turns = books.state(), books.turns()
         limits = books.budget.tiers()
     if as_json:
-        print_json(state | {"limits": limits, "turns": [turn._asdict() for turn in turns]})
+        print_json(state.to_dict() | {"limits": limits, "turns": [turn.to_dict() for turn in turns]})
     else:
-        print_text(f"{clean(state['session'])}: {state['remaining']:,} of {state['total_budget']:,} tokens left\n")
+        print_text(f"{clean(state.session)}: {state.remaining:,} of {state.total_budget:,} tokens left\n")
         print_text(f"{'':16}  {'used':>9}  {'limit':>9}\n")
-        for each, tokens in state["used"].items():
+        for each, tokens in state.used.items():
             line = f"{_TITLES[each]:16}  {tokens:>9,}  {limits[each]:>9,}  "
             print_text(f"{line}{bar({each: tokens}, limits[each], width=30)}\n")
         print_text(
-            f"turn {state['turn']:,}; {_count(state['results'], 'result')}, {state['delivered']:,} tokens in all, "
-            f"{_count(state['evicted'], 'entry', 'entries')} shortened or evicted; "
-            f"the next result may have {state['per_tool_budget']:,}\n"
+            f"turn {state.turn:,}; {_count(state.results, 'result')}, {state.delivered:,} tokens in all, "
+            f"{_count(state.evicted, 'entry', 'entries')} shortened or evicted; "
+            f"the next result may have {state.per_tool_budget:,}\n"
         )
-        if state["warning"]:
-            print_text(f"{state['warning']}\n")
+        if state.warning:
+            print_text(f"{state.warning}\n")
     if plot is not None:
         _draw(plot, state, turns, reserve=limits["response_reserve"])
 
@@ -177,7 +178,7 @@ def forget_command(name: str, scope: dict[str, str | None], db: str | None) -> N
     print_text(f"removed the session {clean(name)}\n")
 
 
-def _draw(target: Path, state: dict[str, Any], turns: list[Any], *, reserve: int) -> None:
+def _draw(target: Path, state: SessionState, turns: list[Any], *, reserve: int) -> None:
     from satchel.api.transfer import write_atomically
     from satchel.cli.plots.ledger_plot import Point, ledger_plot
 
@@ -192,7 +193,7 @@ def _draw(target: Path, state: dict[str, Any], turns: list[Any], *, reserve: int
         }
         points.append(Point(turn.number, used, turn.evicted - before))
         before = turn.evicted
-    drawn = ledger_plot(points, title=state["session"], limit=state["total_budget"])
+    drawn = ledger_plot(points, title=state.session, limit=state.total_budget)
     write_atomically(target.expanduser(), [drawn.encode()])
     note(f"drew {target}")
 

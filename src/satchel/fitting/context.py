@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from satchel.errors import InputError
@@ -16,9 +17,10 @@ from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.memory import TIERS, Hit
 from satchel.model.packing import Item, Placed, Receipt, marked
+from satchel.model.result import Result
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
-__all__ = ["BlockFacts", "ContextBlock", "Frame", "Pricing", "fitted_block"]
+__all__ = ["BlockFacts", "ContextBlock", "ContextResult", "Frame", "Pricing", "fitted_block", "fitted_summary"]
 
 
 class BlockFacts(NamedTuple):
@@ -26,32 +28,33 @@ class BlockFacts(NamedTuple):
 
     token_count: int
     """The tokens of the block's own text, without the frame."""
-    facts_included: int
-    facts_omitted: int
-    """How many candidates were left out, whatever the reason: the receipt names it."""
-    facts_wanted: int
-    """How many there would be if there were room for all that is worth its tokens."""
+    included: int
+    omitted: int
+    """How many relevant candidates did not fit into the budget."""
+    left_out: int
+    """How many candidates were left out, whatever the reason; the receipt names it."""
     complete: bool
-    """Whether those are all here, in full."""
+    """Whether everything relevant is included, and nothing of it was cut."""
     tier_breakdown: dict[str, int]
     """How many of each tier were included."""
     matched: bool = True
-    """False where nothing matched: then these are the newest and most important that pass the filters."""
+    """False if nothing matched: then these are the newest and most important that pass the filters."""
     irrelevant: int = 0
-    """How many candidates were left out because they are not relevant enough."""
+    """How many candidates were below `min_relevance`."""
 
     @classmethod
     def widest(cls, candidates: int, *, matched: bool) -> "BlockFacts":
-        """Numbers with at least as many digits as any that a block of so many candidates can have."""
-        most = 10 * candidates + 10
+        """Return numbers with at least as many digits as any that a block of so many candidates can have."""
+        most = 5 * candidates + 5
         return cls(
             token_count=_WIDEST_TOKENS,
-            facts_included=most,
-            facts_omitted=most,
-            facts_wanted=most,
+            included=most,
+            omitted=most,
+            left_out=most,
             complete=False,
             tier_breakdown=dict.fromkeys(TIERS, most),
             matched=matched,
+            irrelevant=most,
         )
 
 
@@ -83,8 +86,40 @@ class Frame(ABC):
         return count(self.write(around, BlockFacts.widest(candidates, matched=matched)))
 
 
-class ContextBlock:
+class ContextResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A text for a model's context window, within its budget, and what went into it."""
+
+    text: str
+    token_count: int
+    token_budget: int | None
+    included: int
+    """How many memories are in the text."""
+    omitted: int
+    """How many relevant memories did not fit into the budget."""
+    tokens_omitted: int
+    """What the texts of those would cost."""
+    irrelevant: int
+    """How many candidates were below `min_relevance`."""
+    complete: bool
+    """Whether everything relevant is included, and nothing of it was cut."""
+    matched: bool
+    """False if nothing matched: then these are the newest and most important that pass the filters."""
+    smallest_budget: int | None
+    """If nothing fitted: the smallest budget that holds something."""
+    tier_breakdown: dict[str, int]
+    """How many of each tier were included."""
+    hits: tuple[Hit, ...]
+    """What was included, best first."""
+    receipt: Receipt | None = None
+    """What became of every candidate, if it was asked for."""
+
+
+class ContextBlock(Result):
+    """A text for a model's context window, within its budget, and what went into it.
+
+    `text` goes to the model. The numbers say what is in it and what is not: `included` memories, `omitted` relevant
+    ones that did not fit (`tokens_omitted` tokens), `irrelevant` ones below `min_relevance`. `receipt` names each.
+    """
 
     def __init__(
         self,
@@ -92,6 +127,7 @@ class ContextBlock:
         text: str,
         body: str,
         token_count: int,
+        token_budget: int | None,
         facts: BlockFacts,
         tokens_omitted: int,
         smallest_budget: int | None,
@@ -100,34 +136,38 @@ class ContextBlock:
     ) -> None:
         self.text = text
         self.body = body
-        """The text without the frame around it; the same as `text` where there is none."""
+        """The text without the frame around it; the same as `text` if there is no frame."""
         self.token_count = token_count
+        self.token_budget = token_budget
         self.facts = facts
-        """The same facts that a frame states, as they turned out."""
-        self.facts_included = facts.facts_included
-        self.facts_omitted = facts.facts_omitted
-        """How many candidates were left out, whatever the reason: the receipt names it."""
+        """The numbers that a frame states."""
+        self.included = facts.included
+        """How many memories are in the text."""
+        self.omitted = facts.omitted
+        """How many relevant memories did not fit into the budget."""
         self.tokens_omitted = tokens_omitted
         """What the texts of those would cost, as far as that is known."""
-        self.facts_wanted = facts.facts_wanted
-        """How many there would be if there were room for all that is worth its tokens."""
+        self.irrelevant = facts.irrelevant
+        """How many candidates were below `min_relevance`."""
+        self.facts_included = facts.included
+        """The same as `included`."""
+        self.facts_omitted = facts.left_out
+        """How many candidates were left out, whatever the reason: `len(receipt.left_out)`."""
         self.complete = facts.complete
-        """Whether those are all here, in full."""
+        """Whether everything relevant is included, and nothing of it was cut."""
         self.tier_breakdown = facts.tier_breakdown
         """How many of each tier were included."""
         self.smallest_budget = smallest_budget
-        """Where nothing fitted though something was found: the least budget that holds a part of it."""
+        """If nothing fitted though something was found: the smallest budget that holds a part of it."""
         self.hits = tuple(hits)
         """What was included, best first."""
         self.matched = facts.matched
-        """False where nothing matched: then these are the newest and most important that pass the filters."""
-        self.irrelevant = facts.irrelevant
-        """How many candidates were left out because they are not relevant enough."""
+        """False if nothing matched: then these are the newest and most important that pass the filters."""
         self._receipt = receipt
 
     @cached_property
     def receipt(self) -> Receipt:
-        """What became of every candidate; worked out when first asked for."""
+        """What became of every candidate; computed when first asked for."""
         return self._receipt()
 
     @property
@@ -135,10 +175,39 @@ class ContextBlock:
         """The block as a list of messages, as providers take them."""
         return as_messages(self.text)
 
-    def __repr__(self) -> str:
-        return (
-            f"<ContextBlock: {self.token_count} tokens, {self.facts_included} kept, {self.facts_omitted} omitted>"
+    def result(self, *, receipt: bool = False) -> ContextResult:
+        """Return the block as the value that `to_dict`, `json`, `--json` and the HTTP service encode.
+
+        With `receipt` it has the receipt too.
+        """
+        return ContextResult(
+            text=self.text,
+            token_count=self.token_count,
+            token_budget=self.token_budget,
+            included=self.included,
+            omitted=self.omitted,
+            tokens_omitted=self.tokens_omitted,
+            irrelevant=self.irrelevant,
+            complete=self.complete,
+            matched=self.matched,
+            smallest_budget=self.smallest_budget,
+            tier_breakdown=self.tier_breakdown,
+            hits=self.hits,
+            receipt=self.receipt if receipt else None,
         )
+
+    def _plain(self) -> ContextResult:
+        return self.result()
+
+    def _summary(self) -> str:
+        return fitted_summary(self.included, self.omitted, self.token_count, self.token_budget)
+
+
+def fitted_summary(included: int, omitted: int, tokens: int, budget: int | None) -> str:
+    """Return the counts that the `repr` of a fitted result shows."""
+    memories = "1 memory" if included == 1 else f"{included:,} memories"
+    limit = "" if budget is None else f" of {budget:,}"
+    return f"{memories}, {omitted:,} omitted, {tokens:,}{limit} tokens"
 
 
 class Pricing:
@@ -175,10 +244,6 @@ class Pricing:
         if key not in self._headings:
             self._headings[key] = self._count(self._encode(text))
         return self._headings[key]
-
-
-def _tokens(items: Iterable[Item]) -> int:
-    return sum(item.tokens or 0 for item in items)
 
 
 def _told(hits: Sequence[Hit], places: Iterable[int]) -> list[Hit]:
@@ -231,11 +296,12 @@ def fitted_block(
         text=packed.text,
         body=body,
         token_count=packed.token_count,
+        token_budget=budget,
         # What turned out to be said already is not wanted any more.
         facts=writer.facts(
             placed, packed.token_count if frame is None else counter.count(body), packed.pruned.wanted
         ),
-        tokens_omitted=_tokens(items) - _tokens(each.item for each in placed),
+        tokens_omitted=sum(items[place].tokens or 0 for place in packed.missed()),
         smallest_budget=writer.smallest_budget(packed),
         hits=_told(hits, packed.placed) if hits else (),
         receipt=lambda: receipt(packed, counter=counter.name, format=layout.name),
@@ -274,9 +340,9 @@ class _Writer:
         """Return the numbers of a block that costs so many tokens."""
         return BlockFacts(
             token_count=tokens,
-            facts_included=len(placed),
-            facts_omitted=len(self._items) - len(placed),
-            facts_wanted=wanted,
+            included=len(placed),
+            omitted=max(0, wanted - len(placed)),
+            left_out=len(self._items) - len(placed),
             complete=len(placed) >= wanted and all(each.whole for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             matched=self._matched,

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block
+import msgspec
+
+from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block, fitted_summary
 from satchel.fitting.engine import self_counted
 from satchel.fitting.formats import (
     BLOCK_OPENINGS,
@@ -23,6 +25,7 @@ from satchel.fitting.policies import PolicyName
 from satchel.fitting.renditions import as_item
 from satchel.model.memory import Hit, Memory, compact
 from satchel.model.packing import Item, Placed, Receipt
+from satchel.model.result import Result
 from satchel.text.tokens import Counter
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "ContextPack",
     "PackFacts",
     "PackFormat",
+    "PackResult",
     "PackedMemory",
     "pack_json",
     "pack_json_around",
@@ -232,11 +236,42 @@ class _Portable:
         return self._whole([self._memories[each.item.id] for each in placed]) if placed else ""
 
 
-class ContextPack:
+class PackResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """Whole memories as one text to carry elsewhere, and what went into it."""
+
+    text: str
+    format: str
+    project: str | None
+    token_count: int
+    token_budget: int | None
+    included: int
+    """How many memories are in the text."""
+    omitted: int
+    """How many relevant memories did not fit into the budget."""
+    tokens_omitted: int
+    """What the texts of those would cost."""
+    irrelevant: int
+    """How many candidates were below `min_relevance`."""
+    complete: bool
+    """Whether everything relevant is included."""
+    matched: bool
+    """False if nothing matched: then these are the newest and most important that pass the filters."""
+    smallest_budget: int | None
+    """If nothing fitted: the smallest budget that holds a memory."""
+    tier_breakdown: dict[str, int]
+    """How many of each tier were included."""
+    memories: tuple[Memory, ...]
+    """What is in the text, best first."""
+    receipt: Receipt | None = None
+    """What became of every candidate, if it was asked for."""
+
+
+class ContextPack(Result):
     """Whole memories as one text, best first.
 
     `text` has the chosen format. `to_markdown` and `to_json` give the others; each is within the budget by
-    itself, so they may hold different memories.
+    itself, so they may hold different memories. `to_dict` and `json` describe the pack: its text, its memories and
+    its numbers.
     """
 
     def __init__(
@@ -252,6 +287,7 @@ class ContextPack:
         pins: Pins = "strict",
         best_first: bool = False,
         frame: Frame | None = None,
+        matched: bool = True,
     ) -> None:
         self._hits = list(hits)
         self._items = [as_item(hit, relevant=each) for hit, each in zip(hits, relevant, strict=True)]
@@ -260,6 +296,7 @@ class ContextPack:
         self._pins: Pins = pins
         self._best_first = best_first
         self._frame = frame
+        self._matched = matched
         self.project = project
         self.token_budget = token_budget
         self.format = format
@@ -273,16 +310,17 @@ class ContextPack:
 
     @property
     def body(self) -> str:
-        """The text without the frame around it; the same as `text` where there is none."""
+        """The text without the frame around it; the same as `text` if there is no frame."""
         return self._fitted.body
 
     @property
     def facts(self) -> BlockFacts:
-        """What a frame states of it."""
+        """The numbers that a frame states."""
         return self._fitted.facts
 
     @property
     def token_count(self) -> int:
+        """What `text` costs."""
         return self._fitted.token_count
 
     @property
@@ -291,9 +329,14 @@ class ContextPack:
         return tuple(hit.memory for hit in self._fitted.hits)
 
     @property
+    def included(self) -> int:
+        """How many memories are in `text`."""
+        return self._fitted.included
+
+    @property
     def omitted(self) -> int:
-        """How many candidates are not in it, whatever the reason: the receipt names it."""
-        return self._fitted.facts_omitted
+        """How many relevant memories did not fit into the budget."""
+        return self._fitted.omitted
 
     @property
     def tokens_omitted(self) -> int:
@@ -301,33 +344,72 @@ class ContextPack:
         return self._fitted.tokens_omitted
 
     @property
-    def wanted(self) -> int:
-        """How many there would be if there were room for all that is worth its tokens."""
-        return self._fitted.facts_wanted
-
-    @property
-    def smallest_budget(self) -> int | None:
-        """Where nothing fitted though something was found: the least budget that holds a memory."""
-        return self._fitted.smallest_budget
-
-    @property
     def irrelevant(self) -> int:
-        """How many candidates were left out because they are not relevant enough."""
+        """How many candidates were below `min_relevance`."""
         return self._fitted.irrelevant
 
     @property
+    def complete(self) -> bool:
+        """Whether everything relevant is included."""
+        return self._fitted.complete
+
+    @property
+    def matched(self) -> bool:
+        """False if nothing matched: then these are the newest and most important that pass the filters."""
+        return self._fitted.matched
+
+    @property
+    def smallest_budget(self) -> int | None:
+        """If nothing fitted though something was found: the smallest budget that holds a memory."""
+        return self._fitted.smallest_budget
+
+    @property
+    def tier_breakdown(self) -> dict[str, int]:
+        """How many of each tier were included."""
+        return self._fitted.tier_breakdown
+
+    @property
     def receipt(self) -> Receipt:
+        """What became of every candidate; computed when first asked for."""
         return self._fitted.receipt
 
     def to_markdown(self) -> str:
+        """Return the pack as markdown, within its budget."""
         return self._as("markdown")
 
     def to_json(self) -> str:
-        """One JSON object that `import_` reads."""
+        """Return the pack as one JSON object that `import_` reads, within its budget."""
         return self._as("json")
 
-    def __repr__(self) -> str:
-        return f"<ContextPack: {self.token_count} tokens, {len(self.memories)} memories, {self.omitted} omitted>"
+    def result(self, *, receipt: bool = False) -> PackResult:
+        """Return the pack as the value that `to_dict`, `json` and the HTTP service encode.
+
+        With `receipt` it has the receipt too.
+        """
+        return PackResult(
+            text=self.text,
+            format=self.format,
+            project=self.project,
+            token_count=self.token_count,
+            token_budget=self.token_budget,
+            included=self.included,
+            omitted=self.omitted,
+            tokens_omitted=self.tokens_omitted,
+            irrelevant=self.irrelevant,
+            complete=self.complete,
+            matched=self.matched,
+            smallest_budget=self.smallest_budget,
+            tier_breakdown=self.tier_breakdown,
+            memories=self.memories,
+            receipt=self.receipt if receipt else None,
+        )
+
+    def _plain(self) -> PackResult:
+        return self.result()
+
+    def _summary(self) -> str:
+        counts = fitted_summary(self.included, self.omitted, self.token_count, self.token_budget)
+        return f"{self.format}: {counts}"
 
     def _as(self, format: PackFormat) -> str:
         return self.text if format == self.format else self._fit(format).text
@@ -344,6 +426,7 @@ class ContextPack:
             whole=True,
             best_first=self._best_first,
             frame=self._frame,
+            matched=self._matched,
         )
 
     def _layout(self, format: PackFormat) -> Layout:

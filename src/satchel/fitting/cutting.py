@@ -14,6 +14,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.fitting.engine import largest
 from satchel.model.checks import check_budget
+from satchel.model.result import Result, quoted
 from satchel.text.passages import continues, sentences
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
@@ -43,7 +44,7 @@ _FIRST_REACH = 4
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class Cut(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A truncated text, its token count, and how much was left out."""
 
     text: str
@@ -52,6 +53,9 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     omitted_tokens: int
     omitted_characters: int
     whole: bool
+
+    def _summary(self) -> str:
+        return f"{self.token_count:,} tokens, {self.omitted_tokens:,} omitted: {quoted(self.text)}"
 
 
 def truncate(text: str, *, token_budget: int | None, counter: str | Counter = DEFAULT_COUNTER) -> Cut:

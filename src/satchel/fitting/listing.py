@@ -14,7 +14,7 @@ import msgspec
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
 from satchel.model.memory import Hit, Memory, compact
-from satchel.text.passages import telling_start
+from satchel.text.passages import best_sentence_start
 
 __all__ = [
     "CONTINUED",
@@ -106,38 +106,19 @@ def join_entries(entries: Sequence[str]) -> str:
     return "\n".join(entries)
 
 
-def entry_json(
-    memory: Memory,
-    *,
-    detail: Detail,
-    score: float | None = None,
-    relevance: float | None = None,
-    parts: Mapping[str, float] | None = None,
-    passage: tuple[int, int] | None = None,
-    matched: int = 0,
-    overtaken_by: str | None = None,
-    duplicates: Sequence[str] = (),
-) -> str:
-    """Return a memory as a JSON object on one line: the fields that matter to a reader, and those of a hit."""
+def entry_json(memory: Memory, *, detail: Detail, matched: int = 0) -> str:
+    """One memory as a JSON object on a line of its own, without fields that are unset or only of use to the store.
+
+    If the detail asks for less than the whole text, `shortened` is true.
+    """
     fields = compact(memory)
-    chosen: dict[str, Any] = {"id": memory.id}
-    if score is not None:
-        chosen["score"] = round(score, 6)
-    if relevance is not None:
-        chosen["relevance"] = round(relevance, 3)
-    if parts is not None:
-        chosen["parts"] = parts
-    if passage is not None:
-        chosen["passage"] = passage
-    if overtaken_by is not None:
-        chosen["overtaken_by"] = overtaken_by
-    if duplicates:
-        chosen["duplicates"] = duplicates
-    chosen["kind"], chosen["tier"] = memory.kind, memory.tier
+    chosen: dict[str, Any] = {"id": memory.id, "kind": memory.kind, "tier": memory.tier}
     if detail == "summary":
-        return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens})
+        return as_json(chosen | {"title": memory.headline(), "tokens": memory.tokens, "shortened": True})
     chosen |= {name: fields[name] for name in _LISTED_FIELDS if name in fields}
-    return as_json(chosen | {"text": body(memory.text, detail, matched)})
+    text = body(memory.text, detail, matched)
+    chosen |= {"text": text} if text == memory.text else {"text": text, "shortened": True}
+    return as_json(chosen)
 
 
 def join_json(key: str, objects: Sequence[str], **facts: object) -> str:
@@ -165,7 +146,7 @@ def matched_start(hit: Hit, sought: Sequence[str]) -> int:
     """Return where a snippet of a hit starts: at the sentence with the most words of the query."""
     text = hit.memory.text
     # Without a passage that matched, the whole text is searched. A short text is shown whole.
-    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET_LENGTH else 0
+    return best_sentence_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET_LENGTH else 0
 
 
 def clean(text: str) -> str:

@@ -15,7 +15,7 @@ from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
 from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
-from satchel.text.near_duplicates import alike, equal, within
+from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from satchel.text.passages import continues
 
 __all__ = [
@@ -86,10 +86,10 @@ def prune(items: Sequence[Item], *, budget: int | None) -> Pruned:
         left = [place for place in left if place not in verdicts]
     if any(item.pinned for item in items):
         left.sort(key=lambda place: not items[place].pinned)
-    left = _deduplicated(left, items, verdicts, equal)
+    left = _deduplicated(left, items, verdicts, exact_duplicates)
     if budget is not None:
         left = _most_promising(left, items, POOL_FACTOR * budget + POOL_EXTRA, verdicts)
-    return Pruned(_deduplicated(left, items, verdicts, alike), verdicts)
+    return Pruned(_deduplicated(left, items, verdicts, near_duplicates), verdicts)
 
 
 def _superseded(items: Sequence[Item]) -> dict[int, Verdict]:
@@ -314,6 +314,14 @@ class Packed(NamedTuple):
     smallest_budget: int | None = None
     """If there were candidates but none fitted: the smallest budget that includes something."""
 
+    def missed(self) -> list[int]:
+        """Return the places of those that are left out only because the budget has no room for them."""
+        return [place for place in range(len(self.candidates.items)) if self._has_no_room(place)]
+
+    def _has_no_room(self, place: int) -> bool:
+        verdict = self.pruned.verdicts.get(place)
+        return place not in self.placed and (verdict is None or verdict.reason == "over budget")
+
     def alone(self) -> list[Placed]:
         """Return every rendition that could be alone in the block."""
         return [placed for _, placed in self.candidates.alone(first_only=self.policy.stops)]
@@ -407,7 +415,7 @@ def _contained(block: _Block) -> dict[int, Verdict]:
     items = [block.candidates.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])
-        for place, other in within([item.text for item in items]).items()
+        for place, other in contained_texts([item.text for item in items]).items()
         if not items[place].pinned
     }
 
@@ -439,8 +447,7 @@ def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
 
 def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
     items, prices = packed.candidates.items, packed.candidates.prices
-    missed = [place for place in range(len(items)) if _lacks_room(packed, place)]
-    budgets = _budgets(packed, missed)
+    budgets = _budgets(packed, packed.missed())
     for place, item in enumerate(items):
         if (placed := packed.placed.get(place)) is not None:
             yield _entry(item, cost=prices.lines(placed), level=placed.level)
@@ -455,11 +462,6 @@ def _entries(packed: Packed) -> Iterator[ReceiptEntry]:
 
 def _entry(item: Item, **outcome: object) -> ReceiptEntry:
     return ReceiptEntry(id=item.id, headline=item.headline(), tier=item.tier, value=item.value, **outcome)  # type: ignore[arg-type]
-
-
-def _lacks_room(packed: Packed, place: int) -> bool:
-    verdict = packed.pruned.verdicts.get(place)
-    return place not in packed.placed and (verdict is None or verdict.reason == "over budget")
 
 
 def _budgets(packed: Packed, missed: list[int]) -> dict[int, int]:

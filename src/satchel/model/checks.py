@@ -18,6 +18,7 @@ __all__ = [
     "check_budget",
     "check_known",
     "check_limit",
+    "check_offset",
     "check_weight",
     "repair_surrogates",
     "repaired_value",
@@ -46,6 +47,7 @@ def repaired_value(value: Any) -> Any:
 
 MAX_BUDGET = 100_000_000
 MAX_LIMIT = 10_000
+MAX_OFFSET = 1_000_000_000
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}\Z")
 
@@ -71,6 +73,16 @@ def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
         raise InputError(f"{name} {value!r} is not a whole number")
     if not least <= number <= MAX_LIMIT:
         raise InputError(f"{name} {number} is out of range; give {least} to {MAX_LIMIT:,}")
+    return number
+
+
+def check_offset(value: object) -> int:
+    """How many results to leave out, from 0."""
+    number = _whole(value)
+    if number is None or number < 0:
+        raise InputError(f"offset {shortened(value)} is not a whole number from 0")
+    if number > MAX_OFFSET:
+        raise InputError(f"offset {number} is out of range; the most is {MAX_OFFSET:,}")
     return number
 
 

@@ -1,12 +1,17 @@
 """Which memories a read or a write means, as one value that every store understands."""
 
 from datetime import datetime
+from typing import Literal, get_args
 
 import msgspec
 
 from satchel.model.memory import Scope
 
-__all__ = ["Filter"]
+__all__ = ["SORTS", "Filter", "Sort"]
+
+Sort = Literal["at", "created", "updated", "used", "importance"]
+"""By what memories are listed, the latest or highest first; `at` is the time that a memory speaks of."""
+SORTS: tuple[str, ...] = get_args(Sort)
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,17 +1,47 @@
-"""Time-ordered ids: UUID version 7, and the prefixes people type instead of them."""
+"""Ids of memories: time-ordered UUIDs (version 7), and the shorter forms that people and models type.
 
+A memory can be named by its full id, by a prefix of at least 8 hexadecimal digits, or by its short id: 4 to 8
+characters of base32 (a-z2-7, RFC 4648), made from the random end of the UUID. Unique prefixes of time-ordered ids
+are long, since ids of one day start alike; their ends differ after a few characters.
+"""
+
+import base64
 import itertools
 import os
 import re
 import threading
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from satchel.errors import InputError
 
-__all__ = ["MIN_PREFIX", "check_id", "new_id", "normalise_prefix", "unique_prefix"]
+__all__ = [
+    "MIN_PREFIX",
+    "MIN_SHORT",
+    "TAIL",
+    "IdRange",
+    "NamedIds",
+    "check_id",
+    "new_id",
+    "parse_id",
+    "short_id",
+    "short_length",
+]
 
 MIN_PREFIX = 8
+MIN_SHORT = 4
+# 40 bits: ten hexadecimal digits, eight characters of base32.
+TAIL = 10
+_MAX_SHORT = 8
+_BITS = 5
+# Up to so many memories in a store, a short id has at least so many characters. The chance that one given out today
+# is ambiguous when the store has grown to the limit is below 0.1 %.
+_LENGTHS = ((1_000, 4), (30_000, 5))
+_LONGEST_LEAST = 6
 
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_SHORT = re.compile(r"[a-z2-7]{4,8}\Z")
 _HEX = re.compile(r"[0-9a-f]{8,32}\Z")
 _CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _GROUPS = (8, 12, 16, 20)
@@ -21,7 +51,7 @@ _last = 0
 
 
 def new_id() -> str:
-    """A new UUIDv7; within one process later ids always sort after earlier ones."""
+    """Make a new UUIDv7. Within one process, later ids always sort after earlier ones."""
     global _last
     with _lock:
         # 48 bits of milliseconds and 12 bits of their fraction (RFC 9562, method 3).
@@ -35,34 +65,86 @@ def new_id() -> str:
 
 
 def check_id(text: str) -> str:
-    """The canonical form of a full id, or an `InputError`."""
+    """Return the canonical form of a full id, or raise an `InputError`."""
     candidate = text.strip().lower()
     if not _CANONICAL.match(candidate):
         raise InputError(f"{text!r} is not an id: a UUID such as {new_id()} is needed")
     return candidate
 
 
-def normalise_prefix(text: str) -> str:
-    """An id or a prefix of one, hyphens optional, in the form in which ids are stored."""
+class IdRange(NamedTuple):
+    """The first and the last value, both inclusive, in the order of text."""
+
+    first: str
+    last: str
+
+
+class NamedIds(NamedTuple):
+    """Which ids a text may name. Eight characters can be both a prefix and a short id."""
+
+    prefix: IdRange | None
+    """The range of full ids that start with the text."""
+    tail: IdRange | None
+    """The range of tails (the last `TAIL` digits of an id) whose base32 form starts with the text."""
+
+
+def parse_id(text: object) -> NamedIds:
+    """Read a full id, a prefix of one (hyphens are optional) or a short id, in upper or lower case."""
     if not isinstance(text, str):
         raise InputError(f"an id is a string, not {type(text).__name__}")
-    digits = text.strip().lower().replace("-", "")
-    if not _HEX.match(digits):
-        raise InputError(f"{text[:60]!r} is not an id: give at least its first {MIN_PREFIX} hexadecimal digits")
-    return _hyphenate(digits)
+    typed = text.strip().lower()
+    digits = typed.replace("-", "")
+    named = NamedIds(
+        prefix=_prefix_range(digits) if _HEX.match(digits) else None,
+        tail=_tail_range(typed) if _SHORT.match(typed) else None,
+    )
+    if named == (None, None):
+        raise InputError(
+            f"{text[:60]!r} is not an id: give a short id ({MIN_SHORT} to {_MAX_SHORT} of a-z and 2-7), or at "
+            f"least the first {MIN_PREFIX} hexadecimal digits of a full id"
+        )
+    return named
 
 
-def unique_prefix(identifier: str, before: str | None, after: str | None) -> str:
-    """The shortest prefix that tells an id from its neighbours in id order."""
-    shared = max(_shared(identifier, before), _shared(identifier, after))
-    return identifier[: max(MIN_PREFIX, shared + 1)].rstrip("-")
+def short_length(memories: int) -> int:
+    """The least length of short ids in a store of this many memories.
+
+    It leaves room for the store to grow: the shortest unique id would often be ambiguous after a few more memories.
+    """
+    return next((length for most, length in _LENGTHS if memories <= most), _LONGEST_LEAST)
 
 
-def _shared(one: str, other: str | None) -> int:
-    pairs = zip(one, other or "", strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+def short_id(identifier: str, others: Iterable[str | None], *, least: int = MIN_SHORT) -> str:
+    """The short id that tells an id from others, which are given by their tails (nearest neighbours are enough).
+
+    It is the full id where even the whole tail is not unique.
+    """
+    tail = identifier[-TAIL:]
+    whole = _base32(tail)
+    shared = max((_shared(whole, _base32(other)) for other in others if other is not None), default=0)
+    return identifier if shared >= len(whole) else whole[: max(least, shared + 1)]
 
 
-def _hyphenate(digits: str) -> str:
+def _prefix_range(digits: str) -> IdRange:
     cuts = [0, *(cut for cut in _GROUPS if cut < len(digits)), len(digits)]
-    return "-".join(digits[start:end] for start, end in itertools.pairwise(cuts))
+    start = "-".join(digits[begin:end] for begin, end in itertools.pairwise(cuts))
+    # "g" sorts after every digit and hyphen.
+    return IdRange(start, start if len(digits) == 32 else start + "g")
+
+
+def _tail_range(short: str) -> IdRange:
+    value = 0
+    for letter in short:
+        value = value << _BITS | _ALPHABET.index(letter)
+    open_bits = _BITS * (_MAX_SHORT - len(short))
+    first = value << open_bits
+    return IdRange(f"{first:0{TAIL}x}", f"{first | (1 << open_bits) - 1:0{TAIL}x}")
+
+
+def _base32(tail: str) -> str:
+    return base64.b32encode(bytes.fromhex(tail)).decode().lower()
+
+
+def _shared(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=True)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

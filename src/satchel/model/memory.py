@@ -1,5 +1,6 @@
 """Memories, drafts, scopes, relations and hits, and what each field may hold."""
 
+import contextlib
 import reprlib
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.model.checks import check_weight, repair_surrogates
+from satchel.model.result import Result, quoted
 
 __all__ = [
     "CHANGEABLE",
@@ -27,6 +29,7 @@ __all__ = [
     "ChangedFields",
     "Draft",
     "Fields",
+    "Forgotten",
     "Hit",
     "Kind",
     "Memory",
@@ -42,6 +45,7 @@ __all__ = [
     "checked",
     "compact",
     "utc_now",
+    "values_changed",
 ]
 
 
@@ -323,7 +327,7 @@ class ChangedFields(Fields, total=False):
 CHANGEABLE = tuple(name for name in Draft.__struct_fields__ if name not in SCOPE_FIELDS)
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One remembered thing, as it is stored."""
 
     id: str
@@ -372,6 +376,10 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         line = " ".join(self.text[: 4 * width].split())
         return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
+    def _summary(self) -> str:
+        status = "" if self.status == "active" else f" {self.status}"
+        return f"{self.id} {self.kind}{status} {quoted(self.headline())}"
+
 
 IDENTITY = ("ref", "topic_key")
 """By these a memory is found again. They are never masked, since two of them could become one."""
@@ -385,7 +393,7 @@ FREE_TEXT = _TOLD_FIRST + tuple(
 """Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
 
 
-class Relation(msgspec.Struct, frozen=True, kw_only=True):
+class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A directed link between two memories."""
 
     source: str
@@ -399,8 +407,11 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"unknown relation {self.kind!r}; known: {', '.join(RELATIONS)}")
         check_weight(self.strength, name="strength")
 
+    def _summary(self) -> str:
+        return f"{self.source} {self.kind} {self.target}"
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+
+class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a memory's audit history; `changes` maps a field to its old and new value."""
 
     memory: str
@@ -408,12 +419,54 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     changes: dict[str, Any] = {}
 
+    def _summary(self) -> str:
+        return " ".join([self.memory, self.action, f"{self.at:%Y-%m-%d %H:%M}", ", ".join(self.changes)]).rstrip()
+
+
+def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a memory's fields before and after a change, as a memory has them.
+
+    A value that no memory can have, as an import may bring, is left out.
+    """
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    types = _replayed_types()
+    for name, pair in entry.changes.items():
+        if name in types and isinstance(pair, list) and len(pair) == 2:
+            for values, value in zip((before, after), pair, strict=True):
+                with contextlib.suppress(msgspec.ValidationError):
+                    values[name] = msgspec.convert(value, types[name])
+    return before, after
+
+
+# What follows from other fields or from use, and is in no history.
+_NOT_REPLAYED = frozenset({"id", "updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
+
+
+@cache
+def _replayed_types() -> dict[str, Any]:
+    return {field.name: field.type for field in _fields(Memory) if field.name not in _NOT_REPLAYED}
+
+
+class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What `forget` did, or would do as a dry run."""
+
+    count: int
+    """How many memories were ended or purged, or would be."""
+    purged: bool = False
+    """Whether they were removed for good."""
+    at: datetime | None = None
+    """When they ended: `unforget(at=…)` restores all of them. None if there is nothing to restore."""
+
+    def _summary(self) -> str:
+        return f"{self.count:,} {'purged' if self.purged else 'forgotten'}"
+
 
 # Of what is longer than some four passages a question needs a part.
 LONG_TEXT = 2_400
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(Result, msgspec.Struct, frozen=True):
     """A memory that was found, and how likely it is that it is needed, between 0 and 1."""
 
     memory: Memory
@@ -435,6 +488,16 @@ class Hit(msgspec.Struct, frozen=True):
     closeness: tuple[float, ...] = ()
     """How near each of the passages comes to the first, between 0 and 1."""
 
+    @property
+    def id(self) -> str:
+        """The id of the memory."""
+        return self.memory.id
+
+    @property
+    def text(self) -> str:
+        """The text of the memory, whole."""
+        return self.memory.text
+
     def needed(self, min_relevance: float) -> tuple[tuple[int, int], ...]:
         """The passages of a long text that are relevant themselves; none where the whole text is wanted."""
         if len(self.memory.text) <= LONG_TEXT or not min_relevance:
@@ -446,3 +509,6 @@ class Hit(msgspec.Struct, frozen=True):
     def passage(self) -> tuple[int, int] | None:
         """The characters that matched best; None where the text is a single passage."""
         return self.passages[0] if self.passages else None
+
+    def _summary(self) -> str:
+        return f"{self.score:.2f} {self.memory._summary()}"

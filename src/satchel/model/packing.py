@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.model.memory import Tier
+from satchel.model.result import Result, quoted
 
 __all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
 
@@ -85,7 +86,7 @@ def marked(placed: Sequence[Placed]) -> list[Placed]:
 Reason = Literal["over budget", "duplicate", "superseded", "not relevant"]
 
 
-class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
+class ReceiptEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One candidate of a receipt: kept at a level of detail, or left out for a reason."""
 
     id: str
@@ -108,9 +109,12 @@ class ReceiptEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is in the text, whole or in part."""
         return self.level is not None
 
+    def _summary(self) -> str:
+        return f"{self.id} {self.level or self.reason} {self.cost:,} tokens {quoted(self.headline)}"
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a packing did with every candidate, in order of rank, and the token count of the text."""
+
+class Receipt(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What became of every candidate, in order of rank, and what the text costs."""
 
     budget: int | None
     counter: str
@@ -134,3 +138,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     def overhead(self) -> int:
         """The tokens of headings and of the text around all items."""
         return max(0, self.token_count - sum(entry.cost for entry in self.kept))
+
+    def _summary(self) -> str:
+        limit = "" if self.budget is None else f" of {self.budget:,}"
+        return f"{len(self.kept)} kept, {len(self.left_out)} left out, {self.token_count:,}{limit} tokens"

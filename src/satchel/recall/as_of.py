@@ -10,13 +10,12 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from satchel.model.filters import Filter
-from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope
+from satchel.model.filters import Filter, Sort
+from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, values_changed
 from satchel.store import memories
 from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage
 from satchel.store.store import Store
@@ -43,8 +42,6 @@ IMPORTANT = 0.7
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOLD_TIMES = frozenset({"at", "valid_from", "invalid_at"})
-# What follows from other fields or from use, and is in no history.
-_NOT_REPLAYED = frozenset({"id", "updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
 def store_at(
@@ -60,14 +57,14 @@ def store_at(
 
 def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Memory:
     """A memory as it was at a moment, from its current row and its whole history."""
-    entries = [entry for entry in history if entry.action != "relate"]
+    entries = [entry for entry in history if entry.action not in ("relate", "unrelate")]
     kept = len(entries)
     while kept and entries[kept - 1].at > moment:
         kept -= 1
     undone = [entry for entry in entries[kept:] if entry.changes]
     fields: dict[str, Any] = {}
     for entry in reversed(undone):
-        fields |= _before(entry)
+        fields |= values_changed(entry)[0]
     if not kept:
         fields = {name: value for name, value in fields.items() if name not in _TOLD_TIMES}
     if not undone:
@@ -80,22 +77,6 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
         tokens=_count(then.text) if then.text != memory.text else memory.tokens,
         masked=masked_labels(*(getattr(then, name) for name in FREE_TEXT), *then.tags),
     )
-
-
-def _before(entry: Change) -> dict[str, Any]:
-    """The values that a change replaced; one that no memory can have, as an import may bring, is left out."""
-    found = {}
-    for name, pair in entry.changes.items():
-        if name in _types() and isinstance(pair, list) and len(pair) == 2:
-            with contextlib.suppress(msgspec.ValidationError):
-                found[name] = msgspec.convert(pair[0], _types()[name])
-    return found
-
-
-@cache
-def _types() -> dict[str, Any]:
-    fields = msgspec.structs.fields(Memory)
-    return {field.name: field.type for field in fields if field.name not in _NOT_REPLAYED}
 
 
 def _count(text: str) -> int:
@@ -111,11 +92,13 @@ class _Past(NamedTuple):
     reworded: bool
 
 
-class _Made(NamedTuple):
-    """A relation that was made or overwritten, as the history tells it; older entries do not tell the strength."""
+class _Told(NamedTuple):
+    """A relation that was made, overwritten or removed, as the history tells it."""
 
     relation: Relation
     tells_strength: bool
+    """Older entries do not."""
+    removed_at: datetime | None
 
 
 class PastStore:
@@ -139,7 +122,7 @@ class PastStore:
         self._terms: dict[_Words, frozenset[str]] = {}
         self._load()
         with store.reading(self._org) as tx:
-            self.differs = bool(self._past) or memories.related_since(tx, self._org, moment)
+            self.differs = bool(self._past) or bool(self._removed) or memories.related_since(tx, self._org, moment)
         """Whether anything has changed since the moment."""
         if embed is not None and (reworded := self._reworded()):
             # Before anything is read under one state of the store: a model may take its time.
@@ -158,10 +141,12 @@ class PastStore:
         meant = Filter(scope=scope, ids=self._where.ids, statuses=())
         with self._store.reading(self._org) as tx:
             changed = memories.changed(tx, meant, self._moment)
+            removals = memories.unrelated_since(tx, self._org, self._moment)
+        self._removed = _first_removed(removals)
         self._past = {each.key: self._replayed(each) for each in changed}
         self._passed: dict[Filter, list[_Past]] = {}
         self._indexed: dict[int, Trace] = {}
-        self._made: dict[str, list[_Made]] = {}
+        self._told: dict[str, list[_Told]] = {}
 
     def _replayed(self, changed: Changed) -> _Past:
         then = state_at(changed.memory, changed.history, self._moment)
@@ -180,10 +165,11 @@ class PastStore:
         found = [past for past in self._passing(self._where) if past.reworded]
         return sorted(found, key=lambda past: _place(past.then), reverse=True)
 
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        found = self._store.select(self._unchanged(where), limit=limit)
+    def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
+        end = offset + limit
+        found = self._store.select(self._unchanged(where), limit=end, sort=sort)
         found += [past.then for past in self._passing(where)]
-        return sorted(found, key=_place, reverse=True)[:limit]
+        return sorted(found, key=lambda memory: (_ORDERS[sort](memory), memory.id), reverse=True)[offset:end]
 
     def count(self, where: Filter, *, most: int) -> int:
         return min(self._store.count(self._unchanged(where), most=most) + len(self._passing(where)), most)
@@ -342,38 +328,69 @@ class PastStore:
         return found
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-        now = self._store.relations(scope, ids)
-        return [then for relation in now if (then := self._relation_at(relation)) is not None]
+        held = {_ends(each): each for each in self._store.relations(scope, ids)}
+        gone = [
+            each for ends, each in self._removed.items() if ends not in held and not {*ends[:2]}.isdisjoint(ids)
+        ]
+        held |= {_ends(each): each for each in gone if self._inside(scope, each)}
+        then = {ends: at for ends, each in held.items() if (at := self._relation_at(each)) is not None}
+        if not gone:
+            return list(then.values())
+        in_order = (ends for each in ids for ends in sorted(then) if each in ends[:2])
+        return [then[ends] for ends in dict.fromkeys(in_order)]
+
+    def _inside(self, scope: Scope, relation: Relation) -> bool:
+        ends = Filter(scope=scope, ids=(relation.source, relation.target), statuses=())
+        return self._store.count(ends, most=2) == 2
 
     def _relation_at(self, relation: Relation) -> Relation | None:
-        """A relation as it was; None if it was made later."""
+        """A relation as it was; None if it was made later, or removed by then."""
         if relation.created_at <= self._moment:
             return relation
         then = None
-        for made, tells_strength in self._relations_made(relation.source):
-            same = (made.target, made.kind) == (relation.target, relation.kind)
-            if same and made.created_at <= self._moment:
-                then = made if tells_strength else msgspec.structs.replace(made, strength=relation.strength)
+        for told in self._relations_told(relation.source):
+            if _ends(told.relation) != _ends(relation):
+                continue
+            if told.removed_at is not None:
+                then = None if told.removed_at <= self._moment else then
+            elif told.relation.created_at <= self._moment:
+                made = told.relation
+                then = made if told.tells_strength else msgspec.structs.replace(made, strength=relation.strength)
         return then
 
-    def _relations_made(self, source: str) -> list[_Made]:
+    def _relations_told(self, source: str) -> list[_Told]:
         """All that the history of a memory tells of relations that start there, oldest first."""
-        if source not in self._made:
+        if source not in self._told:
             with self._store.reading(self._org) as tx:
-                told = memories.history(tx, self._org, source)
-            made = (each for entry in told for each in _told_relations(entry))
-            self._made[source] = [each for each in made if each.relation.source == source]
-        return self._made[source]
+                entries = memories.history(tx, self._org, source)
+            told = (each for entry in entries for each in _told_relations(entry))
+            self._told[source] = [each for each in told if each.relation.source == source]
+        return self._told[source]
 
 
-def _told_relations(entry: Change) -> Iterator[_Made]:
-    """What an entry says of a relation: what was overwritten, if anything was, and what was made."""
+def _ends(relation: Relation) -> tuple[str, str, str]:
+    return relation.source, relation.target, relation.kind
+
+
+def _first_removed(removals: Iterable[Change]) -> dict[tuple[str, str, str], Relation]:
+    """Relations that were removed, each as it was when it was removed first."""
+    found: dict[tuple[str, str, str], Relation] = {}
+    for entry in removals:
+        for told in _told_relations(entry):
+            found.setdefault(_ends(told.relation), told.relation)
+    return found
+
+
+def _told_relations(entry: Change) -> Iterator[_Told]:
+    """What an entry says of a relation: what was overwritten or removed, if anything was, and what was made."""
     pair = entry.changes.get("relation")
-    for told in pair if entry.action == "relate" and isinstance(pair, list) else ():
+    removed = entry.action == "unrelate"
+    for told in pair if (removed or entry.action == "relate") and isinstance(pair, list) else ():
         if isinstance(told, dict):
             # An import may bring an entry that says anything.
             with contextlib.suppress(msgspec.ValidationError):
-                yield _Made(msgspec.convert({"created_at": entry.at, **told}, Relation), "strength" in told)
+                relation = msgspec.convert({"created_at": entry.at, **told}, Relation)
+                yield _Told(relation, "strength" in told, entry.at if removed else None)
 
 
 def _passes(memory: Memory, where: Filter) -> bool:
@@ -410,6 +427,15 @@ def _words(memory: Memory) -> _Words:
 
 def _place(memory: Memory) -> tuple[datetime, str]:
     return memory.at, memory.id
+
+
+_ORDERS: dict[Sort, Callable[[Memory], Any]] = {
+    "at": lambda memory: memory.at,
+    "created": lambda memory: memory.created_at,
+    "updated": lambda memory: memory.updated_at,
+    "used": lambda memory: memory.accessed_at or datetime.min.replace(tzinfo=UTC),
+    "importance": lambda memory: memory.importance,
+}
 
 
 def _order(memory: Memory) -> tuple[int, str]:

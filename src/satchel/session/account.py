@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from itertools import combinations
 from reprlib import repr as shortened
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
+from satchel.model.result import Result
 from satchel.session.budget import Budget, checked_tokens
 from satchel.store.contract import Books
 
-__all__ = ["FLOOR", "Account", "Calibration", "account_of", "reported_tokens"]
+__all__ = ["FLOOR", "Account", "Calibration", "SessionState", "account_of", "reported_tokens"]
 
 
 _KEPT = 32
@@ -27,8 +29,35 @@ _ANTHROPIC_CACHE = ("cache_creation_input_tokens", "cache_read_input_tokens")
 _WHOLE_PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens")
 
 
-class Calibration(msgspec.Struct, frozen=True):
-    """The relation between the tokens a session counts and the tokens its provider reports.
+class SessionState(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """The budget of a session: its total, the tokens used by category, and what is left."""
+
+    session: str
+    project: str | None
+    total_budget: int
+    used: dict[str, int]
+    """Tokens by category: system, history, tool_results, user, response_reserve."""
+    remaining: int
+    per_tool_budget: int
+    """How many tokens the next tool result may have."""
+    warning: str | None
+    """A line for the model if tokens run low."""
+    turn: int
+    results: int
+    """How many tool results were stored."""
+    delivered: int
+    """The tokens of all results that were ever given out."""
+    evicted: int
+    """How many entries were shortened or evicted."""
+    created_at: datetime
+    updated_at: datetime
+
+    def _summary(self) -> str:
+        return f"{self.session!r}: {self.remaining:,} of {self.total_budget:,} tokens left, turn {self.turn:,}"
+
+
+class Calibration(Result, msgspec.Struct, frozen=True):
+    """How the counted tokens of a session relate to those that its provider reports.
 
     The provider's number is estimated as `slope` times the counted tokens plus `overhead`, which covers what is
     not counted here, such as tool definitions. Both are fitted to the last 32 observations `(counted, reported)`.
@@ -38,6 +67,9 @@ class Calibration(msgspec.Struct, frozen=True):
     slope: float = 1.0
     overhead: int = 0
     seen: tuple[tuple[int, int], ...] = ()
+
+    def _summary(self) -> str:
+        return f"slope {self.slope:.3f}, overhead {self.overhead:,}, {len(self.seen)} observations"
 
     def with_observation(self, counted: int, reported: int) -> "Calibration":
         """Return the calibration after one more prompt: `counted` tokens here, `reported` by the provider.
@@ -202,20 +234,23 @@ class Account(NamedTuple):
         """Return how many items of `cost` tokens fit in the next result, at least 1."""
         return max(1, self.allocation // max(1, cost))
 
-    def state(self) -> dict[str, Any]:
-        """Return the account as JSON values."""
-        return {
-            "total_budget": self.budget.total,
-            "used": self.used,
-            "remaining": self.remaining,
-            "per_tool_budget": self.allocation,
-            "warning": self.warning,
-            "session": self.books.name,
-            "turn": self.books.turn,
-            "results": self.books.results,
-            "delivered": self.books.delivered,
-            "evicted": self.books.evicted,
-        }
+    def state(self) -> SessionState:
+        """The account as a value that does not change."""
+        return SessionState(
+            session=self.books.name,
+            project=self.books.scope.project,
+            total_budget=self.budget.total,
+            used=self.used,
+            remaining=self.remaining,
+            per_tool_budget=self.allocation,
+            warning=self.warning,
+            turn=self.books.turn,
+            results=self.books.results,
+            delivered=self.books.delivered,
+            evicted=self.books.evicted,
+            created_at=self.books.created_at,
+            updated_at=self.books.updated_at,
+        )
 
 
 def account_of(books: Books) -> Account:

@@ -10,7 +10,8 @@ import msgspec
 
 from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
-from satchel.text.tokens import begins_with, spelling, without_provider
+from satchel.model.result import Result
+from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
 __all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
 
@@ -161,7 +162,7 @@ WINDOW_OF_MODEL: dict[str, int] = {
     "phi4-mini": 131_072,
 }
 
-_WINDOWS = {spelling(model): window for model, window in WINDOW_OF_MODEL.items()}
+_WINDOWS = {normalized_name(model): window for model, window in WINDOW_OF_MODEL.items()}
 _LONGEST_FIRST = sorted(_WINDOWS, key=len, reverse=True)
 _MILLION = "[1m]"  # Claude Code's suffix for a model with its long context window
 
@@ -174,8 +175,8 @@ def context_window(name: str) -> int:
     """
     if not isinstance(name, str):
         raise InputError(f"model {shortened(name)} is not a string; give the name of a model")
-    model = spelling(without_provider(name))
-    row = next((row for row in _LONGEST_FIRST if begins_with(row, model)), None)
+    model = normalized_name(without_provider(name))
+    row = next((row for row in _LONGEST_FIRST if is_name_prefix(row, model)), None)
     if row is None:
         raise InputError(_unknown(name, model))
     return 1_000_000 if model.endswith(_MILLION) else _WINDOWS[row]
@@ -204,7 +205,7 @@ _CRITICAL_BELOW = 10_000
 _IN_PROPORTION: Any = None
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a session may use, in total and by tier.
 
     A tier that is not given gets its share of the total: system 8 %, history 12 %, tool results 40 %, user 10 %,
@@ -244,6 +245,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         }
         for name, value in whole.items():
             msgspec.structs.force_setattr(self, name, value)
+
+    def _summary(self) -> str:
+        return " ".join(f"{name}={getattr(self, name)}" for name in ("total", *TIERS, "per_call"))
 
     @classmethod
     def for_model(cls, name: str) -> "Budget":

@@ -16,6 +16,7 @@ from satchel.errors import InputError, StoreFormatError
 from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
 from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
+from satchel.model.result import Result
 from satchel.session.account import FLOOR, Account
 from satchel.session.digests.base import Measure, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
@@ -28,6 +29,7 @@ __all__ = [
     "History",
     "LedgerEntry",
     "Messages",
+    "MessagesResult",
     "Output",
     "ResultOptions",
     "Shown",
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 
-class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session's ledger: a message, a call, a result or a page of one.
 
     `level` says how much of it the context holds: whole, digest, stub or gone. `token_count` is what it cost when
@@ -83,8 +85,11 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
             size=posted.size,
         )
 
+    def _summary(self) -> str:
+        return f"{self.handle} {self.tool or self.role} {self.level}, {self.token_count:,} tokens, turn {self.turn}"
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+
+class Shown(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A page of a tool's result, within its allocation.
 
     `text` goes to the model. `str()` gives it too, and `structured()` has the same facts for programs.
@@ -125,8 +130,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         }
         return {name: value for name, value in facts.items() if value is not None}
 
+    def _summary(self) -> str:
+        part = f"{self.returned:,} of {self.total:,} {self.unit}"
+        return f"{self.handle} {part}, {self.token_count:,} of {self.allocation:,} tokens"
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+
+class Found(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a result that match a pattern, within their allocation.
 
     `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
@@ -145,8 +154,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
+    def _summary(self) -> str:
+        return f"{self.matches:,} matches, {self.shown:,} shown, {self.token_count:,} tokens"
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+
+class History(Result, msgspec.Struct, frozen=True, kw_only=True):
     """A session as a text log: results as digests, evicted entries as stubs.
 
     `entries` are all that the context holds, also those for which the text has no room.
@@ -161,8 +173,22 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.text
 
+    def _summary(self) -> str:
+        return f"{len(self.entries):,} entries, {self.omitted:,} omitted, {self.token_count:,} tokens"
 
-class Messages(list[dict[str, Any]]):
+
+class MessagesResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of a session for a provider, and what they cost."""
+
+    system: str
+    messages: list[dict[str, Any]]
+    token_count: int
+    """Of the messages as JSON."""
+    omitted: int
+    """How many entries are left out for lack of room, without even a stub."""
+
+
+class Messages(Result, list[dict[str, Any]]):
     """A session as a list of messages, as the API of a provider takes them.
 
     Pass `system` separately to Anthropic; for OpenAI it is the first message.
@@ -178,6 +204,14 @@ class Messages(list[dict[str, Any]]):
         """The system prompt."""
         self.token_count = token_count
         """Of the messages as JSON."""
+
+    def _plain(self) -> MessagesResult:
+        return MessagesResult(
+            system=self.system, messages=list(self), token_count=self.token_count, omitted=self.omitted
+        )
+
+    def _summary(self) -> str:
+        return f"{len(self):,} messages, {self.omitted:,} omitted, {self.token_count:,} tokens"
 
 
 # Outputs as text or bytes, and their compressed form in the store

@@ -14,7 +14,7 @@ from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
 from satchel.model.memory import Scope, check_name, utc_now
-from satchel.session.account import Account, Calibration, account_of, reported_tokens
+from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
 from satchel.session.digests.base import Measure
 from satchel.session.digests.digest import SHAPES
@@ -311,8 +311,11 @@ class Session:
             raise BudgetError(f"cost_of_one_item {cost_of_one_item!r} is not at least 1 token")
         return self._ledger.account.suggested(cost)
 
-    def state(self) -> dict[str, Any]:
-        """Return the state of the budget as JSON values: total, tokens used by category, remaining, warning."""
+    def state(self) -> SessionState:
+        """Return the state of the budget: total, tokens used by category, remaining, warning.
+
+        `state.json()` is the same for a model.
+        """
         return self._ledger.account.state()
 
     def warning(self) -> str | None:
@@ -611,13 +614,9 @@ def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> 
     return Session(store, _sessions_named(store, scope, name)[0], counter=counter)
 
 
-def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[dict[str, Any]]:
-    """Return the state of each session in a scope, most recently changed first."""
-    return [
-        account_of(books).state()
-        | {"project": books.scope.project, "created_at": books.created_at, "updated_at": books.updated_at}
-        for books in store.ledgers.sessions(scope, limit=check_limit(limit))
-    ]
+def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[SessionState]:
+    """The state of each session in a scope, the last changed first."""
+    return [account_of(books).state() for books in store.ledgers.sessions(scope, limit=check_limit(limit))]
 
 
 def remove_session(store: Store, scope: Scope, name: str) -> None:

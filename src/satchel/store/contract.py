@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from satchel.model.filters import Filter
+from satchel.model.filters import Filter, Sort
 from satchel.model.memory import Change, Memory, Relation, Scope, utc_now
+from satchel.model.result import Result, quoted
 from satchel.text.passages import Part
 
 __all__ = [
@@ -67,7 +68,7 @@ class Changed(NamedTuple):
     """What happened to its fields, oldest first; entries about relations are left out."""
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
     """Counts over the memories of a filter."""
 
     memories: int
@@ -81,13 +82,19 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     oldest: datetime | None
     newest: datetime | None
 
+    def _summary(self) -> str:
+        return f"{self.memories:,} memories, {self.current:,} current, {self.relations:,} relations"
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+
+class Check(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One finding of `doctor`: ok, a warning, or a failure with what to do about it."""
 
     name: str
     state: Literal["ok", "warning", "failed"]
     detail: str
+
+    def _summary(self) -> str:
+        return f"{self.name} {self.state}: {quoted(self.detail)}"
 
 
 class Embedding(NamedTuple):
@@ -161,8 +168,8 @@ class SearchStore(Protocol):
     def reading(self, org: str) -> AbstractContextManager[object]:
         """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
 
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        """The newest memories, by the time they speak of."""
+    def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
+        """The first memories in an order, newest or highest first, after an offset."""
 
     def count(self, where: Filter, *, most: int) -> int:
         """How many memories match, counted no further than `most`."""
@@ -241,7 +248,7 @@ class Books(msgspec.Struct, frozen=True, kw_only=True):
     calibration: str
 
 
-class LedgerRow(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerRow(Result, msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session: where it stands, how much of it is held, what it costs at each level.
 
     `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.
@@ -280,6 +287,9 @@ class LedgerRow(msgspec.Struct, frozen=True, kw_only=True):
     stub: str = ""
     note: str = ""
 
+    def _summary(self) -> str:
+        return f"{self.handle} {self.tool or self.role} {self.level}, {self.tokens:,} tokens"
+
 
 class Content(NamedTuple):
     """What was said, whole and packed, under the hash of its bytes."""
@@ -289,7 +299,9 @@ class Content(NamedTuple):
     data: bytes
 
 
-class TurnRow(NamedTuple):
+class TurnRow(Result, msgspec.Struct, frozen=True):
+    """The tokens that a session held at the end of a turn, by category."""
+
     number: int
     at: datetime
     system: int
@@ -297,6 +309,10 @@ class TurnRow(NamedTuple):
     tool_results: int
     user_message: int
     evicted: int
+
+    def _summary(self) -> str:
+        held = self.system + self.history + self.tool_results + self.user_message
+        return f"{self.number}: {held:,} tokens, {self.evicted:,} evicted"
 
 
 # All that one org has, row by row: what moves to another store and is compared there.

@@ -12,8 +12,17 @@ import msgspec
 
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
-from satchel.model.ids import normalise_prefix, unique_prefix
-from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, checked, utc_now
+from satchel.model.ids import TAIL, parse_id, short_id, short_length
+from satchel.model.memory import (
+    FREE_TEXT,
+    Change,
+    Memory,
+    Relation,
+    Scope,
+    checked,
+    utc_now,
+    values_changed,
+)
 from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
 from satchel.store.database import Database, Dialect
 from satchel.store.index import Index
@@ -21,6 +30,7 @@ from satchel.store.rows import (
     filter_sql,
     from_micros,
     json_array,
+    json_list,
     memory_from_row,
     micros,
     read_change,
@@ -43,6 +53,7 @@ __all__ = [
     "change",
     "changed",
     "confirmed",
+    "count_names",
     "count_uses",
     "find_same_text",
     "forget",
@@ -61,34 +72,56 @@ __all__ = [
     "select_ids",
     "short_ids",
     "stats",
+    "to_forget",
+    "unforget",
+    "unrelate",
+    "unrelated_since",
     "usage_row",
 ]
 
 
 PAGE = 500
+# How many memories an error names where an id is ambiguous, and how much of each.
+CANDIDATES = 3
+HEADLINE = 40
 
 Reader = Callable[[], AbstractContextManager[Database]]
 
 
-def resolve(db: Database, scope: Scope, prefix: str) -> str:
-    """The one id inside the scope that starts with a prefix."""
-    start = normalise_prefix(prefix)
+def resolve(db: Database, scope: Scope, identifier: str) -> str:
+    """The full id of the one memory in a scope that an id, a prefix or a short id names."""
+    named = parse_id(identifier)
     condition, values = scope_sql(db.dialect, scope, indexed=False)
-    rows = db.execute(
-        db.statement("ids_with_prefix", where=condition), values | {"start": start, "stop": start + "g", "limit": 4}
-    ).fetchall()
-    if not rows:
-        raise UnknownIdError(f"no memory has the id {prefix!r} here")
-    if len(rows) > 1:
-        some = ", ".join(str(row[0]) for row in rows[:3]) + (", …" if len(rows) > 3 else "")
-        raise AmbiguousIdError(f"several memories have ids that start with {prefix!r}: {some}")
-    return str(rows[0][0])
+    found: dict[str, None] = {}
+    for statement, ids in (("ids_with_prefix", named.prefix), ("ids_with_tail", named.tail)):
+        if ids is not None:
+            sql = db.statement(statement, where=condition)
+            limits = {"org": scope.org, "limit": CANDIDATES + 1, **ids._asdict()}
+            found |= {row[0]: None for row in db.execute(sql, values | limits)}
+    if not found:
+        raise UnknownIdError(f"no memory has the id {identifier!r} here")
+    if len(found) > 1:
+        raise AmbiguousIdError(_ambiguous(db, scope, identifier, sorted(found)))
+    return next(iter(found))
 
 
-def short_ids(db: Database, ids: Sequence[str]) -> list[str]:
-    """The shortest prefix that names each of these ids."""
-    sql = db.statement("id_neighbours")
-    return [unique_prefix(each, *db.execute(sql, {"id": each}).get) for each in ids]
+def _ambiguous(db: Database, scope: Scope, identifier: str, ids: Sequence[str]) -> str:
+    shown = ids[:CANDIDATES]
+    named = zip(short_ids(db, scope.org, shown), (memory_in_scope(db, scope, each) for each in shown), strict=True)
+    some = ", ".join(f"{short} {memory.headline(HEADLINE)[:HEADLINE]!r}" for short, memory in named)
+    more = ", …" if len(ids) > CANDIDATES else ""
+    return f"{identifier!r} names several memories; did you mean one of these: {some}{more}"
+
+
+def short_ids(db: Database, org: str, ids: Sequence[str]) -> list[str]:
+    """A short id for each of these ids, unique in its org, by one statement for all of them."""
+    found = {}
+    rows = db.execute(db.statement("tails_beside"), {"org": org, "ids": json_array(ids)}) if ids else ()
+    for identifier, same, before, after, newest in rows:
+        # The newest number is about how many there are, without counting them.
+        others = (before, after, identifier[-TAIL:] if same > 1 else None)
+        found[identifier] = short_id(identifier, others, least=short_length(newest))
+    return [found[each] for each in ids]
 
 
 def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
@@ -138,6 +171,12 @@ def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
     return [Changed(row[-1], memory_from_row(row), tuple(told.get(row[0], ()))) for row in rows]
 
 
+def unrelated_since(db: Database, org: str, since: datetime) -> list[Change]:
+    """What the history says of relations of an org that were removed after a moment, oldest first."""
+    rows = db.execute(db.statement("unrelated_since"), {"org": org, "since": micros(since)})
+    return [read_change(row) for row in rows]
+
+
 def related_since(db: Database, org: str, since: datetime) -> bool:
     """Whether any relation of an org was made after a moment."""
     return bool(db.execute(db.statement("related_since"), {"org": org, "since": micros(since)}).get)
@@ -167,6 +206,25 @@ def stats(db: Database, where: Filter, moment: datetime) -> Stats:
         oldest=None if oldest is None else from_micros(oldest),
         newest=None if newest is None else from_micros(newest),
     )
+
+
+def count_names(db: Database, where: Filter, column: Literal["project", "tags"]) -> dict[str, int]:
+    """How many memories that match have each project or tag, most first, then by name.
+
+    Tags that differ only in the case of ASCII letters are one, as in a filter, under its most frequent spelling.
+    """
+    condition, values = filter_sql(db.dialect, where)
+    counts: dict[str, dict[str, int]] = {}
+    for value, count in db.execute(db.statement("count_by", column=column, where=condition), values):
+        for name in json_list(value) if column == "tags" else filter(None, [value]):
+            spelled = counts.setdefault(_lower_ascii(name) if column == "tags" else name, {})
+            spelled[name] = spelled.get(name, 0) + count
+    found = [(min(each, key=lambda name: (-each[name], name)), sum(each.values())) for each in counts.values()]
+    return dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+
+
+def _lower_ascii(name: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
 def _count_relations(db: Database, where: Filter) -> int:
@@ -439,14 +497,59 @@ def change(
     return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 
+def to_forget(db: Database, where: Filter, moment: datetime) -> list[Memory]:
+    """The memories that `forget` would end: those that match and have not ended yet."""
+    found = (memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where))
+    return [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
+
+
 def forget(db: Database, where: Filter, moment: datetime) -> int:
-    """What has ended already keeps its end, and is not counted."""
-    found = [memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where)]
-    ending = [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
+    """End what matches at a moment. What has ended already keeps its end, and is not counted."""
+    ending = to_forget(db, where, moment)
     index = Index(db)
     for memory in ending:
         _revise(db, memory, msgspec.structs.replace(memory, invalid_at=moment), index, action="forget")
     return len(ending)
+
+
+def unforget(db: Database, scope: Scope, ids: Sequence[str] | None, moment: datetime | None) -> int:
+    """Undo `forget` for these ids, or for all that one call ended at a moment; how many.
+
+    Each memory gets back the end it had before. One that was not forgotten, or has been changed since so that it
+    holds again, is not counted. One that was superseded since stays ended: by its id that is an error.
+    """
+    restored = 0
+    for identifier in ids if ids is not None else _ended_at(db, scope, moment):
+        memory = memory_in_scope(db, scope, identifier)
+        if memory.invalid_at is None or (moment is not None and memory.invalid_at != moment):
+            continue
+        before = _before_forgetting(db, memory)
+        if before is None:
+            continue
+        if memory.status != "superseded":
+            _revise(db, memory, msgspec.structs.replace(memory, **before), Index(db), action="unforget")
+            restored += 1
+        elif ids is not None:
+            raise InputError(
+                f"{memory.id} was superseded by {memory.superseded_by} after it was forgotten; "
+                "remove that relation first, or make it active by an update"
+            )
+    return restored
+
+
+def _ended_at(db: Database, scope: Scope, moment: datetime | None) -> list[str]:
+    condition, values = scope_sql(db.dialect, scope)
+    at = None if moment is None else micros(moment)
+    return [row[0] for row in db.execute(db.statement("ended_at", where=condition), values | {"at": at})]
+
+
+def _before_forgetting(db: Database, memory: Memory) -> dict[str, Any] | None:
+    """What the change that ended a memory replaced; None if it was not ended by `forget`."""
+    for entry in reversed(history(db, memory.scope.org, memory.id)):
+        if entry.action == "forget":
+            before, after = values_changed(entry)
+            return before if after.get("invalid_at") == memory.invalid_at else None
+    return None
 
 
 def purge(db: Database, where: Filter) -> int:
@@ -495,6 +598,57 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
         )
         _revise(db, target, ended, Index(db), action="supersede")
     return relation
+
+
+def unrelate(
+    db: Database, scope: Scope, source: str, target: str, kind: str | None, moment: datetime
+) -> list[Relation]:
+    """Remove the relations from one memory to another, of one kind or of all; those that were removed.
+
+    The target of `supersedes` gets back what it was before, unless something else supersedes it too.
+    """
+    ends = [memory_in_scope(db, scope, end) for end in (source, target)]
+    held = [
+        each
+        for each in relations(db, scope, [source])
+        if (each.source, each.target) == (source, target) and kind in (None, each.kind)
+    ]
+    for relation in held:
+        named = {"org": scope.org, "source": source, "target": target, "kind": relation.kind}
+        db.execute(db.statement("delete_relation"), named)
+        for memory in ends:
+            _record(db, memory, moment, "unrelate", {"relation": [msgspec.structs.asdict(relation), None]})
+        if relation.kind == "supersedes":
+            _unsupersede(db, scope, relation)
+    return held
+
+
+def _unsupersede(db: Database, scope: Scope, relation: Relation) -> None:
+    """Make the target of a removed relation what it was before it was superseded."""
+    target = memory_in_scope(db, scope, relation.target)
+    if target.superseded_by != relation.source:
+        return
+    others = [
+        each
+        for each in relations(db, Scope(org=scope.org), [target.id])
+        if each.kind == "supersedes" and each.target == target.id
+    ]
+    if others:
+        newest = max(others, key=lambda each: (each.created_at, each.source))
+        fields: dict[str, Any] = {"superseded_by": newest.source}
+    else:
+        fields = {"status": "active", "superseded_by": None} | _before_superseding(db, target, relation)
+    _revise(db, target, msgspec.structs.replace(target, **fields), Index(db), action="unsupersede")
+
+
+def _before_superseding(db: Database, target: Memory, relation: Relation) -> dict[str, Any]:
+    """The values that superseding a memory replaced, of fields that no later change has set."""
+    for entry in reversed(history(db, target.scope.org, target.id)):
+        before, after = values_changed(entry)
+        if entry.action == "supersede" and after.get("superseded_by") == relation.source:
+            return {name: before[name] for name in before if after.get(name) == getattr(target, name)}
+    # An import may have brought the relation without its history.
+    return {"invalid_at": None} if target.invalid_at == relation.created_at else {}
 
 
 def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "filter_sql",
     "from_micros",
     "json_array",
+    "json_list",
     "json_names",
     "memory_from_row",
     "memory_row",
@@ -112,7 +113,7 @@ def memory_from_row(row: tuple[Any, ...]) -> Memory:
         if (value := fields[name]) is not None:
             fields[name] = _EPOCH + timedelta(0, 0, value)
     for name in _NAMES:
-        fields[name] = _decode_names(value) if (value := fields[name]) != "[]" else ()
+        fields[name] = json_list(fields[name])
     for name in _TRUTHS:
         fields[name] = bool(fields[name])
     fields["access_count"] = fields["access_count"] or 0
@@ -147,6 +148,11 @@ def read_change(row: tuple[Any, ...]) -> Change:
 
 def write_changes(changes: dict[str, Any]) -> str:
     return _encode(changes).decode() if changes else "{}"
+
+
+def json_list(text: str) -> tuple[str, ...]:
+    """The names of a column such as `tags`."""
+    return _decode_names(text) if text != "[]" else ()
 
 
 def json_names(names: tuple[str, ...]) -> str:

@@ -8,17 +8,25 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from satchel.model.filters import Filter
+from satchel.model.filters import Filter, Sort
 from satchel.model.memory import Memory, Relation, Scope
 from satchel.store import memories
 from satchel.store.contract import Link, Match, Trace, TracedPassage
 from satchel.store.database import Database
-from satchel.store.rows import filter_sql, json_array, memory_from_row, micros
+from satchel.store.rows import COLUMNS, filter_sql, json_array, memory_from_row, micros
 
 __all__ = ["Search"]
 
 # Where the columns of the passage begin.
 _PASSAGE = 12
+_ORDERS: dict[Sort, str] = {
+    "at": "m.at DESC",
+    "created": "m.created_at DESC",
+    "updated": "m.updated_at DESC",
+    # The last column is when a memory was used last.
+    "used": f"{len(COLUMNS) + 2} DESC NULLS LAST",
+    "importance": "m.importance DESC",
+}
 _AMONG_KEYS = "json_each({numbers}) j CROSS JOIN memory m ON m.seq = j.value"
 
 D = TypeVar("D", bound=Database)
@@ -61,12 +69,19 @@ class Search(ABC, Generic[D]):
     def words_like(self, word: str, *, start: str) -> list[str]:
         """Terms of the index that are about as long as a word and start so."""
 
-    def select(self, where: Filter, *, limit: int) -> list[Memory]:
-        """The newest memories, by the time they speak of."""
+    def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
+        """The first memories in an order, newest or highest first, after an offset."""
+        if sort == "used":
+            self._write_uses(patience=0.0)
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
-            rows = db.execute(db.statement("newest", where=condition), values | {"limit": limit})
+            sql = db.statement("first_by", where=condition, order=_ORDERS[sort])
+            rows = db.execute(sql, values | {"limit": limit, "offset": offset})
             return [self._uses.added_to(memory_from_row(row)) for row in rows]
+
+    @abstractmethod
+    def _write_uses(self, *, patience: float) -> None:
+        """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
         """The memories just before and after one in time, without it, oldest first."""

@@ -28,7 +28,7 @@ _OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
 # Quoted: elsewhere `user` is who is connected.
 SESSION_FIELDS = (*_SCOPE, *_OF_BOOKS)
 ENTRY_FIELDS = LedgerRow.__struct_fields__
-TURN_FIELDS = TurnRow._fields
+TURN_FIELDS = TurnRow.__struct_fields__
 SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in SESSION_FIELDS)
 ENTRY_COLUMNS = ", ".join(ENTRY_FIELDS)
 _WORDS = frozenset({"digest", "stub", "note"})
@@ -174,7 +174,7 @@ class Ledgers:
     def end_turn(self, org: str, session: str, row: TurnRow) -> None:
         """Enter what a turn left; the same turn again replaces it."""
         with self._write(org) as db:
-            values = row._asdict() | {"org": org, "session": session, "at": micros(row.at)}
+            values = msgspec.structs.asdict(row) | {"org": org, "session": session, "at": micros(row.at)}
             db.execute(db.statement("turn_end"), values)
 
     def turns(self, org: str, session: str) -> list[TurnRow]:

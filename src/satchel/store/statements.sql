@@ -12,9 +12,9 @@ INSERT INTO history (org, memory, at, action, changes) VALUES (:org, :memory, :a
 SELECT {columns} FROM memory m WHERE {where}
 ORDER BY m.status IN ('archived', 'superseded') OR coalesce(m.invalid_at <= :now, false), m.created_at, m.id LIMIT 1
 
--- name: newest
+-- name: first_by
 SELECT {columns} FROM memory m
-WHERE {where} ORDER BY m.at DESC, m.id DESC LIMIT :limit
+WHERE {where} ORDER BY {order}, m.id DESC LIMIT :limit OFFSET :offset
 
 -- name: before
 SELECT {columns} FROM memory m
@@ -30,6 +30,12 @@ WHERE {where} AND m.id > :after ORDER BY m.id LIMIT :limit
 
 -- name: matching_ids
 SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
+
+-- name: ids_with_tail
+SELECT m.id FROM memory m WHERE m.org = :org AND m.tail >= :first AND m.tail <= :last AND {where} ORDER BY m.id LIMIT :limit
+
+-- name: ended_at
+SELECT m.id FROM memory m WHERE {where} AND m.invalid_at = :at ORDER BY m.id
 
 -- name: relations_of
 SELECT r.source, r.target, r.kind, r.strength, r.created_at FROM relation r
@@ -53,10 +59,17 @@ WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} ORDE
 
 -- name: history_of_changed
 SELECT h.memory, h.at, h.action, h.changes FROM memory m JOIN history h ON h.org = m.org AND h.memory = m.id
-WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} AND h.action <> 'relate' ORDER BY h.memory, h.seq
+WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} AND h.action NOT IN ('relate', 'unrelate') ORDER BY h.memory, h.seq
 
 -- name: related_since
 SELECT count(*) FROM (SELECT 1 FROM relation WHERE org = :org AND created_at > :since LIMIT 1) later
+
+-- As the partial index says it.
+-- name: unrelated_since
+SELECT memory, at, action, changes FROM history WHERE org = :org AND action = 'unrelate' AND at > :since ORDER BY seq
+
+-- name: delete_relation
+DELETE FROM relation WHERE org = :org AND source = :source AND target = :target AND kind = :kind
 
 -- name: clear_history
 DELETE FROM history WHERE org = :org AND memory = :memory

@@ -115,10 +115,6 @@ class Store(Search[Database]):
     def close(self) -> None:
         """Write what is pending and let go of the connections."""
 
-    @abstractmethod
-    def _write_uses(self, *, patience: float) -> None:
-        """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
-
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
         """For a write that is not part of another: what a part takes would be lost when the whole is undone."""

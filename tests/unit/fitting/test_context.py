@@ -187,11 +187,11 @@ def test_a_detail_that_is_none_is_refused(bag: satchel.Satchel):
 def test_the_block_knows_how_many_there_would_be_with_room_for_all(stocked: satchel.Satchel):
     everything = stocked.context("rotation", token_budget=None)
     tight = stocked.context("rotation", token_budget=150)
-    assert (everything.facts_included, everything.facts_wanted, everything.complete) == (40, 40, True)
-    assert (tight.facts_wanted, tight.complete) == (40, False)
+    assert (everything.included, everything.omitted, everything.complete) == (40, 0, True)
+    assert (tight.included + tight.omitted, tight.complete) == (40, False)
     # What is said already was not left out for lack of room.
     stocked.add("rotation 0 plain words about rotation.")
-    assert stocked.context("rotation", token_budget=None).facts_wanted == 40
+    assert stocked.context("rotation", token_budget=None).included == 40
 
 
 def test_the_pinned_can_be_listed_alone(bag: satchel.Satchel):
@@ -211,7 +211,7 @@ def test_the_filters_of_a_search_narrow_a_context(stocked: satchel.Satchel):
 def test_a_frame_makes_the_final_text_and_is_paid_for(stocked: satchel.Satchel):
     class Prompt(Frame):
         def write(self, body: str, facts: BlockFacts) -> str:
-            return f"You are kind.\n\n{body}\n({facts.facts_included} facts, {facts.token_count} tokens)"
+            return f"You are kind.\n\n{body}\n({facts.included} facts, {facts.token_count} tokens)"
 
     for budget in (0, 8, 60, 300, 2_000):
         block = stocked.context("rotation", token_budget=budget, frame=Prompt())

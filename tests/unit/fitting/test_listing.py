@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel import Memory, Scope
-from satchel.fitting.listing import body, entry, entry_json, join_json
+from satchel.fitting.listing import DETAILS, body, entry, entry_json, join_json
 
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
 
@@ -68,10 +68,9 @@ def test_no_text_reaches_the_margin_or_the_terminal(text, title):
 
 
 def test_a_json_entry_holds_what_a_reader_needs_and_parses():
-    shown = json.loads(entry_json(memory("x", title="T", importance=0.9), detail="full", score=1.23456789))
+    shown = json.loads(entry_json(memory("x", title="T", importance=0.9), detail="full"))
     assert shown == {
         "id": "0192ab34-x",
-        "score": 1.234568,
         "kind": "observation",
         "tier": "knowledge",
         "title": "T",
@@ -80,6 +79,17 @@ def test_a_json_entry_holds_what_a_reader_needs_and_parses():
         "text": "x",
     }
     assert "text" not in json.loads(entry_json(memory("x"), detail="summary"))
+
+
+def test_a_json_entry_says_when_its_text_is_shortened():
+    long = memory("word " * 100)
+    shown = {detail: json.loads(entry_json(long, detail=detail)) for detail in DETAILS}
+    assert {detail: entry.get("shortened", False) for detail, entry in shown.items()} == {
+        "summary": True,
+        "standard": True,
+        "full": False,
+    }
+    assert "shortened" not in json.loads(entry_json(memory("x"), detail="standard"))
 
 
 def test_joined_json_is_one_document():

@@ -29,15 +29,15 @@ class TestAllocation:
         assert sizes[-1] == FLOOR
         # Half of what is left each time, not all until nothing is.
         assert len({size for size in sizes if FLOOR < size < 8_000}) >= 3
-        assert session.state()["used"]["tool_results"] <= 40_000 + sizes.count(FLOOR) * FLOOR
+        assert session.state().used["tool_results"] <= 40_000 + sizes.count(FLOOR) * FLOOR
         session.next_turn()
         assert session.allocation() == 8_000
 
     def test_it_is_never_more_than_half_of_what_the_whole_budget_has_left(self, bag):
         session = bag.session("s", budget=Budget(total=50_000))
         session.record("system", "word " * 31_000)
-        assert session.state()["remaining"] < 4_100
-        assert session.allocation() == session.state()["remaining"] // 2
+        assert session.state().remaining < 4_100
+        assert session.allocation() == session.state().remaining // 2
 
     def test_a_result_prepared_before_others_took_the_room_is_cut_again(self, session):
         ready = [session.prepare("grep", f"{number} {LINES}", max_tokens=15_000) for number in range(4)]
@@ -59,10 +59,10 @@ class TestAllocation:
     def test_calls_made_together_share_a_turn(self, session):
         session.call("grep", {}, "a")
         session.call("grep", {}, "b")
-        turn = session.state()["turn"]
+        turn = session.state().turn
         session.result("grep", LINES, call_id="a")
         session.result("grep", LINES, call_id="b")
-        assert session.state()["turn"] == turn
+        assert session.state().turn == turn
 
     def test_what_is_asked_for_is_granted_up_to_what_the_turn_has_left(self, session):
         assert session.result("grep", LINES, max_tokens=500).token_count <= 500
@@ -92,8 +92,8 @@ class TestAllocation:
     def test_results_prepared_at_once_share_it_too(self, session):
         ready = [session.prepare("cat", f"{number} " + LINES[:9_000], new_turn=number == 0) for number in range(40)]
         enter_all(ready)
-        assert session.state()["used"]["tool_results"] <= 40_000 + 40 * FLOOR
-        assert session.state()["turn"] == 1
+        assert session.state().used["tool_results"] <= 40_000 + 40 * FLOOR
+        assert session.state().turn == 1
 
     def test_a_budget_smaller_than_the_floor_binds(self, bag):
         session = bag.session("s", budget=Budget(total=100))
@@ -108,7 +108,7 @@ class TestAllocation:
     def test_parts_that_go_beside_the_text_leave_it_less_room(self, session):
         shown = session.result("screenshot", LINES, extra_tokens=6_000)
         assert shown.token_count <= 2_000
-        assert session.state()["used"]["tool_results"] == shown.token_count + 6_000
+        assert session.state().used["tool_results"] == shown.token_count + 6_000
 
 
 class TestDelivery:
@@ -182,7 +182,7 @@ class TestDelivery:
     def test_what_is_no_output_is_refused(self, session):
         with pytest.raises(InputError, match="not text, bytes or JSON but object"):
             session.result("odd", object())
-        assert session.state()["results"] == 0
+        assert session.state().results == 0
 
     def test_no_room_for_even_the_note_gives_nothing_and_keeps_all(self, bag):
         session = bag.session("tiny", budget=Budget(total=1_000, per_call=3))

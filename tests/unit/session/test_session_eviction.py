@@ -40,9 +40,9 @@ class TestEviction:
         sizes = []
         for call in range(60):
             session.call("read_file", {"path": f"a/{call}.py"}, f"c{call}")
-            sizes.append(session.state()["used"]["history"])
+            sizes.append(session.state().used["history"])
             session.result("read_file", f"# {call}\n{LINES[:3_000]}", call_id=f"c{call}")
-            sizes.append(session.state()["used"]["history"])
+            sizes.append(session.state().used["history"])
         assert max(sizes) <= 2_400
         batches = [later for earlier, later in pairwise(sizes) if later < earlier]
         # One stub more is that of a list of stubs.
@@ -81,7 +81,7 @@ class TestEviction:
         seen += [session.result("cat", f"{number} {LINES}").handle for number in range(9, 18)]
         levels = {entry.handle: entry.level for entry in session.entries()}
         assert {levels[handle] for handle in seen} == {"whole"}
-        assert session.state()["used"]["tool_results"] > 8_000
+        assert session.state().used["tool_results"] > 8_000
         session.next_turn()
         session.next_turn()
         session.result("cat", "more")
@@ -142,4 +142,4 @@ class TestEviction:
         used = [row.tool_results for row in session.turns()]
         assert 20_000 < max(used) <= 35_000 + 8_000
         assert any(later < earlier for earlier, later in pairwise(used))
-        assert session.state()["delivered"] > 60_000
+        assert session.state().delivered > 60_000

@@ -17,22 +17,22 @@ def session(bag):
 
 
 def spent(session) -> int:
-    return sum(session.state()["used"].values())
+    return sum(session.state().used.values())
 
 
 class TestLedger:
     def test_a_new_session_has_the_reserve_used_and_the_rest_left(self, session):
         state = session.state()
-        assert state["used"] == {
+        assert state.used == {
             "system": 0,
             "history": 0,
             "tool_results": 0,
             "user": 0,
             "response_reserve": 30_000,
         }
-        assert (state["total_budget"], state["remaining"], state["per_tool_budget"]) == (100_000, 70_000, 8_000)
-        assert state["warning"] is None
-        assert json.loads(json.dumps(state)) == state
+        assert (state.total_budget, state.remaining, state.per_tool_budget) == (100_000, 70_000, 8_000)
+        assert state.warning is None
+        assert json.loads(state.json()) == state.to_dict()
 
     def test_each_category_is_counted_and_the_sum_is_what_is_not_left(self, session):
         count = session.counter.count
@@ -40,24 +40,24 @@ class TestLedger:
         session.record("user", "Fix the login.")
         session.record("assistant", "I will look at it.")
         shown = session.result("read_file", "def login(): pass\n")
-        used = session.state()["used"]
+        used = session.state().used
         assert used["system"] == count("Be careful.")
         assert used["user"] == count("Fix the login.")
         assert used["history"] == count("I will look at it.")
         assert used["tool_results"] == shown.token_count == count(shown.text)
-        assert session.state()["remaining"] == 100_000 - spent(session)
+        assert session.state().remaining == 100_000 - spent(session)
 
     def test_a_system_text_takes_the_place_of_the_one_of_its_name(self, session):
         session.record("system", "one " * 50)
         session.record("system", "schemas", name="tools")
         session.record("system", "two")
-        assert session.state()["used"]["system"] == session.counter.count("schemas") + session.counter.count("two")
+        assert session.state().used["system"] == session.counter.count("schemas") + session.counter.count("two")
         assert session.messages("openai").system == "schemas\n\ntwo"
 
     def test_an_earlier_message_of_the_user_becomes_history(self, session):
         session.record("user", "first " * 10)
         session.record("user", "second")
-        used = session.state()["used"]
+        used = session.state().used
         assert used["user"] == session.counter.count("second")
         assert used["history"] == session.counter.count("first " * 10)
 
@@ -76,11 +76,11 @@ class TestLedger:
         bag.session("s", budget=Budget(total=50_000))
         assert bag.session("s", budget=Budget(total=70_000)).budget.total == 70_000
         assert bag.session("s").budget.total == 70_000
-        assert bag.session("s", holds="whole").state()["total_budget"] == 70_000
+        assert bag.session("s", holds="whole").state().total_budget == 70_000
 
     def test_what_is_left_is_told_after_the_result(self, session):
         shown = session.result("cat", LINES)
-        assert f"~{session.state()['remaining'] // 1000}k left" in shown.note
+        assert f"~{session.state().remaining // 1000}k left" in shown.note
 
     @pytest.mark.parametrize(
         "wrong",
@@ -125,12 +125,12 @@ class TestLedger:
             one.session("s").result("a", "some text")
             other.session("s").result("b", "more text")
             assert one.session("s").state() == other.session("s").state()
-            assert one.session("s").state()["results"] == 2
+            assert one.session("s").state().results == 2
 
     def test_sessions_are_apart_by_scope(self, bag):
         bag.scoped(project="one").session("s").result("a", "text")
-        assert bag.scoped(project="two").session("s").state()["results"] == 0
-        assert {state["project"] for state in bag.sessions()} == {"one", "two"}
+        assert bag.scoped(project="two").session("s").state().results == 0
+        assert {state.project for state in bag.sessions()} == {"one", "two"}
 
     @pytest.mark.parametrize("category", ["tool_results", "", "SYSTEM", None])
     def test_an_unknown_category_is_refused(self, session, category):
@@ -179,7 +179,7 @@ class TestWarnings:
     def test_a_state_shows_the_warning_without_using_it_up(self, bag):
         session = bag.session("s", budget=Budget(total=30_000))
         session.record("system", "x y " * 8_000)
-        assert session.state()["warning"] == session.state()["warning"] is not None
+        assert session.state().warning == session.state().warning is not None
         assert session.warning()
         assert session.warning() is None
 
@@ -193,7 +193,7 @@ class TestFeedback:
             counted += session.counter.count(text)
             calibration = session.feedback({"input_tokens": counted + 5_000, "output_tokens": 1})
         assert (round(calibration.slope, 2), calibration.overhead) == (1.0, 5_000)
-        assert session.state()["used"]["system"] == 5_000
+        assert session.state().used["system"] == 5_000
 
     def test_a_counter_that_counts_too_little_gets_smaller_allocations(self, bag):
         session = bag.session("s")
@@ -204,7 +204,7 @@ class TestFeedback:
             counted += session.counter.count(text)
             session.feedback({"prompt_tokens": counted * 2 + 1_000})
         assert session.allocation() == 4_000
-        assert session.state()["used"]["system"] == 1_000
+        assert session.state().used["system"] == 1_000
         assert session.result("grep", LINES).token_count <= 4_000
 
     def test_what_is_no_usage_is_refused(self, session):

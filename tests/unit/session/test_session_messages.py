@@ -52,7 +52,7 @@ class TestHistory:
         for number in range(200):
             session.call("cat", {"n": number}, "call_0")
             session.result("cat", f"answer {number} " + LINES[:300], call_id="call_0")
-        assert session.state()["used"]["history"] <= 2_400
+        assert session.state().used["history"] <= 2_400
 
     def test_ids_and_names_that_a_provider_refuses_are_written_so_that_it_does_not(self, session):
         for call_id in ("a/b", "a.b", "a b", "x" * 150, "\ud800", "fine"):

@@ -44,6 +44,7 @@ def filled(name: str, where: str = WHERE) -> str:
         "where_target": filter_sql(DIALECT, NARROW, alias="o")[0],
         "assignments": "text = :text",
         "column": "kind",
+        "order": "m.at DESC",
         "codes": "code_1",
         "vectors": "vector_1",
         "memories": "memory m",
@@ -108,7 +109,7 @@ def test_an_unknown_name_raises():
 
 def test_a_missing_part_raises():
     with pytest.raises(KeyError):
-        STATEMENTS.statement("newest")
+        STATEMENTS.statement("first_by")
 
 
 @each_row(
@@ -154,11 +155,20 @@ def test_an_id_or_its_prefix_is_the_way_in_whatever_the_scope(db: apsw.Connectio
     assert not [line for line in lines if "TEMP B-TREE" in line]
 
 
-def test_the_neighbours_of_an_id_are_looked_up_and_not_counted_through(db: apsw.Connection):
-    lines = [line for line in plan(db, filled("id_neighbours")) if "SCAN CONSTANT" not in line]
-    assert sum("sqlite_autoindex_memory_1 (id<?)" in line for line in lines) == 1
-    assert sum("sqlite_autoindex_memory_1 (id>?)" in line for line in lines) == 1
-    assert not [line for line in lines if line.startswith("SCAN") and "memory" in line]
+def test_the_neighbours_of_an_id_are_looked_up_by_the_ends_of_ids(db: apsw.Connection):
+    lines = plan(db, filled("tails_beside"))
+    for looked_up in ("tail=?", "tail<?", "tail>?"):
+        assert sum(f"INDEX memory_tail (org=? AND {looked_up})" in line for line in lines) == 1, looked_up
+    assert not scans(lines, "b") + scans(lines, "a") + scans(lines, "e")
+
+
+def test_a_short_id_is_looked_up_by_the_ends_of_ids(db: apsw.Connection):
+    lines = plan(db, filled("ids_with_tail", scope_sql(DIALECT, Scope(project="p"), indexed=False)[0]))
+    assert "INDEX memory_tail (org=? AND tail>? AND tail<?)" in lines[0]
+
+
+def test_removed_relations_are_found_by_their_own_index(db: apsw.Connection):
+    assert "INDEX history_unrelated (org=? AND at>?)" in plan(db, filled("unrelated_since"))[0]
 
 
 def test_pages_of_an_export_are_read_in_the_order_of_the_ids(db: apsw.Connection):
@@ -191,7 +201,7 @@ def test_a_search_starts_from_the_full_text_index(db: apsw.Connection, name, whe
 )
 def test_a_list_by_time_is_read_in_order_and_not_sorted(db: apsw.Connection, scope, index):
     for bounds in ({}, {"since": TIME}, {"until": TIME}, {"since": TIME, "until": TIME}):
-        lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **bounds))[0]))
+        lines = plan(db, filled("first_by", filter_sql(DIALECT, Filter(scope=scope, **bounds))[0]))
         assert index in lines[0], bounds
         assert not [line for line in lines if "TEMP B-TREE" in line], bounds
 
@@ -235,7 +245,7 @@ def test_a_match_expression_holds_no_syntax(db: apsw.Connection):
 @pytest.mark.parametrize("scope", [Scope(), Scope(project="p"), Scope(project="p", session="s")])
 @pytest.mark.parametrize(("chosen", "index"), [("pinned", "memory_pinned"), ("important", "memory_important")])
 def test_the_few_that_are_pinned_or_important_have_an_index_of_their_own(db: apsw.Connection, scope, chosen, index):
-    lines = plan(db, filled("newest", filter_sql(DIALECT, Filter(scope=scope, **{chosen: True}))[0]))
+    lines = plan(db, filled("first_by", filter_sql(DIALECT, Filter(scope=scope, **{chosen: True}))[0]))
     assert index in lines[0]
     assert not [line for line in lines if "TEMP B-TREE" in line]
 

@@ -477,6 +477,8 @@ DEFINITIONS = (
     _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
 )
 NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
+# Fields of the budget's state that would only cost a model tokens.
+_NOT_FOR_MODELS = ("project", "created_at", "updated_at")
 
 
 class OwnTools:
@@ -499,7 +501,8 @@ class OwnTools:
 
     def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
         if name == "budget_status":
-            return as_json(self._session.state() | {"servers": self._servers()})
+            told = self._session.state().to_dict() | {"servers": self._servers()}
+            return as_json({name: value for name, value in told.items() if name not in _NOT_FOR_MODELS})
         most = arguments.get("max_tokens")
         if name == "result_page":
             shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)

@@ -266,7 +266,8 @@ def _unfinished() -> RefusedError:
 
 
 def _run_route(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
-    return route.work(view, *(each for each in (query, body) if each is not None), **names)
+    # Beside a body the query only names the scope, in which the view is already.
+    return route.work(view, query if body is None else body, **names)
 
 
 def _only_get(method: str) -> None:
@@ -349,11 +350,11 @@ def _truth(words: str) -> bool | str:
 
 
 _READERS = {
-    query: {field.name: _parameter_reader(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
+    query: {field.encode_name: _parameter_reader(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
     for query in {route.query for route in ROUTES if route.query is not None}
 }
 _REPEATED = {
-    query: {field.name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
+    query: {field.encode_name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
     for query in _READERS
 }
 for _query in _READERS:

@@ -1,43 +1,30 @@
-"""What `/v1` does with memories."""
+"""What `/v1` does with memories: each handler calls the method of `Satchel` with what the request says."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from satchel.api.satchel import Satchel
-from satchel.api.saving import outcome_of, similar_after_save, similar_ones
-from satchel.fitting.hits import Timeline
-from satchel.model.memory import Draft, Memory, Relation, utc_now
-from satchel.server.http.requests import (
-    Changes,
-    ContextAsked,
-    Forgetting,
-    Listing,
-    NewMemories,
-    NewMemory,
-    NewRelation,
-    OneMemory,
-    PackAsked,
-    Placed,
-    Purging,
-    SearchAsked,
-    Seen,
-    SimilarAsked,
-    Span,
-)
-from satchel.server.http.responses import (
-    Added,
+from satchel.api.answers import (
     AddedMemories,
-    Changed,
-    Context,
+    Changes,
     Counted,
     Memories,
-    Pack,
-    Related,
+    MemoryAndRelations,
+    Names,
+    Relations,
     Saved,
-    Searched,
-    SimilarOnes,
+    SimilarMemories,
+    add_all,
+    get_with_relations,
+    saved,
 )
+from satchel.api.satchel import Satchel
+from satchel.api.saving import similar_after_save, similar_ones
+from satchel.fitting.context import ContextResult
+from satchel.fitting.context_pack import PackResult
+from satchel.fitting.hits import SearchResult, Timeline
+from satchel.model.memory import Draft, Forgotten, Memory, Relation
+from satchel.server.http.requests import NewMemories, Request
 from satchel.store.contract import Stats
 
 __all__ = [
@@ -49,133 +36,101 @@ __all__ = [
     "forget_one",
     "get",
     "pack",
+    "projects",
     "recent",
     "relate",
     "relations",
     "search",
     "similar",
     "stats",
+    "tags",
     "timeline",
+    "unforget",
+    "unrelate",
     "update",
 ]
 
 
-def add(view: Satchel, body: OneMemory) -> Saved:
-    added = _added(view, [body])[0]
-    found = similar_after_save(view, added) if body.similar else ()
-    return Saved(**msgspec.structs.asdict(added), similar=found)
+def add(view: Satchel, asked: Any) -> Saved:
+    (added,) = add_all(view, [_draft(asked)])
+    return saved(added, added.outcome, similar_after_save(view, added) if asked.similar else ())
 
 
-def add_many(view: Satchel, body: NewMemories) -> AddedMemories:
-    return AddedMemories(memories=_added(view, body.memories))
+def add_many(view: Satchel, asked: NewMemories) -> AddedMemories:
+    return AddedMemories(memories=add_all(view, [_draft(each) for each in asked.memories]))
 
 
-def _added(view: Satchel, given: Sequence[NewMemory]) -> tuple[Added, ...]:
-    since = utc_now()
-    stored = view.add_many([_draft(each) for each in given])
-    histories = {memory.id: view.history(memory.id) for memory in stored if memory.revision > 1}
-    return tuple(
-        Added(
-            **msgspec.structs.asdict(memory),
-            outcome=outcome_of(memory, histories.get(memory.id, ()), since=since),
-        )
-        for memory in stored
-    )
+def recent(view: Satchel, asked: Request) -> Memories:
+    return Memories(memories=tuple(view.recent(**asked.options())))
 
 
-def recent(view: Satchel, query: Listing) -> Memories:
-    return Memories(memories=tuple(view.recent(**query.options())))
+def get(view: Satchel, asked: Request, *, id: str) -> MemoryAndRelations:
+    return get_with_relations(view, id, **asked.options())
 
 
-def get(view: Satchel, query: Seen, *, id: str) -> Memory:
-    return view.get(id, **query.options())
+def update(view: Satchel, asked: Request, *, id: str) -> Memory:
+    return view.update(id, **asked.options())
 
 
-def update(view: Satchel, query: Placed, body: Changes, *, id: str) -> Memory:
-    return view.update(id, **body.options())
+def forget_one(view: Satchel, asked: Request, *, id: str) -> Forgotten:
+    return view.forget(id, **asked.options())
 
 
-def forget_one(view: Satchel, query: Purging, *, id: str) -> Counted:
-    return Counted(count=view.forget(id, purge=query.purge))
+def forget(view: Satchel, asked: Request) -> Forgotten:
+    return view.forget(**asked.options())
 
 
-def forget(view: Satchel, query: Forgetting) -> Counted:
-    return Counted(count=view.forget(**query.options()))
+def unforget(view: Satchel, asked: Request) -> Counted:
+    return Counted(count=view.unforget(**asked.options()))
 
 
-def timeline(view: Satchel, query: Span, *, id: str) -> Timeline:
-    return view.timeline(id, **query.options())
+def timeline(view: Satchel, asked: Request, *, id: str) -> Timeline:
+    return view.timeline(id, **asked.options())
 
 
-def changes(view: Satchel, query: Placed, *, id: str) -> Changed:
-    return Changed(changes=tuple(view.history(id)))
+def changes(view: Satchel, asked: Request, *, id: str) -> Changes:
+    return Changes(changes=tuple(view.history(id, **asked.options())))
 
 
-def relations(view: Satchel, query: Seen, *, id: str) -> Related:
-    return Related(relations=tuple(view.relations(id, **query.options())))
+def relations(view: Satchel, asked: Request, *, id: str) -> Relations:
+    return Relations(relations=tuple(view.relations(id, **asked.options())))
 
 
-def relate(view: Satchel, query: Placed, body: NewRelation, *, id: str) -> Relation:
-    return view.relate(id, **body.options())
+def relate(view: Satchel, asked: Request, *, id: str) -> Relation:
+    return view.relate(id, **asked.options())
 
 
-def similar(view: Satchel, query: SimilarAsked, *, id: str) -> SimilarOnes:
-    return SimilarOnes(similar=similar_ones(view.similar(id, **query.options())))
+def unrelate(view: Satchel, asked: Request, *, id: str, target: str) -> Counted:
+    return Counted(count=view.unrelate(id, target, **asked.options()))
 
 
-def stats(view: Satchel, query: Placed) -> Stats:
-    return view.stats()
+def similar(view: Satchel, asked: Request, *, id: str) -> SimilarMemories:
+    return SimilarMemories(similar=similar_ones(view.similar(id, **asked.options())))
 
 
-def search(view: Satchel, body: SearchAsked) -> Searched:
-    hits = view.search(**body.options())
-    return Searched(
-        text=hits.text,
-        token_count=hits.token_count,
-        token_budget=body.token_budget,
-        omitted=hits.omitted,
-        tokens_omitted=hits.tokens_omitted,
-        smallest_budget=hits.smallest_budget,
-        matched=hits.matched,
-        weak=hits.weak,
-        hits=tuple(hits),
-    )
+def stats(view: Satchel, asked: Request) -> Stats:
+    return view.stats(**asked.options())
 
 
-def context(view: Satchel, body: ContextAsked) -> Context:
-    block = view.context(**body.options())
-    return Context(
-        text=block.text,
-        token_count=block.token_count,
-        token_budget=body.token_budget,
-        facts_included=block.facts_included,
-        facts_omitted=block.facts_omitted,
-        tokens_omitted=block.tokens_omitted,
-        facts_wanted=block.facts_wanted,
-        complete=block.complete,
-        tier_breakdown=block.tier_breakdown,
-        smallest_budget=block.smallest_budget,
-        matched=block.matched,
-        irrelevant=block.irrelevant,
-        receipt=block.receipt if body.receipt else None,
-    )
+def projects(view: Satchel, asked: Request) -> Names:
+    return Names(names=view.projects(**asked.options()))
 
 
-def pack(view: Satchel, body: PackAsked) -> Pack:
-    made = view.context_pack(**body.options())
-    return Pack(
-        text=made.text,
-        format=made.format,
-        token_count=made.token_count,
-        token_budget=made.token_budget,
-        memories=tuple(memory.id for memory in made.memories),
-        omitted=made.omitted,
-        tokens_omitted=made.tokens_omitted,
-        wanted=made.wanted,
-        irrelevant=made.irrelevant,
-        smallest_budget=made.smallest_budget,
-    )
+def tags(view: Satchel, asked: Request) -> Names:
+    return Names(names=view.tags(**asked.options()))
 
 
-def _draft(given: NewMemory) -> Draft:
+def search(view: Satchel, asked: Request) -> SearchResult:
+    return view.search(**asked.options()).result()
+
+
+def context(view: Satchel, asked: Any) -> ContextResult:
+    return view.context(**asked.options()).result(receipt=asked.receipt)
+
+
+def pack(view: Satchel, asked: Request) -> PackResult:
+    return view.context_pack(**asked.options()).result()
+
+
+def _draft(given: Any) -> Draft:
     return Draft(**{name: value for name, value in msgspec.structs.asdict(given).items() if name != "similar"})

@@ -1,36 +1,25 @@
 """What the API answers with, and how large that may be."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from satchel.api.saving import Outcome, Similar
-from satchel.fitting.hits import Timeline
-from satchel.model.memory import Change, Hit, Memory, Relation
-from satchel.model.packing import Receipt
+from satchel.api.answers import Memories
+from satchel.fitting.context import ContextResult
+from satchel.fitting.context_pack import PackResult
+from satchel.fitting.hits import SearchResult, Timeline
+from satchel.model.memory import Memory
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import Listing, Span
+from satchel.session.account import SessionState
 from satchel.session.results import Found, LedgerEntry, Shown
 
 __all__ = [
-    "Added",
-    "AddedMemories",
-    "Changed",
-    "Context",
-    "Counted",
     "Entries",
-    "Memories",
-    "Pack",
-    "Related",
-    "Saved",
-    "Searched",
     "Sessions",
-    "SimilarOnes",
     "Spent",
-    "State",
     "Turn",
     "Whole",
     "check_size",
@@ -43,118 +32,8 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
-class Added(Memory, frozen=True, kw_only=True):
-    """The memory that a text was added to, and what adding it did."""
-
-    outcome: Outcome
-
-
-class AddedMemories(_Answer, frozen=True, kw_only=True):
-    memories: tuple[Added, ...]
-
-
-class Memories(_Answer, frozen=True, kw_only=True):
-    memories: tuple[Memory, ...]
-
-
-class Saved(Added, frozen=True, kw_only=True):
-    """A memory that was saved, and the few that are about the same thing, which it may replace."""
-
-    similar: tuple[Similar, ...] = ()
-
-
-class SimilarOnes(_Answer, frozen=True, kw_only=True):
-    """The memories that are about the same thing as one, most alike first."""
-
-    similar: tuple[Similar, ...]
-
-
-class Searched(_Answer, frozen=True, kw_only=True):
-    """What was found. `text` is for a model and within the budget; `hits` are the same memories for a program."""
-
-    text: str
-    token_count: int
-    token_budget: int | None
-    omitted: int
-    """How many more were found and did not fit."""
-    tokens_omitted: int
-    smallest_budget: int | None
-    matched: bool
-    """False where nothing matched and these are the newest and most important that pass the filters."""
-    weak: int
-    """How many matches were less relevant than `min_relevance`."""
-    hits: tuple[Hit, ...]
-
-
-class Context(_Answer, frozen=True, kw_only=True):
-    """A text for a model's context window, within its budget, and what went into it."""
-
-    text: str
-    token_count: int
-    token_budget: int | None
-    facts_included: int
-    facts_omitted: int
-    tokens_omitted: int
-    facts_wanted: int
-    complete: bool
-    tier_breakdown: dict[str, int]
-    smallest_budget: int | None
-    matched: bool
-    """False where nothing matched and these are the newest and most important that pass the filters."""
-    irrelevant: int
-    """How many candidates were less relevant than `min_relevance`."""
-    receipt: Receipt | None = None
-
-
-class Pack(_Answer, frozen=True, kw_only=True):
-    """Whole memories as one text to carry elsewhere."""
-
-    text: str
-    format: str
-    token_count: int
-    token_budget: int | None
-    memories: tuple[str, ...]
-    """The ids of what is in it, best first."""
-    omitted: int
-    tokens_omitted: int
-    wanted: int
-    irrelevant: int
-    """How many candidates were less relevant than `min_relevance`."""
-    smallest_budget: int | None
-
-
-class Changed(_Answer, frozen=True, kw_only=True):
-    changes: tuple[Change, ...]
-
-
-class Related(_Answer, frozen=True, kw_only=True):
-    relations: tuple[Relation, ...]
-
-
-class Counted(_Answer, frozen=True, kw_only=True):
-    count: int
-
-
-class State(_Answer, frozen=True, kw_only=True):
-    """What a session's budget has come to."""
-
-    session: str
-    total_budget: int
-    used: dict[str, int]
-    remaining: int
-    per_tool_budget: int
-    warning: str | None
-    turn: int
-    results: int
-    delivered: int
-    evicted: int
-    project: str | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-
-
 class Sessions(_Answer, frozen=True, kw_only=True):
-    sessions: tuple[State, ...]
+    sessions: tuple[SessionState, ...]
 
 
 class Entries(_Answer, frozen=True, kw_only=True):
@@ -184,10 +63,8 @@ class Spent(NamedTuple):
 
 def spent(value: Any) -> Spent:
     """What an answer says of its tokens."""
-    if isinstance(value, Searched | Pack):
+    if isinstance(value, SearchResult | ContextResult | PackResult):
         return Spent(value.token_budget or 0, value.token_count, value.tokens_omitted, value.omitted)
-    if isinstance(value, Context):
-        return Spent(value.token_budget or 0, value.token_count, value.tokens_omitted, value.facts_omitted)
     if isinstance(value, Shown):
         return Spent(value.allocation, value.token_count, value.remaining_tokens)
     if isinstance(value, Found):
@@ -235,13 +112,17 @@ def _text_size(value: Any) -> int:
     """The number of characters of the texts in an answer; each takes a byte or more."""
     match value:
         case Memories():
-            return sum(len(memory.text) for memory in value.memories)
+            return _sizes(value.memories)
         case Timeline():
-            return sum(len(memory.text) for memory in (*value.before, value.focus, *value.after))
-        case Searched():
-            return len(value.text) + sum(len(hit.memory.text) for hit in value.hits)
-        case Context() | Pack():
-            return len(value.text)
+            return _sizes((*value.before, value.focus, *value.after))
+        case SearchResult() | ContextResult():
+            return len(value.text) + _sizes(hit.memory for hit in value.hits)
+        case PackResult():
+            return len(value.text) + _sizes(value.memories)
         case Whole():
             return len(value.content)
     return 0
+
+
+def _sizes(memories: Iterable[Memory]) -> int:
+    return sum(len(memory.text) for memory in memories)

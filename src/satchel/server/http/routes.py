@@ -10,10 +10,14 @@ from urllib.parse import unquote
 import msgspec
 
 from satchel import __version__
-from satchel.fitting.hits import Timeline
-from satchel.model.memory import Memory, Relation
+from satchel.api import answers
+from satchel.fitting.context import ContextResult
+from satchel.fitting.context_pack import PackResult
+from satchel.fitting.hits import SearchResult, Timeline
+from satchel.model.memory import Forgotten, Memory, Relation
 from satchel.server.http import memories, requests, responses, sessions
 from satchel.server.http.problems import MEDIA_TYPE, Problem, RefusedError
+from satchel.session.account import SessionState
 from satchel.session.results import Found, History, LedgerEntry, Shown
 from satchel.store.contract import Stats
 
@@ -52,43 +56,51 @@ _CREATED = HTTPStatus.CREATED
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route("memories.add", "POST", "/v1/memories", "Add a memory; the few similar ones.", "write",
-          memories.add, responses.Saved, None, requests.OneMemory, _CREATED),
+          memories.add, answers.Saved, None, requests.OneMemory, _CREATED),
     Route("memories.add_many", "POST", "/v1/memories/batch", "Add several memories, all or none.", "write",
-          memories.add_many, responses.AddedMemories, None, requests.NewMemories, _CREATED),
+          memories.add_many, answers.AddedMemories, None, requests.NewMemories, _CREATED),
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
-          memories.recent, responses.Memories, requests.Listing),
-    Route("memories.forget", "DELETE", "/v1/memories", "End memories by what they are, or purge them.", "write",
-          memories.forget, responses.Counted, requests.Forgetting),
-    Route("memories.get", "GET", _MEMORY, "One memory, by its id or a unique prefix.", "read",
-          memories.get, Memory, requests.Seen),
+          memories.recent, answers.Memories, requests.Listing),
+    Route("memories.forget", "DELETE", "/v1/memories", "Forget memories by filters, or purge them.", "write",
+          memories.forget, Forgotten, requests.Forgetting),
+    Route("memories.get", "GET", _MEMORY, "One memory with its relations.", "read",
+          memories.get, answers.MemoryAndRelations, requests.Seen),
     Route("memories.update", "PATCH", _MEMORY, "Change fields of a memory; its history is kept.", "write",
           memories.update, Memory, requests.Placed, requests.Changes),
-    Route("memories.forget_one", "DELETE", _MEMORY, "End a memory, or purge it.", "write",
-          memories.forget_one, responses.Counted, requests.Purging),
+    Route("memories.forget_one", "DELETE", _MEMORY, "Forget a memory, or purge it.", "write",
+          memories.forget_one, Forgotten, requests.Purging),
+    Route("memories.unforget", "POST", "/v1/memories/unforget", "Restore what was forgotten.", "write",
+          memories.unforget, answers.Counted, None, requests.Unforgetting),
     Route("memories.timeline", "GET", f"{_MEMORY}/timeline", "What came before and after a memory.", "read",
           memories.timeline, Timeline, requests.Span),
     Route("memories.similar", "GET", f"{_MEMORY}/similar", "The memories about the same thing.", "read",
-          memories.similar, responses.SimilarOnes, requests.SimilarAsked),
+          memories.similar, answers.SimilarMemories, requests.SimilarAsked),
     Route("memories.history", "GET", f"{_MEMORY}/history", "Every change of a memory, oldest first.", "read",
-          memories.changes, responses.Changed, requests.Placed),
+          memories.changes, answers.Changes, requests.Placed),
     Route("relations.list", "GET", f"{_MEMORY}/relations", "The relations of a memory.", "read",
-          memories.relations, responses.Related, requests.Seen),
+          memories.relations, answers.Relations, requests.Seen),
     Route("relations.add", "POST", f"{_MEMORY}/relations", "Link a memory to another.", "write",
           memories.relate, Relation, requests.Placed, requests.NewRelation, _CREATED),
+    Route("relations.remove", "DELETE", f"{_MEMORY}/relations/{{target}}", "Remove relations to another.", "write",
+          memories.unrelate, answers.Counted, requests.Unrelating),
     Route("search", "POST", "/v1/search", "The best matches, within a budget.", "read",
-          memories.search, responses.Searched, None, requests.SearchAsked),
+          memories.search, SearchResult, None, requests.SearchAsked),
     Route("context", "POST", "/v1/context", "One text for a context window, within a budget.", "read",
-          memories.context, responses.Context, None, requests.ContextAsked),
+          memories.context, ContextResult, None, requests.ContextAsked),
     Route("pack", "POST", "/v1/pack", "Whole memories as one text to carry elsewhere.", "read",
-          memories.pack, responses.Pack, None, requests.PackAsked),
+          memories.pack, PackResult, None, requests.PackAsked),
     Route("stats", "GET", "/v1/stats", "Counts of what is remembered.", "read",
           memories.stats, Stats, requests.Placed),
+    Route("projects", "GET", "/v1/projects", "The projects, and how many memories each has.", "read",
+          memories.projects, answers.Names, requests.Placed),
+    Route("tags", "GET", "/v1/tags", "The tags, and how many memories have each.", "read",
+          memories.tags, answers.Names, requests.Placed),
     Route("sessions.list", "GET", "/v1/sessions", "The sessions, those changed last first.", "read",
           sessions.sessions, responses.Sessions, requests.SessionListing),
     Route("sessions.open", "PUT", _SESSION, "Begin a session, or change how it is kept.", "write",
-          sessions.open_session, responses.State, requests.SessionPlace, requests.NewSession),
+          sessions.open_session, SessionState, requests.SessionPlace, requests.NewSession),
     Route("sessions.state", "GET", _SESSION, "What its budget has come to.", "read",
-          sessions.state, responses.State, requests.SessionPlace),
+          sessions.state, SessionState, requests.SessionPlace),
     Route("sessions.remove", "DELETE", _SESSION, "Remove a session with all that it kept.", "write",
           sessions.remove, None, requests.SessionPlace, None, HTTPStatus.NO_CONTENT),
     Route("entries.list", "GET", f"{_SESSION}/entries", "What the context holds or names.", "read",

@@ -55,7 +55,7 @@ def _search(context: ToolContext, given: dict[str, Any]) -> Answer:
     section = "" if hits.matched else UNMATCHED
     named = zip(hits.short_ids, hits.entries, strict=True)
     portions = [Portion(text, section=section, name=name) for name, text in named]
-    nothing = NOTHING_RELEVANT if hits.weak else NOTHING_MATCHED
+    nothing = NOTHING_RELEVANT if hits.irrelevant else NOTHING_MATCHED
     noun = RELEVANT if hits.matched else "memories"
     return context.listed("mem_search", portions, given, nothing=nothing, noun=noun)
 
@@ -188,13 +188,13 @@ def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
     block = bag.context(
         **context.options(given), token_budget=allowance.tokens, pins="best_effort", ids=True, frame=footers
     )
-    if not block.facts_included:
+    if not block.included:
         if block.smallest_budget is not None:
             return nothing_fitted(
-                block.smallest_budget, block.facts_wanted, allowance, context.count, noun=RELEVANT
+                block.smallest_budget, block.included + block.omitted, allowance, context.count, noun=RELEVANT
             )
         return context.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
-    shown, wanted = block.facts_included, block.facts_wanted
+    shown, wanted = block.included, block.included + block.omitted
     if block.complete:
         cursor = None
     elif cursor is not None:
@@ -233,8 +233,8 @@ class _Footers(Frame):
     def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int]:
         footer = Footer(
             budget=self._allowance.tokens,
-            shown=facts.facts_included,
-            total=facts.facts_wanted,
+            shown=facts.included,
+            total=facts.included + facts.omitted,
             whole=facts.complete,
             noun=self._noun if facts.matched else "memories",
             cursor=cursor,
@@ -286,10 +286,10 @@ def _pack(context: ToolContext, given: dict[str, Any]) -> Answer:
     shown = len(pack.memories)
     if not shown:
         if pack.smallest_budget is not None:
-            return nothing_fitted(pack.smallest_budget, pack.wanted, allowance, context.count, noun=noun)
+            return nothing_fitted(pack.smallest_budget, pack.omitted, allowance, context.count, noun=noun)
         return context.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
     text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
-    return answer_of(text, tokens, allowance, shown=shown, total=pack.wanted)
+    return answer_of(text, tokens, allowance, shown=shown, total=pack.included + pack.omitted)
 
 
 CONTEXT = tool_for(

@@ -9,7 +9,7 @@ from satchel.api.satchel import Satchel
 from satchel.api.saving import WIDTH, Outcome, Similar, outcome_of, said_again, similar_after_save
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.model.ids import new_id, normalise_prefix
+from satchel.model.ids import new_id
 from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
 from satchel.server.mcp.answers import Answer
 from satchel.server.mcp.tool import Tool, choice, line, names, text, tool_for
@@ -32,10 +32,8 @@ def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
         memory = bag.add(given["text"], session=session, **fields)
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
-        for kind, target in links:
-            bag.relate(memory.id, target, kind)
+        linked = [bag.relate(memory.id, target, kind).target for kind, target in links]
     answer = _kept(bag, memory, outcome, merged=True)
-    linked = [normalise_prefix(target) for _, target in links]
     return _with_similar(answer, bag, memory, similar_after_save(bag, memory, but=linked))
 
 
@@ -110,7 +108,7 @@ def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
     if not given["identifiers"]:
         raise InputError("mem_forget needs ids")
     purge = given.get("purge", False)
-    count = context.bag.forget(**given)
+    count = context.bag.forget(**given).count
     done = "purged" if purge else "forgot"
     return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"count": count, "purged": purge})
 

@@ -117,9 +117,9 @@ def test_text_inside_a_resource_is_text(deliver, session):
 
 
 def test_images_are_counted_and_leave_less_room_for_text(deliver, session):
-    before = session.state()["used"]["tool_results"]
+    before = session.state().used["tool_results"]
     answer = deliver(said(IMAGE, sample("lines", 20_000)))
-    assert session.state()["used"]["tool_results"] - before >= 1_600
+    assert session.state().used["tool_results"] - before >= 1_600
     assert 200 < count_tokens(texts(answer)[0]) <= 400
     assert "cursor=" in texts(answer)[0]
 
@@ -233,11 +233,11 @@ def test_what_leads_to_more_is_entered_before_it_is_answered(session):
     call = Call(tool="tool", arguments={})
     paged = delivery(call, said(sample("lines", 50_000)), new_turn=True)
     assert paged.to_enter is None
-    assert session.state()["results"] == 1
+    assert session.state().results == 1
     whole = delivery(call, said("short"), new_turn=True)
-    assert session.state()["results"] == 1
+    assert session.state().results == 1
     enter_all([whole.to_enter])
-    assert session.state()["results"] == 2
+    assert session.state().results == 2
 
 
 def test_our_own_tools_cost_at_most_350_tokens():

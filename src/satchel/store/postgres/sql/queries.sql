@@ -26,11 +26,15 @@ SELECT 1 FROM memory WHERE org = :org AND id = :id
 SELECT {columns} FROM memory m WHERE m.org = :org AND m.id = :id AND {where}
 
 -- name: ids_with_prefix
-SELECT m.id FROM memory m WHERE m.org = :org AND m.id >= :start AND m.id < :stop AND {where} ORDER BY m.id LIMIT :limit
+SELECT m.id FROM memory m WHERE m.org = :org AND m.id >= :first AND m.id <= :last AND {where} ORDER BY m.id LIMIT :limit
 
--- name: id_neighbours
-SELECT (SELECT max(b.id) FROM memory b WHERE b.org = :org AND b.id < :id),
-    (SELECT min(a.id) FROM memory a WHERE a.org = :org AND a.id > :id)
+-- For each id: how many have its tail, and the tails before and after it. One statement for all of them.
+-- name: tails_beside
+SELECT j.id, (SELECT count(*) FROM memory e WHERE e.org = :org AND e.tail = right(j.id, 10)),
+    (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail < right(j.id, 10)),
+    (SELECT min(a.tail) FROM memory a WHERE a.org = :org AND a.tail > right(j.id, 10)),
+    (SELECT coalesce(max(seq), 0) FROM memory WHERE org = :org)
+FROM (SELECT json_array_elements_text(:ids::json) COLLATE "C" AS id) j
 
 -- name: memory_by_seq
 SELECT {columns} FROM memory m WHERE m.org = :org AND m.seq = :seq

@@ -28,10 +28,15 @@ SELECT 1 FROM memory WHERE id = :id
 SELECT {columns} FROM memory m WHERE m.id = :id AND {where}
 
 -- name: ids_with_prefix
-SELECT m.id FROM memory m WHERE m.id >= :start AND m.id < :stop AND {where} ORDER BY m.id LIMIT :limit
+SELECT m.id FROM memory m WHERE m.id >= :first AND m.id <= :last AND {where} ORDER BY m.id LIMIT :limit
 
--- name: id_neighbours
-SELECT (SELECT max(b.id) FROM memory b WHERE b.id < :id), (SELECT min(a.id) FROM memory a WHERE a.id > :id)
+-- For each id: how many have its tail, and the tails before and after it. One statement for all of them.
+-- name: tails_beside
+SELECT j.value, (SELECT count(*) FROM memory e WHERE e.org = :org AND e.tail = substr(j.value, -10)),
+    (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail < substr(j.value, -10)),
+    (SELECT min(a.tail) FROM memory a WHERE a.org = :org AND a.tail > substr(j.value, -10)),
+    (SELECT coalesce(max(seq), 0) FROM memory)
+FROM json_each(:ids) j
 
 -- The best of all matches, and only then the filter: exact as long as enough of them pass it.
 -- name: search_best
