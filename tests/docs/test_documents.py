@@ -22,8 +22,8 @@ def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# Commands that start the test suite itself, or that reach the network.
-NOT_HERE = ("make", "git", "pip", "python -m venv", "pipx", "uv")
+# Commands that start the test suite itself, reach the network, or need the .venv of a clone.
+NOT_HERE = ("make", "git", "pip", "python -m venv", "pipx", "uv", "source .venv/bin/activate")
 MOST_WORDS_OF_THE_README = 700
 
 WORD = re.compile(r"[^\s`\"'()\[\],;]+")
