@@ -18,11 +18,11 @@ import satchel
 from satchel import errors
 from satchel.api.filters import When
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS
-from satchel.api.signatures import parameters_of
 from satchel.fitting.formats import Format
 from satchel.fitting.listing import Detail
 from satchel.fitting.policies import PolicyName
 from satchel.model.memory import Kind, RelationKind, Status, Tier
+from satchel.model.signatures import parameters_of
 
 PAGE = Path(__file__).parent / "reference/python.md"
 WIDTH = 100

@@ -13,11 +13,11 @@ from satchel.cli.clients.client import CLIENTS, GENERIC, Client, surroundings
 from satchel.cli.clients.config_file import Change, carry_out, difference, planned
 from satchel.cli.clients.detour import GATEWAY, Detour, Led, Returned, holding_path, lead_back, lead_through
 from satchel.cli.clients.entry import Edited, ServerEntry, check_name, satchel_entry
-from satchel.cli.options import Command, default_location, location, store_options
+from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.store.locations import is_address, secrets_in, shown_location
+from satchel.store.locations import is_address, secrets_in, shown_location, user_data_file
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
@@ -163,7 +163,7 @@ def _store(db: str | None) -> str | None:
         shown_location(place)
         return place
     # A client that a desktop starts does not know the variables of a shell.
-    if place == str(default_location()) and not os.environ.get("XDG_DATA_HOME"):
+    if place == str(user_data_file()) and not os.environ.get("XDG_DATA_HOME"):
         return None
     return str(Path(place).absolute())
 

@@ -21,7 +21,7 @@ from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
 from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
-from satchel.store.locations import shown_location
+from satchel.store.locations import default_location, shown_location, user_data_file
 from satchel.text.tokens import DEFAULT_COUNTER
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "about_this_store",
     "counter_option",
     "decode",
-    "default_location",
     "detail_option",
     "embed_waiting",
     "embedder_option",
@@ -187,11 +186,11 @@ def embedder_option(command: Command, *, text: str = "Who makes vectors; `satche
 
 
 def location(db: str | None) -> str:
-    """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
+    """The location of the store: --db, then $SATCHEL_DB, then the user data directory."""
     given = _given("db", db)
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file or a server, or leave it out")
-    return given or os.environ.get("SATCHEL_DB") or str(default_location())
+    return given or default_location()
 
 
 def _embedder_spec(embedder: str | None) -> str | None:
@@ -214,17 +213,11 @@ def _given(name: str, value: str | None) -> str | None:
 
 
 def location_to_write(db: str | None) -> str:
-    """The same; the folder of the default one is made if need be."""
+    """The same; if it is the default file, its folder is made."""
     place = location(db)
-    if place == str(default_location()):
-        default_location().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place == str(user_data_file()):
+        user_data_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
-
-
-def default_location() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("satchel", appauthor=False) / "satchel.db"
 
 
 def open_store_for(
