@@ -17,7 +17,6 @@ from generated import write
 import satchel
 from satchel import errors
 from satchel.api.filters import When
-from satchel.api.parameters import FIELDS, FILTERS, OPTIONS
 from satchel.api.signatures import parameters_of
 from satchel.fitting.formats import Format
 from satchel.fitting.listing import Detail
@@ -51,16 +50,6 @@ def types_table() -> Iterator[str]:
         else:
             said = in_cell(spelled(value, named=False))
         yield f"| `{name}` | {said} |"
-
-
-def shared_parameters() -> Iterator[str]:
-    """What the registry of parameters says of those that methods of `Satchel` take."""
-    for title, group in (("Fields of a memory", FIELDS), ("Filters", FILTERS), ("Options", OPTIONS)):
-        yield f"**{title}**\n\n| parameter | meaning |\n|---|---|"
-        for key, about in group.items():
-            method, _, name = key.rpartition(".")
-            yield f"| `{name}`{f' of `{method}`' if method else ''} | {about.help.replace('|', chr(92) + '|')} |"
-        yield ""
 
 
 def opening() -> Iterator[str]:
@@ -315,7 +304,6 @@ def first_sentence(found: Any) -> str:
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "types": types_table,
-    "parameters": shared_parameters,
     "opening": opening,
     "satchel": methods(satchel.Satchel),
     "session": methods(satchel.Session),
