@@ -17,13 +17,15 @@ _FOOTERS = re.compile(
     rf"📏 (?:(?P<relevant>{_NUMBER}) relevant memor(?:y|ies), )?"
     rf"~(?P<tokens>{_NUMBER})(?: of (?P<limit>{_NUMBER}))? tokens\s*\Z"
 )
-_ENTRY = re.compile(r"(?m)^(?:▶ )?[0-9a-f]{8}[0-9a-f-]* (?:\d+% )?\[[a-z]+\] ")
+# A short id, or a whole one.
+_ID = r"(?:[a-z2-7]{4,8}|[0-9a-f-]{36})"
+_ENTRY = re.compile(rf"(?m)^(?:▶ )?{_ID} (?:\d+% )?\[[a-z]+\] ")
 _UNKNOWN = re.compile(r"(?m)^no memory has the id ")
 _LISTED = re.compile(r"(?m)^[*-] ")
 _PACKED = re.compile(r"(?m)^## \[")
 _FOUND = re.compile(r"(?m)^\S.* \(line \d+, ~[\d,]+ tokens?\)(?: …)?$")
 _OWN_LINE = re.compile(r"(?m)^(?! |## |$).+")
-_BEGINS = re.compile(r"(?m)^(?:▶ )?([0-9a-f]{8}[0-9a-f-]*) (?:(?:\d+% )?\[[a-z]+\].*|(\(continued\)))\n")
+_BEGINS = re.compile(rf"(?m)^(?:▶ )?({_ID}) (?:(?:\d+% )?\[[a-z]+\].*|(\(continued\)))\n")
 _SECTION = re.compile(r"(?m)^\n## .*\n|\A## .*\n")
 _OUTLINE = re.compile(r"(?m)(?:^    .*\n?)+")
 

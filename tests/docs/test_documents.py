@@ -4,7 +4,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,21 +17,92 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md") for path in ROOT.glob(pattern))
 BIN = Path(sys.executable).parent
 
-# Commands for a newcomer's shell that the suite itself is part of, or that reach the network.
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# Commands that start the test suite itself, or that reach the network.
 NOT_HERE = ("make", "git", "pip", "python -m venv", "pipx", "uv")
+MOST_WORDS_OF_THE_README = 700
+
+BETWEEN_WORDS = re.compile(r"([\s`(),;:]+)")
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]*)*")
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class Command(NamedTuple):
+    """A command of a console block, and the lines that the page shows below it."""
+
+    line: str
+    shown: list[str]
 
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def console_commands(page: Path) -> list[Command]:
+    """The commands of a page's console blocks. A line that ends in a backslash goes on in the next one."""
+    commands: list[Command] = []
+    for block in blocks(page, "console"):
+        assert block.startswith("$ "), f"{page.name}: a console block begins with a command"
+        for line in block.replace("\\\n", "").splitlines():
+            if line.startswith("$ "):
+                commands.append(Command(line[2:].partition("  #")[0].strip(), []))
+            else:
+                commands[-1].shown.append(line)
+    return commands
+
+
 def environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SATCHEL")}
-    return kept | {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SATCHEL", "XDG"))}
+    return kept | {
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "COLUMNS": "100",
+    }
+
+
+class Comparison:
+    """What a page's commands print, compared with what the page shows.
+
+    Ids are random. An id of the page stands for the one that was printed in its place first, in later lines
+    and commands too. The date on which a page was written stands for today. Nothing else may differ.
+    """
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+
+    def to_run(self, command: str) -> str:
+        """The command with the ids of this run in place of those of the page."""
+        return re.sub(r"[\w-]+", lambda word: self.ids.get(word.group(), word.group()), command)
+
+    def agree(self, printed: str, shown: list[str]) -> bool:
+        lines = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
+        return len(lines) == len(shown) and all(map(self._same_line, lines, shown))
+
+    def _same_line(self, printed: str, shown: str) -> bool:
+        words, wanted = BETWEEN_WORDS.split(printed), BETWEEN_WORDS.split(shown)
+        return len(words) == len(wanted) and all(map(self._same_word, words, wanted))
+
+    def _same_word(self, printed: str, shown: str) -> bool:
+        if DAY.fullmatch(shown) and printed in _today():
+            return True
+        if ID.fullmatch(shown) and ID.fullmatch(printed):
+            return self.ids.setdefault(shown, printed) == printed
+        return printed == shown
+
+
+def _today() -> set[str]:
+    """The dates that a command may have used which ended a moment ago."""
+    now = datetime.now(UTC)
+    return {str(now.date()), str((now - timedelta(minutes=10)).date())}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=page_name)
 def test_every_python_snippet_runs(page: Path, tmp_path: Path):
     for snippet in blocks(page, "python"):
         done = subprocess.run(
@@ -39,24 +113,60 @@ def test_every_python_snippet_runs(page: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=lambda page: page.name)
-def test_every_command_of_a_console_block_succeeds(page: Path, tmp_path: Path):
-    commands = [
-        line[2:].partition("  #")[0]
-        for block in blocks(page, "console")
-        for line in block.splitlines()
-        if line.startswith("$ ")
-    ]
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")], ids=page_name)
+def test_every_command_of_a_console_block_succeeds_and_prints_what_the_page_shows(page: Path, tmp_path: Path):
+    commands = console_commands(page)
     assert commands
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    comparison = Comparison()
     for command in commands:
-        if command.startswith(NOT_HERE):
+        if command.line.startswith(NOT_HERE):
             continue
         done = subprocess.run(
-            ["bash", "-ceu", f"set -o pipefail; {command}"],
-            cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=120,
+            ["bash", "-ceu", f"set -o pipefail; {comparison.to_run(command.line)}"],
+            cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=120,
         )  # fmt: skip
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.returncode == 0, f"{command.line}\n{done.stdout}"
+        if command.shown:
+            assert comparison.agree(done.stdout, command.shown), f"{command.line}\n{done.stdout}"
+
+
+@each_row(
+    "printed, shown, same",
+    [
+        ("saved k\n", ["saved k"], True),
+        ("saved k\n", ["saved m"], False),
+        ("saved k\nand more\n", ["saved k"], False),
+        ("`get 01a1eaba-00e6`\n", ["`get 01a1eaba-02f5`"], True),
+        ("01a1eaba-00e6 01a1eaba-00e6\n", ["01a1eaba-02f5 01a1eaba-02f5"], True),
+        ("01a1eaba-00e6 01a1eaba-00e7\n", ["01a1eaba-02f5 01a1eaba-02f5"], False),
+        (f"noted on {datetime.now(UTC).date()}\n", ["noted on 2026-01-01"], True),
+        ("noted on 2026-01-02\n", ["noted on 2026-01-01"], False),
+    ],
+)
+def test_only_ids_and_the_day_of_writing_may_differ_from_what_a_page_shows(
+    printed: str, shown: list[str], same: bool
+):
+    assert Comparison().agree(printed, shown) == same
+
+
+def test_a_command_of_a_page_gets_the_id_that_was_printed():
+    comparison = Comparison()
+    assert comparison.agree("saved 01a1eaba-00e6\n", ["saved 01a1eaba-02f5"])
+    assert comparison.to_run("satchel get 01a1eaba-02f5 --json") == "satchel get 01a1eaba-00e6 --json"
+
+
+def test_the_readme_is_short_and_has_no_table():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= MOST_WORDS_OF_THE_README
+    assert not re.search(r"^\s*\|", text, re.MULTILINE)
+
+
+def test_the_readme_shows_what_its_commands_print():
+    commands = console_commands(ROOT / "README.md")
+    assert [command.line for command in commands[:2]] == ["make demo", "make test"]
+    assert sum(bool(command.shown) for command in commands) >= 3
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "docs").glob("*_reference.py")))
@@ -71,28 +181,76 @@ def test_the_reference_is_current(script: str):
 
 
 def test_every_command_is_in_the_reference_with_a_sentence():
-    from satchel.cli.app import COMMANDS
+    import click
+
+    from satchel.cli.app import app
+
+    def names(group: click.Group, before: str) -> Iterator[str]:
+        with click.Context(group) as context:
+            for name in group.list_commands(context):
+                yield before + name
+                command = group.get_command(context, name)
+                if isinstance(command, click.Group):
+                    yield from names(command, f"{before}{name} ")
 
     page = (ROOT / "docs/reference/cli.md").read_text(encoding="utf-8")
-    for name in COMMANDS:
+    for name in names(app, ""):
         section = page.split(f"## satchel {name}\n")[1].split("\n## ")[0]
-        assert re.search(r"^  [A-Z].+[.\"]", section, re.MULTILINE), name
+        assert re.search(r"\n\n  [A-Z].*?[.\"]", section, re.DOTALL), name
+
+
+def test_every_mcp_tool_is_in_the_reference_with_a_sentence():
+    from satchel.server.mcp.catalog import TOOLS
+
+    page = (ROOT / "docs/reference/mcp.md").read_text(encoding="utf-8")
+    for name in TOOLS:
+        section = page.split(f"### {name}\n")[1].split("\n### ")[0]
+        assert re.search(r"^[A-Z].+\.", section, re.MULTILINE), name
+
+
+def test_every_page_is_in_the_table_of_contents():
+    contents = ROOT / "docs/README.md"
+    linked = {(contents.parent / target).resolve() for target, _ in links(contents)}
+    for page in PAGES:
+        if page.is_relative_to(ROOT / "docs") and page != contents:
+            assert page in linked, f"docs/README.md does not link {page.relative_to(ROOT)}"
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """The links of a page to files of the repository: the path (empty for the page itself) and the anchor."""
+    found = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text(encoding="utf-8"))
+    return [(target, anchor) for target, anchor in found if "://" not in target]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    made: list[str] = []
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        made.append(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return {
+        f"{name}-{made[:place].count(name)}" if made[:place].count(name) else name
+        for place, name in enumerate(made)
+    }
 
 
 @each_row("page", PAGES)
 def test_every_link_between_the_documents_leads_somewhere(page: Path):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} → {target}"
+    for target, anchor in links(page):
+        leads_to = page.parent / target if target else page
+        assert leads_to.exists(), f"{page.name} → {target}"
+        if anchor:
+            assert anchor in anchors(leads_to), f"{page.name} → {target}#{anchor}"
 
 
 @each_row("page", PAGES)
 def test_every_file_and_target_that_a_document_names_exists(page: Path):
     text = page.read_text(encoding="utf-8")
-    for path in re.findall(r"`((?:src|tests|bench|docs|examples|requirements)/[\w./-]+)`", text):
+    for path in re.findall(r"`(?:pytest )?((?:src|tests|bench|docs|examples|requirements)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make ([\w-]+)`", text):
+    for target in re.findall(r"(?:`|^\$ )make ([\w-]+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for module in re.findall(r"python -m bench\.(\w+)", text):
         assert (ROOT / "bench" / f"{module}.py").exists(), module

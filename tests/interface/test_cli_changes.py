@@ -7,6 +7,7 @@ from sample import contents, fill
 
 import satchel
 from conftest import Cli
+from satchel.model.ids import short_id
 
 FIELDS = {
     "title": "JWT rotation",
@@ -116,7 +117,7 @@ def test_update_changes_only_what_was_given(cli: Cli, path: Path):
     after = json.loads(done.stdout)
     assert (after["text"], after["importance"], after["revision"]) == ("We rotate daily.", 0.9, 2)
     assert (after["title"], after["kind"], after["tags"]) == ("Key rotation", "decision", ["auth"])
-    assert cli("search", "daily").stdout.startswith(before.id[:8])
+    assert cli("search", "daily").stdout.startswith(short_id(before.id, []))
 
 
 def test_update_says_the_revision_and_an_empty_value_clears_a_field(cli: Cli, path: Path):

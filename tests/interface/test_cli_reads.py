@@ -8,6 +8,7 @@ from sample import fill
 
 import satchel
 from conftest import Cli
+from satchel.model.ids import short_id
 
 
 def ids(done: subprocess.CompletedProcess[str], key: str = "hits") -> list[str]:
@@ -39,7 +40,7 @@ def test_list_shows_the_newest_first_one_line_each(cli: Cli, path: Path):
     lines = cli("list", "--limit", "3").stdout.splitlines()
     assert len(lines) == 3
     for line, memory in zip(lines, reversed(memories), strict=False):
-        assert memory.id.startswith(line.split()[0])
+        assert short_id(memory.id, []) == line.split()[0]
         assert f"[{memory.kind}] {memory.headline()}" in line
 
 

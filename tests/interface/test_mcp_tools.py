@@ -11,6 +11,7 @@ from mcp_client import Connection, connected
 import satchel
 from read_back import footers
 from satchel import count_tokens
+from satchel.model.ids import short_id
 from satchel.server.mcp.catalog import TOOLS
 
 SPEC = "# Design\n\n## Keys\n\nKeys rotate every hour.\n"
@@ -68,12 +69,11 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
 
     assert "    The clock stops at noon.\n" in server.call("mem_search", query="clock at noon").text
     read = re.match(
-        r"([\da-f-]+) \[observation] Eleven \(.*\)\n→ fixes ([\da-f-]+)\n    Wind it at eleven.\n",
+        r"([a-z2-7]+) \[observation] Eleven \(.*\)\n→ fixes ([a-z2-7]+)\n    Wind it at eleven.\n",
         server.call("mem_get", ids=[fix]).text,
     )
     assert read is not None
-    assert fix.startswith(read[1])
-    assert bug.startswith(read[2])
+    assert [short_id(each, [], least=len(read[1])) for each in (fix, bug)] == [*read.groups()]
     line = server.call("mem_timeline", id=fix, detail_level="summary").text
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
@@ -227,7 +227,7 @@ def test_a_save_names_what_it_may_replace_inside_its_project_only(server: Connec
     assert "similar" not in elsewhere.data
     new = server.call("mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="similar")
     (named,) = new.data["similar"]
-    assert old.startswith(named["id"])
+    assert named["id"] == short_id(old, [], least=len(named["id"]))
     assert named["headline"] == "Our CI runs on Jenkins."
     assert f"\n{named['id']} {named['at']} Our CI runs on Jenkins." in new.text
     assert count_tokens(new.text.partition("\n")[2]) <= 100

@@ -70,7 +70,7 @@ def globex(service: Served) -> Other:
     memory = service.done("POST", "/v1/memories", {"text": MARKER, "title": MARKER}, token=token)
     service.done("PUT", "/v1/sessions/theirs", {}, token=token)
     shown = service.done("POST", "/v1/sessions/theirs/results", {"tool": "t", "output": MARKER}, token=token)
-    return Other(token, {"id": memory["id"], "name": "theirs", "handle": shown["handle"]})
+    return Other(token, {"id": memory["id"], "target": memory["id"], "name": "theirs", "handle": shown["handle"]})
 
 
 def body_for(route: Route) -> dict[str, Any] | None:

@@ -71,10 +71,10 @@ def test_a_file_that_is_broken_leaves_the_tokens_as_they_were_and_one_that_is_go
     before = service.tokens.read_bytes()
     service.tokens.write_bytes(before[:-9])
     assert service.ask("GET", "/v1/stats").status == 200
-    service.wait_for_line("is no token")
+    service.wait_for_line("is not a token")
     service.tokens.unlink()
     assert service.ask("GET", "/v1/stats").status == 401
-    service.wait_for_line("no token is known until there is one")
+    service.wait_for_line("all tokens are rejected until it is back")
     service.tokens.write_bytes(before)
     service.tokens.chmod(0o600)
     assert service.ask("GET", "/v1/stats").status == 200
@@ -164,10 +164,10 @@ def test_without_tokens_it_serves_one_org_to_this_machine(tmp_path: Path):
         ),
         ("--http [::]:0 --org acme", "other machines can reach ::"),
         ("--http nonsense", "is not HOST:PORT"),
-        ("--tokens nowhere", "there is no file nowhere; `satchel token create --tokens nowhere` makes it"),
-        ("--tokens .", "cannot read the tokens in .: Is a directory"),
-        ("--tokens open", "others may write open"),
-        ("--tokens broken", "line 2 of broken is no token"),
+        ("--tokens nowhere", "there is no file nowhere; `satchel token create --tokens nowhere` creates it"),
+        ("--tokens .", "cannot read the token file .: Is a directory"),
+        ("--tokens open", "other users may write open"),
+        ("--tokens broken", "line 2 of broken is not a token"),
         ("--tokens good --org acme", "--org is for a service without tokens"),
         ("--rate fast", "--rate 'fast' is not a number of requests a second"),
         ("--rate 0", "--rate '0' is not"),

@@ -37,7 +37,7 @@ from satchel.fitting.listing import clean
 from satchel.fitting.packing import Packed, prune
 from satchel.model.memory import TIERS
 from satchel.model.packing import Item, Placed
-from satchel.text.near_duplicates import within
+from satchel.text.near_duplicates import contained_texts
 
 
 @examples(1_200)
@@ -259,7 +259,7 @@ def test_nine_tenths_of_the_budget_are_used_where_there_is_enough_to_say(items, 
     case = Case(format=format)
     items = [changed(item, title=None) if len(item.title or "") > 20 else item for item in items]
     different = [items[place] for place in prune(items, budget=None).considered]
-    repeated = within([item.text for item in different])
+    repeated = contained_texts([item.text for item in different])
     said = [clean(item.text).strip() for place, item in enumerate(different) if place not in repeated]
     assume(sum(map(case.count, said)) > budget)
     assert case.block(items, budget).token_count >= 0.9 * budget

@@ -19,8 +19,10 @@ __all__ = [
     "Added",
     "AddedMemories",
     "Changes",
+    "Counted",
     "Memories",
     "MemoryAndRelations",
+    "Names",
     "Relations",
     "Saved",
     "SimilarMemories",
@@ -66,6 +68,18 @@ class Changes(Result, msgspec.Struct, frozen=True, kw_only=True):
     """The history of a memory, oldest first."""
 
     changes: tuple[Change, ...]
+
+
+class Counted(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """How many memories or relations were changed."""
+
+    count: int
+
+
+class Names(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """Projects or tags, and how many current memories each has, most first."""
+
+    names: dict[str, int]
 
 
 class Relations(Result, msgspec.Struct, frozen=True, kw_only=True):

@@ -74,8 +74,8 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
     # An option is given once for each value, and typed often.
     "cli": {"tags": "tag", "token_budget": "tokens", "topic_key": "topic"},
     # The names that models know from other tools.
-    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id"},
-    "http": {},
+    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id", "identifiers": "ids"},
+    "http": {"identifiers": "ids"},
 }
 """Parameters that have another name on an interface, wherever they are offered."""
 
@@ -238,7 +238,6 @@ OPERATIONS: tuple[Operation, ...] = (
                     "dry_run",
                 )
             },
-            renamed={"identifiers": "ids"},
             scope=(),
         ),
         http=Offer("memories.forget", without={"DELETE /v1/memories/{id} takes one": ("identifiers",)}),

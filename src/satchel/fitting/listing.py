@@ -14,7 +14,7 @@ import msgspec
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
 from satchel.model.memory import Hit, Memory, compact
-from satchel.text.passages import telling_start
+from satchel.text.passages import best_sentence_start
 
 __all__ = [
     "CONTINUED",
@@ -146,7 +146,7 @@ def matched_start(hit: Hit, sought: Sequence[str]) -> int:
     """Return where a snippet of a hit starts: at the sentence with the most words of the query."""
     text = hit.memory.text
     # Without a passage that matched, the whole text is searched. A short text is shown whole.
-    return telling_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET_LENGTH else 0
+    return best_sentence_start(text, hit.passage or (0, len(text)), sought) if len(text) > SNIPPET_LENGTH else 0
 
 
 def clean(text: str) -> str:

@@ -15,7 +15,7 @@ from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
 from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
-from satchel.text.near_duplicates import alike, equal, within
+from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from satchel.text.passages import continues
 
 __all__ = [
@@ -86,10 +86,10 @@ def prune(items: Sequence[Item], *, budget: int | None) -> Pruned:
         left = [place for place in left if place not in verdicts]
     if any(item.pinned for item in items):
         left.sort(key=lambda place: not items[place].pinned)
-    left = _deduplicated(left, items, verdicts, equal)
+    left = _deduplicated(left, items, verdicts, exact_duplicates)
     if budget is not None:
         left = _most_promising(left, items, POOL_FACTOR * budget + POOL_EXTRA, verdicts)
-    return Pruned(_deduplicated(left, items, verdicts, alike), verdicts)
+    return Pruned(_deduplicated(left, items, verdicts, near_duplicates), verdicts)
 
 
 def _superseded(items: Sequence[Item]) -> dict[int, Verdict]:
@@ -415,7 +415,7 @@ def _contained(block: _Block) -> dict[int, Verdict]:
     items = [block.candidates.items[place] for place in whole]
     return {
         whole[place]: Verdict("duplicate", whole[other])
-        for place, other in within([item.text for item in items]).items()
+        for place, other in contained_texts([item.text for item in items]).items()
         if not items[place].pinned
     }
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from satchel.fitting.listing import Detail, body, matched_start
 from satchel.model.memory import Hit
 from satchel.model.packing import Item, Level, Span
-from satchel.text.passages import continues, sentences, telling_start
+from satchel.text.passages import best_sentence_start, continues, sentences
 
 __all__ = ["ELLIPSIS", "Rendition", "as_item", "first_word", "renditions", "tail"]
 
@@ -125,7 +125,7 @@ def tail(item: Item) -> tuple[str, str]:
 
     The ellipsis comes first in the pair; it is empty if the match is at the beginning.
     """
-    start = telling_start(item.text, item.passages[0], item.sought) if item.passages else 0
+    start = best_sentence_start(item.text, item.passages[0], item.sought) if item.passages else 0
     return ELLIPSIS + " " if item.text[:start].strip() else "", item.text[start:].strip()
 
 
@@ -149,7 +149,7 @@ def _sentence(item: Item) -> list[Rendition]:
     spans = [(first + start, first + stop) for start, stop in sentences(item.text[first:end])]
     if len(spans) < 2:
         return []
-    start = telling_start(item.text, (first, end), item.sought)
+    start = best_sentence_start(item.text, (first, end), item.sought)
     chosen = next((span for span in spans if span[0] == start), spans[0])
     return [_part("excerpt", [chosen], len(item.text))]
 

@@ -100,8 +100,8 @@ def parse_id(text: object) -> NamedIds:
     )
     if named == (None, None):
         raise InputError(
-            f"{text[:60]!r} is not an id: give a short id of {MIN_SHORT} to {_MAX_SHORT} characters (a-z, 2-7), "
-            f"or at least the first {MIN_PREFIX} hexadecimal digits of the full id"
+            f"{text[:60]!r} is not an id: give a short id ({MIN_SHORT} to {_MAX_SHORT} of a-z and 2-7), or at "
+            f"least the first {MIN_PREFIX} hexadecimal digits of a full id"
         )
     return named
 

@@ -448,7 +448,7 @@ def _replayed_types() -> dict[str, Any]:
     return {field.name: field.type for field in _fields(Memory) if field.name not in _NOT_REPLAYED}
 
 
-class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
     """What `forget` did, or would do as a dry run."""
 
     count: int
@@ -457,6 +457,9 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     """Whether they were removed for good."""
     at: datetime | None = None
     """When they ended: `unforget(at=…)` restores all of them. None if there is nothing to restore."""
+
+    def _summary(self) -> str:
+        return f"{self.count:,} {'purged' if self.purged else 'forgotten'}"
 
 
 # Of what is longer than some four passages a question needs a part.

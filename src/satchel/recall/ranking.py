@@ -34,7 +34,7 @@ from satchel.recall.scoring import (
     weights,
 )
 from satchel.store.contract import SearchStore, Trace
-from satchel.text.near_duplicates import alike, equal, word_count
+from satchel.text.near_duplicates import exact_duplicates, near_duplicates, word_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -326,7 +326,7 @@ def duplicates(memories: Sequence[Memory]) -> dict[int, int]:
     short turns of a conversation, where "Yes." is an answer to one question.
     """
     texts = [memory.text for memory in memories]
-    same = alike(texts) | equal(texts)
+    same = near_duplicates(texts) | exact_duplicates(texts)
     if not same:
         return {}
     found: dict[int, int] = {}

@@ -11,7 +11,7 @@ import msgspec
 from satchel.errors import BudgetError, InputError
 from satchel.model.checks import check_budget
 from satchel.model.result import Result
-from satchel.text.tokens import begins_with, spelling, without_provider
+from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
 __all__ = ["TIERS", "WINDOW_OF_MODEL", "Budget", "checked_tokens", "context_window", "resolve_budget"]
 
@@ -162,7 +162,7 @@ WINDOW_OF_MODEL: dict[str, int] = {
     "phi4-mini": 131_072,
 }
 
-_WINDOWS = {spelling(model): window for model, window in WINDOW_OF_MODEL.items()}
+_WINDOWS = {normalized_name(model): window for model, window in WINDOW_OF_MODEL.items()}
 _LONGEST_FIRST = sorted(_WINDOWS, key=len, reverse=True)
 _MILLION = "[1m]"  # Claude Code's suffix for a model with its long context window
 
@@ -175,8 +175,8 @@ def context_window(name: str) -> int:
     """
     if not isinstance(name, str):
         raise InputError(f"model {shortened(name)} is not a string; give the name of a model")
-    model = spelling(without_provider(name))
-    row = next((row for row in _LONGEST_FIRST if begins_with(row, model)), None)
+    model = normalized_name(without_provider(name))
+    row = next((row for row in _LONGEST_FIRST if is_name_prefix(row, model)), None)
     if row is None:
         raise InputError(_unknown(name, model))
     return 1_000_000 if model.endswith(_MILLION) else _WINDOWS[row]

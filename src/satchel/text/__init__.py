@@ -1,4 +1,4 @@
-"""What can be said of a text alone: its tokens, terms, passages, dates, secrets, near-duplicates.
+"""Analysis of single texts: tokens, index terms, passages, dates, secrets, near-duplicates.
 
-Functions from strings to values. Nothing here knows of stores or budgets.
+Everything is a function from strings to values. Nothing here knows about stores or budgets.
 """

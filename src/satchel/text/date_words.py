@@ -1,7 +1,7 @@
-"""The words that name times in German, French, Spanish and Japanese, and the forms they take.
+"""Words and phrases that name times in German, French, Spanish and Japanese.
 
-Everything here is data. Words are small letters without accents, as `spans.find_named` folds a query: "marz" is
-März. A form is a pattern with slots, and the name of the reading in `rules` that turns a match into a range.
+Everything here is data. Words are in lower case without accents, as `dates.find_named` folds a query: "marz" is
+März. A form is a pattern with slots, and the name of the reading in `dates` that turns a match into a range.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,12 +30,12 @@ __all__ = [
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True):
-    """One language: what its words mean, and the patterns in which they name a time."""
+    """One language: the meaning of its words, and the patterns in which they name a time."""
 
     hint: str = ""
-    """A pattern that any text with a time in this language matches; empty where its words tell enough."""
+    """A pattern that every text with a time in this language matches; empty if its words are distinctive enough."""
     hint_words: str = ""
-    """Words that stand beside a unit that is too short to tell: "an" is not only French."""
+    """Words beside a unit that is too short to identify the language: "an" is not only French."""
     months: dict[str, int] = {}
     weekdays: dict[str, int] = {}
     """Monday is 0."""
@@ -45,34 +45,36 @@ class Language(msgspec.Struct, frozen=True, kw_only=True):
     numbers: dict[str, int] = {}
     ordinals: dict[str, int] = {}
     few: str = ""
-    """Words for a number that is not said."""
+    """A pattern for vague numbers, such as "a few"."""
     steps: dict[str, int] = {}
     """Last is -1, this is 0, next is 1."""
     days: dict[str, int] = {}
     """Words for whole days, counted from today."""
     sure_months: str = ""
-    """Months that mean nothing else, and need no word before them."""
+    """Months that have no other meaning, and need no word before them."""
     lower_months: bool = False
-    """Months are written small: with a capital letter the word is a name or a planet."""
+    """Whether months are written in lower case, so that a capital means a name or a planet."""
     month_after: str = ""
-    """What stands before a month without its year."""
+    """A pattern of the words required before a month without a year."""
     weekday_after: str = ""
-    """What stands before a weekday; empty where a weekday alone is that of this week."""
+    """A pattern of the words required before a weekday; empty if a weekday alone is enough."""
     weekday_not_after: str = ""
+    """A pattern of words before a weekday after which it is not a time."""
     not_after: Mapping[str, str] = {}
-    """For a word with another meaning: what stands before it then."""
+    """For a word with another meaning: a pattern of the words before it in that meaning."""
     only_with: Mapping[str, str] = {}
-    """For a word that another language has too: what the query must contain."""
+    """For a word that other languages also have: a pattern that the query must match."""
     forms: tuple[tuple[str, str], ...] = ()
+    """Patterns with slots such as {M} for a month, each with the name of its reading."""
 
 
 def _table(meanings: Mapping[int, str]) -> dict[str, int]:
-    """From a meaning with its words to a word with its meaning; `_` stands for a space within a word."""
+    """Invert a table from meaning to words; `_` in a word stands for a space."""
     return {word.replace("_", " "): meaning for meaning, words in meanings.items() for word in words.split()}
 
 
 def _in_order(words: str, first: int = 1) -> dict[str, int]:
-    """Words counted from `first`; a slash separates two for the same number."""
+    """Number words from `first`; a slash separates words for the same number."""
     return {word: number for number, group in enumerate(words.split(), first) for word in group.split("/") if word}
 
 
@@ -129,7 +131,7 @@ _GERMAN = Language(
     not_after={"morgen": r"\b(?:guten|am|jeden|diese[mnr]|den|dem|der|eine[mnr]|vom|jede[mnr])\s\Z"},
     forms=(
         (r"{D}\.(?:\s?(?:-|–|und|bis(?:\szum)?)\s?{D2}\.)?\s?{M}\.?(?:\s{Y})?", "date"),
-        # "5 mai 2024" is French as well, with more around it: "du 5 au 10 mai".
+        # "5 mai 2024" is left to French, which reads more around it: "du 5 au 10 mai".
         (r"{D}\s(?!mai\b){own_M}\.?(?:\s{Y})?", "date"),
         (r"(?<![0-9]\s){own_M}\.?\s(?:des\sjahres\s)?{Y}", "month"),
         (r"{O}\squartal\s(?:des\sjahres\s)?{Y}", "quarter"),
@@ -198,7 +200,7 @@ _FRENCH = Language(
         r"(?:debut\s|fin\s)?\Z|\bmi-\Z|\bd'\Z|\b(?:entre|de|du)\s[^?!]{1,30}\s(?:et|a|au)\s(?:fin\s)?\Z"
     ),
     weekday_not_after=r"\b(?:les?|un|chaque|des)\s\Z",
-    # In German "hier" is "here".
+    # In German, "hier" means "here".
     only_with={
         "hier": r"\A\W*hier\W*\Z|\b(?:le|la|les|que|quoi|qui|est|nous|vous|je|il|elle|une|et|quel(?:le)?s?|avons"
         r"|ont|ce|notre|nos|mon|ma|mes|pour|dans|avec|pas|reunion)\b|\b(?:[cdjlmnst]|qu)'"
@@ -360,7 +362,7 @@ _JAPANESE = Language(
     ),
 )
 
-# A language's own words come before those of another that it shares a form with.
+# In this order, the rules of a language come before those of another with the same form.
 LANGUAGES: tuple[Language, ...] = (_JAPANESE, _GERMAN, _FRENCH, _SPANISH)
 
 
@@ -378,7 +380,8 @@ _ENGLISH_UNITS = {
     for word in (unit, unit + "s")
 }
 
-# A word means the same wherever it is read: the pattern that found it is that of one language.
+# The tables of all languages together. A pattern has the words of one language only, so the meanings do not
+# conflict.
 MONTHS = _all(language.months for language in LANGUAGES) | ENGLISH_MONTHS
 WEEKDAYS = _all(language.weekdays for language in LANGUAGES) | _in_order(
     "monday tuesday wednesday thursday friday saturday sunday", 0
@@ -397,7 +400,7 @@ STEPS = _all(language.steps for language in LANGUAGES) | _table(
 )
 UNITS = {word: unit for language in LANGUAGES for word, unit in language.units.items()} | _ENGLISH_UNITS
 
-# What may stand before a time and change what it means, in all languages: patterns, by what they mean.
+# Words before a time that change its meaning, in all languages: patterns by meaning.
 SIDES = {
     "since": r"since|seit|ab|depuis|a\spartir\s(?:del?|du)|desde",
     "after": r"after|nach|apres|despues\sdel?|tras",
@@ -421,7 +424,7 @@ ARTICLES = r"(?:(?:the|le|la|les|el|los|las|dem|den|der|des|die|das|zum|del?|du)
 AND = r"and|und|et|y|e"
 TO = r"to|until|till|through|-|–|bis|au|al?|hasta|jusqu'(?:en|aux?|a)"
 
-# Japanese says it behind the time.
+# In Japanese these words follow the time.
 SIDES_AFTER = {
     "since": "以降|以来|から",
     "until": "まで|以前",

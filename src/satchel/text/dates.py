@@ -1,4 +1,8 @@
-"""From words to times: the spans that a question names, and the moments of a filter, in five languages."""
+"""Parse times in words and numbers, in five languages: the periods that a question names, and filter arguments.
+
+Each language has rules: a pattern, and a reading that turns a match into a range of time. `named_times` applies
+them to a question, `moment` to the argument of a filter such as `since`. The words are in `date_words`.
+"""
 
 import re
 import reprlib
@@ -31,35 +35,19 @@ from satchel.text.date_words import (
     Language,
 )
 
-__all__ = [
-    "DAY",
-    "FIRST",
-    "LAST",
-    "Grammar",
-    "Range",
-    "Span",
-    "Tell",
-    "ago",
-    "compiled",
-    "day_ago",
-    "hinted",
-    "meaning",
-    "moment",
-    "named_times",
-    "part_of",
-]
+__all__ = ["Span", "moment", "named_times"]
 
 
 class Range(NamedTuple):
-    """From `start` up to but not including `end`; not `sure` where the words leave room."""
+    """A period from `start` up to but not including `end`. `sure` is False if the words are vague."""
 
     start: datetime
     end: datetime
     sure: bool = True
 
 
-# From a match, the present and a year borrowed from elsewhere in the query to a time, if it is one.
-Tell = Callable[[re.Match[str], datetime, int | None], Range | None]
+# Turns a match into a range, given the present and the year of another time in the query; None if it is no time.
+Reading = Callable[[re.Match[str], datetime, int | None], Range | None]
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -96,7 +84,7 @@ _COUNTED = (
     r"|dollars|euros|people|pixels|[km]?m|[kmg]b|ms|calories|steps|characters|points|votes|meters|miles|pages)\b"
 )
 _NUMBERED = r"\b(?:port|error|line|issue|version|room|code|number|no\.?|page|build|id|pr|ticket|chapter|model)\s\Z"
-# The words of other languages before a year; after the weak ones it must also end its clause.
+# Words of other languages before a year. After the weak ones, the year must also end its clause.
 _YEAR_AFTER = (
     r"\b(?:im|seit|jahre?s?|anfang|mitte|ende|halfte|halbjahr|quartal|en|depuis|annee|debut|fin|semestre|moitie|l'an"
     r"|trimestre|desde|hasta|anos?|durante|entre|zwischen)\s\Z|\bjusqu'(?:a|en)\s\Z|\bmi-\Z"
@@ -123,15 +111,15 @@ def _day(year: int, month: int, day: int, *, days: int = 1, sure: bool = True) -
 
 
 def _months(year: int, month: int, count: int = 1, *, sure: bool = True) -> Range:
-    """Whole months; the month may lie outside 1 to 12, in a year before or after."""
+    """Return a range of whole months. A month outside 1 to 12 is in an earlier or later year."""
     first, after = year * 12 + month - 1, year * 12 + month - 1 + count
     start = datetime(first // 12, first % 12 + 1, 1, tzinfo=UTC)
     return Range(start, datetime(after // 12, after % 12 + 1, 1, tzinfo=UTC), sure)
 
 
 def _in_year(match: re.Match[str], now: datetime, year: int | None, make: Callable[[int], Range]) -> Range | None:
-    """The time in the year that is named or borrowed, else the latest one not after now."""
-    given = _found(match, "y") or year
+    """Return the time in the year that is given, otherwise the latest one that has begun before now."""
+    given = _group(match, "y") or year
     if given:
         return make(int(given))
     for candidate in range(now.year, max(0, now.year - 9), -1):
@@ -152,22 +140,22 @@ def _step(match: re.Match[str]) -> int:
     return STEPS[match["which"].lower()]
 
 
-def _found(match: re.Match[str], group: str) -> str | None:
-    """What a group matched, None also where the rule has no such group."""
+def _group(match: re.Match[str], group: str) -> str | None:
+    """Return what a group matched; None if it matched nothing or the rule has no such group."""
     return match.groupdict().get(group)
 
 
-def _preceded(match: re.Match[str], words: str) -> bool:
+def _is_preceded_by(match: re.Match[str], words: str) -> bool:
     start = match.start()
     return compiled(words).search(match.string, max(0, start - 45), start) is not None
 
 
 def _is_verb(match: re.Match[str]) -> bool:
-    """Whether this may be the verb "may" or "march": written small, with nothing that makes it a date."""
+    """Return whether the month may be the verb "may" or "march": it is in lower case."""
     return match["m"] in ("may", "march", "mar")
 
 
-def _stamp(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def _iso_date(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     day = _day(int(match["y"]), int(match["n"]), int(match["d"]))
     if match["h"] is None:
         return day
@@ -192,11 +180,11 @@ def _numeric(match: re.Match[str], now: datetime, year: int | None) -> Range | N
 
 def _date(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     if _is_verb(match) and not (
-        _found(match, "y") or _found(match, "th") or _preceded(match, r"\b(?:on|since)\s(?:the\s)?\Z")
+        _group(match, "y") or _group(match, "th") or _is_preceded_by(match, r"\b(?:on|since)\s(?:the\s)?\Z")
     ):
         return None
     day, month = int(match["d"]), _month_number(match)
-    last = int(_found(match, "d2") or day)
+    last = int(_group(match, "d2") or day)
     if not day <= last <= 31:
         return None
     return _in_year(match, now, year, lambda given: _day(given, month, day, days=last - day + 1))
@@ -211,9 +199,9 @@ def _month_alone(match: re.Match[str], now: datetime, year: int | None) -> Range
 
 
 def _means_month(match: re.Match[str]) -> bool:
-    if match["m"].lower() in _SURE_MONTHS or _preceded(match, _IN):
+    if match["m"].lower() in _SURE_MONTHS or _is_preceded_by(match, _IN):
         return True
-    return match["m"][0].isupper() and _preceded(match, _NEAR)
+    return match["m"][0].isupper() and _is_preceded_by(match, _NEAR)
 
 
 def _nth(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
@@ -226,7 +214,7 @@ def _nth(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
         first = month.start + (weekday - month.start.weekday()) % 7 * DAY
         starts = [start for week in range(5) if (start := first + week * 7 * DAY) < month.end]
         if unit == "week" and nth != "last":
-            # The first week of a month is its first seven days.
+            # The first week of a month is the first seven days.
             starts = [month.start + week * 7 * DAY for week in range(5)]
         start = starts[-1] if nth == "last" else starts[("first", "second", "third", "fourth").index(nth)]
         return Range(start, start + days * DAY)
@@ -243,31 +231,31 @@ def _half(match: re.Match[str], now: datetime, year: int | None) -> Range | None
 
 
 def _season(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    said, month = (_found(match, "which") or "").lower(), SEASONS[match["season"].lower()]
-    if not (said or _found(match, "y")):
+    which, month = (_group(match, "which") or "").lower(), SEASONS[match["season"].lower()]
+    if not (which or _group(match, "y")):
         return None
-    step = STEPS.get(said, 0)
+    step = STEPS.get(which, 0)
     if step > 0:
         upcoming = _months(now.year, month, 3, sure=False)
         return upcoming if upcoming.start > now else _months(now.year + 1, month, 3, sure=False)
-    told = _in_year(match, now, year, lambda given: _months(given, month, 3, sure=False))
-    if told and step < 0 and told.end > now and not _found(match, "y"):
-        return _months(told.start.year - 1, month, 3, sure=False)
-    return told
+    period = _in_year(match, now, year, lambda given: _months(given, month, 3, sure=False))
+    if period and step < 0 and period.end > now and not _group(match, "y"):
+        return _months(period.start.year - 1, month, 3, sure=False)
+    return period
 
 
 def _of_year(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    """A month, a day of it or a season, in this year or one beside it."""
+    """Read a month, a day of it or a season in last, this or next year."""
     given = now.year + _step(match)
-    if season := _found(match, "season"):
+    if season := _group(match, "season"):
         return _months(given, SEASONS[season.lower()], 3, sure=False)
-    if day := _found(match, "d"):
+    if day := _group(match, "d"):
         return _day(given, _month_number(match), int(day))
     return _months(given, _month_number(match))
 
 
 def _of_week(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    """A day of this week or of one beside it."""
+    """Read a weekday of last, this or next week."""
     today = _midnight(now)
     start = today + (WEEKDAYS[match["w"].lower()] - today.weekday() + 7 * _step(match)) * DAY
     return Range(start, start + DAY)
@@ -292,7 +280,7 @@ def _holiday(match: re.Match[str], now: datetime, year: int | None) -> Range | N
 
 
 def _easter(year: int) -> Range:
-    """Good Friday to Easter Monday, by the Gregorian rule of Meeus, Jones and Butcher."""
+    """Return Good Friday to Easter Monday, computed with the Meeus/Jones/Butcher algorithm."""
     century, rest = divmod(year, 100)
     golden = year % 19
     epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
@@ -303,7 +291,7 @@ def _easter(year: int) -> Range:
     return Range(sunday - 2 * DAY, sunday + 2 * DAY)
 
 
-def _near_now(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def _relative_day(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     words, today = match[0].lower(), _midnight(now)
     if words == "last night":
         return Range(today - timedelta(hours=6), today + timedelta(hours=6))
@@ -325,6 +313,7 @@ def _unit(match: re.Match[str]) -> str:
 
 
 def ago(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+    """Read "3 weeks ago": a range around that moment, as wide as the unit suggests."""
     (count, counted), unit = _count(match), _unit(match)
     if not counted:
         return Range(_back(now, unit, count + 1), _back(now, unit, 1), False)
@@ -341,9 +330,9 @@ def ago(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
 
 
 def day_ago(match: re.Match[str], now: datetime) -> Range | None:
-    """For a filter: the one day, or the one moment, that "2 weeks ago" or "3 hours ago" counts back to.
+    """Return the day that "2 weeks ago" or the moment that "3 hours ago" means in a filter.
 
-    None where the number is not said.
+    None if there is no number, as in "a few days ago".
     """
     (count, counted), unit = _count(match), _unit(match)
     if not counted:
@@ -362,29 +351,29 @@ def _back(now: datetime, unit: str, count: int) -> datetime:
 
 
 def _recent(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    if _found(match, "n"):
+    if _group(match, "n"):
         count, counted = _count(match)
     else:
-        # "The last days" are some, "the past week" is one.
-        count, counted = (5, False) if _found(match, "several") else (1, True)
+        # "The last days" means several, "the past week" one.
+        count, counted = (5, False) if _group(match, "several") else (1, True)
     return Range(_back(now, _unit(match), count), now, counted)
 
 
-def _which(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def _relative_unit(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     step, today = _step(match), _midnight(now)
-    if weekday := _found(match, "w"):
+    if weekday := _group(match, "w"):
         return _weekday(WEEKDAYS[weekday.lower()], today, step)
-    return _unit_beside(UNITS[match["unit"].lower()], now, step)
+    return _neighbouring_unit(UNITS[match["unit"].lower()], now, step)
 
 
-def _unit_beside(unit: str, now: datetime, step: int) -> Range | None:
-    """The week, month, quarter or year of now, or one beside it."""
+def _neighbouring_unit(unit: str, now: datetime, step: int) -> Range | None:
+    """Return the current week, month, quarter or year, or the one `step` units later."""
     today = _midnight(now)
     monday = today - today.weekday() * DAY
     if unit == "week":
         return Range(monday + step * 7 * DAY, monday + (step + 1) * 7 * DAY)
     if unit == "weekend":
-        # On a weekend "last weekend" is the one before, on a weekday the one just past.
+        # On a weekend, "last weekend" is the one before; on a weekday, the most recent one.
         saturday = monday + (5 + 7 * step) * DAY
         return Range(saturday, saturday + 2 * DAY)
     if unit == "year":
@@ -397,25 +386,25 @@ def _unit_beside(unit: str, now: datetime, step: int) -> Range | None:
 
 
 def _so_far(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    """This year up to now, or from now on."""
-    whole = _unit_beside(UNITS[match["unit"].lower()], now, 0)
+    """Read "this year so far" or "later this year"."""
+    whole = _neighbouring_unit(UNITS[match["unit"].lower()], now, 0)
     if whole is None:
         return None
     return Range(now, whole.end) if "later" in match[0].lower() else Range(whole.start, now)
 
 
 def _weekday(weekday: int, today: datetime, step: int) -> Range:
-    """The nearest such day before today, in this week, or after today."""
+    """Return a weekday before today (step -1), in this week (0), or after today (1)."""
     if step == 0:
         start = today + (weekday - today.weekday()) * DAY
     else:
-        way = 1 if step > 0 else -1
-        distance = (way * (weekday - today.weekday()) - 1) % 7 + 1
-        start = today + (way * distance + (step - way) * 7) * DAY
+        direction = 1 if step > 0 else -1
+        distance = (direction * (weekday - today.weekday()) - 1) % 7 + 1
+        start = today + (direction * distance + (step - direction) * 7) * DAY
     return Range(start, start + DAY)
 
 
-def _which_month(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def _relative_month(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     step = _step(match)
     if step == 0 and _is_verb(match):
         return None
@@ -428,7 +417,7 @@ def _which_month(match: re.Match[str], now: datetime, year: int | None) -> Range
 
 
 def _on_weekday(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    if not _preceded(match, r"\b(?:on|since|before|after|until|till|by)\s\Z"):
+    if not _is_preceded_by(match, r"\b(?:on|since|before|after|until|till|by)\s\Z"):
         return None
     return _latest_weekday(match, now, year)
 
@@ -440,11 +429,11 @@ def _latest_weekday(match: re.Match[str], now: datetime, year: int | None) -> Ra
 def _year(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     if compiled(_COUNTED).match(match.string, match.end()):
         return None
-    if _is_year_elsewhere(match):
+    if _is_year_in_other_language(match):
         return _whole_year(match, now, year)
-    if not _preceded(match, _IN) and not _preceded(match, _NEAR):
-        # Alone it is a year only where the query ends: "holidays 2023?"
-        if match.start() == 0 or match.string[match.end() :].strip(" ?.!") or _preceded(match, _NUMBERED):
+    if not _is_preceded_by(match, _IN) and not _is_preceded_by(match, _NEAR):
+        # A number alone is a year only at the end of the query: "holidays 2023?"
+        if match.start() == 0 or match.string[match.end() :].strip(" ?.!") or _is_preceded_by(match, _NUMBERED):
             return None
         return _months(int(match["y"]), 1, 12, sure=False) if 1900 <= int(match["y"]) < 2100 else None
     return _whole_year(match, now, year)
@@ -454,13 +443,15 @@ def _whole_year(match: re.Match[str], now: datetime, year: int | None) -> Range 
     return _months(int(match["y"]), 1, 12)
 
 
-def _is_year_elsewhere(match: re.Match[str]) -> bool:
-    """Whether words of another language make it a year: "en 2025", but not "en 2025 lignes"."""
+def _is_year_in_other_language(match: re.Match[str]) -> bool:
+    """Return whether words of another language make a number a year: "en 2025", but not "en 2025 lignes"."""
     if not 1900 <= int(match["y"]) < 2100 or compiled(_COUNTED_ELSEWHERE).match(match.string, match.end()):
         return False
-    if _preceded(match, _YEAR_AFTER):
+    if _is_preceded_by(match, _YEAR_AFTER):
         return True
-    return _preceded(match, _YEAR_AFTER_WEAK) and bool(compiled(_CLAUSE_ENDS).match(match.string, match.end()))
+    return _is_preceded_by(match, _YEAR_AFTER_WEAK) and bool(
+        compiled(_CLAUSE_ENDS).match(match.string, match.end())
+    )
 
 
 def _decade(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
@@ -468,26 +459,26 @@ def _decade(match: re.Match[str], now: datetime, year: int | None) -> Range | No
 
 
 def _day_word(match: re.Match[str], now: datetime, year: int | None, *, language: Language) -> Range | None:
-    """Yesterday and its neighbours, unless the word means something else where it stands."""
+    """Read words such as "yesterday", unless the word has another meaning in this query."""
     word, start = match["day"], match.start()
-    # Inside a sentence these words are written small: with a capital letter it is a name, or "der Morgen".
+    # Inside a sentence these words are in lower case; with a capital it is a name, or a noun such as "der Morgen".
     if word[0].isupper() and match.string[:start].rstrip(" \"'¿¡(")[-1:] not in ("", "!", "?", ":"):
         return None
-    if _means_other(match, word.lower(), language):
+    if _has_other_meaning(match, word.lower(), language):
         return None
     today = _midnight(now) + language.days[word.lower()] * DAY
     return Range(today, today + DAY)
 
 
-def _means_other(match: re.Match[str], word: str, language: Language) -> bool:
-    if (elsewhere := language.not_after.get(word)) and _preceded(match, elsewhere):
+def _has_other_meaning(match: re.Match[str], word: str, language: Language) -> bool:
+    if (elsewhere := language.not_after.get(word)) and _is_preceded_by(match, elsewhere):
         return True
     needed = language.only_with.get(word)
     return needed is not None and not compiled(needed).search(match.string)
 
 
 def _season_word(match: re.Match[str], now: datetime, year: int | None, *, language: Language) -> Range | None:
-    return None if _means_other(match, match["season"].lower(), language) else _season(match, now, year)
+    return None if _has_other_meaning(match, match["season"].lower(), language) else _season(match, now, year)
 
 
 def _near_month(match: re.Match[str], now: datetime, year: int | None, *, language: Language) -> Range | None:
@@ -495,37 +486,37 @@ def _near_month(match: re.Match[str], now: datetime, year: int | None, *, langua
     if word.lower() not in language.sure_months.split():
         if language.lower_months and not word.islower():
             return None
-        if not _preceded(match, language.month_after):
+        if not _is_preceded_by(match, language.month_after):
             return None
     return _month(match, now, year)
 
 
 def _near_weekday(match: re.Match[str], now: datetime, year: int | None, *, language: Language) -> Range | None:
-    if language.weekday_after and not _preceded(match, language.weekday_after):
+    if language.weekday_after and not _is_preceded_by(match, language.weekday_after):
         return None
-    if language.weekday_not_after and _preceded(match, language.weekday_not_after):
+    if language.weekday_not_after and _is_preceded_by(match, language.weekday_not_after):
         return None
     return _latest_weekday(match, now, year)
 
 
 def _edge(match: re.Match[str], now: datetime, year: int | None) -> Range | None:
-    """The beginning, middle or end of this week, month, quarter or year."""
-    whole = _unit_beside(UNITS[match["unit"].lower()], now, 0)
+    """Read the beginning, middle or end of the current week, month, quarter or year."""
+    whole = _neighbouring_unit(UNITS[match["unit"].lower()], now, 0)
     return whole and part_of(whole, meaning(PARTS, match["part"]))
 
 
 def meaning(patterns: Mapping[str, str], words: str | None) -> str:
-    """Which of several meanings words have; empty where there are no words."""
+    """Return the key of the pattern that matches all the words; empty if none does or there are no words."""
     if not words:
         return ""
     return next((name for name, pattern in patterns.items() if compiled(pattern).fullmatch(words)), "")
 
 
 def part_of(whole: Range, part: str) -> Range:
-    """The early, middle or late third of a range, a half of it, or the week around its first day."""
+    """Return a third or a half of a range ("early", "first half"), or the week or weekend of its first day."""
     weekday = whole.start.weekday()
     if part == "week":
-        # Who counts weeks from Sunday names a Sunday, who counts them from Monday hardly ever does.
+        # "The week of" a Sunday starts on it, because people who name a Sunday count weeks from Sunday.
         first = whole.start - weekday % 6 * DAY
         return Range(first, first + 7 * DAY, whole.sure)
     if part == "weekend":
@@ -550,7 +541,7 @@ def _half_of(whole: Range, part: str) -> Range:
     return whole._replace(end=half) if part == "first half" else whole._replace(start=half)
 
 
-_READINGS: dict[str, Tell] = {
+_READINGS: dict[str, Reading] = {
     "ago": ago,
     "date": _date,
     "edge": _edge,
@@ -559,11 +550,11 @@ _READINGS: dict[str, Tell] = {
     "of_year": _of_year,
     "quarter": _quarter,
     "recent": _recent,
-    "which": _which,
-    "which_month": _which_month,
+    "which": _relative_unit,
+    "which_month": _relative_month,
     "year": _whole_year,
 }
-# Readings that depend on what else the words of the language mean.
+# Readings that depend on other meanings of the language's words.
 _READINGS_OF_LANGUAGE: dict[str, Callable[..., Range | None]] = {
     "day": _day_word,
     "near_month": _near_month,
@@ -572,48 +563,48 @@ _READINGS_OF_LANGUAGE: dict[str, Callable[..., Range | None]] = {
 }
 
 
-Rules = tuple[tuple[re.Pattern[str], Tell], ...]
+Rules = tuple[tuple[re.Pattern[str], Reading], ...]
 
 
 class Grammar(NamedTuple):
-    """The rules of one language, and what a query must have for any of them to match: a word, or a pattern."""
+    """The rules of one language. No rule matches unless the query has one of `words` or matches `hint`."""
 
     words: frozenset[str]
     hint: re.Pattern[str] | None
     rules: Callable[[], Rules]
-    """Compiled when first needed: that takes a thousand times as long as to see that they are not."""
+    """Compiles the rules when first called. Checking the words first is a thousand times faster."""
 
 
 @cache
 def grammars() -> tuple[Grammar, ...]:
-    """Those of other languages first: English would read a part of what they read."""
+    """Return the grammars, English last: it would match parts of what the other languages match."""
     english = Grammar(frozenset(), compiled(_ENGLISH_HINT), _english)
     return (*(_grammar(language) for language in LANGUAGES), english)
 
 
 def _grammar(language: Language) -> Grammar:
     tables = (language.months, language.weekdays, language.seasons, language.units, language.days)
-    # Of several words the longest tells most.
+    # Of a phrase, the longest word is the most distinctive.
     words = {max(re.findall("[a-z]+", word), key=len, default="") for table in tables for word in table}
-    # "An" and "week-end" have words of English in them.
-    telling = frozenset(word for word in words if len(word) > 2 and word != "week") | frozenset(
+    # "An" and "week-end" contain English words.
+    distinctive = frozenset(word for word in words if len(word) > 2 and word != "week") | frozenset(
         language.hint_words.split()
     )
     hint = compiled(language.hint) if language.hint else None
-    return Grammar(telling, hint, cache(lambda: tuple(_rules_of(language))))
+    return Grammar(distinctive, hint, cache(lambda: tuple(_rules_of(language))))
 
 
-def hinted(query: str) -> list[Grammar]:
-    """The languages in which a folded query could name a time; for most queries none, after a few microseconds."""
-    said = set(_WORD.findall(query.lower()))
+def possible_grammars(query: str) -> list[Grammar]:
+    """Return the languages in which a folded query could name a time. For most queries there are none."""
+    words = set(_WORD.findall(query.lower()))
     return [
         grammar
         for grammar in grammars()
-        if not grammar.words.isdisjoint(said) or (grammar.hint is not None and grammar.hint.search(query))
+        if not grammar.words.isdisjoint(words) or (grammar.hint is not None and grammar.hint.search(query))
     ]
 
 
-def _rules_of(language: Language) -> Iterator[tuple[re.Pattern[str], Tell]]:
+def _rules_of(language: Language) -> Iterator[tuple[re.Pattern[str], Reading]]:
     latin = all(word.isascii() for word in language.days)
     slots = _slots(language)
     for form, name in language.forms:
@@ -635,7 +626,7 @@ def _slots(language: Language) -> dict[str, str]:
         "D2": r"(?P<d2>[0-3]?[0-9])",
         "D": r"(?P<d>[0-3]?[0-9])",
         "M": rf"(?P<m>{_any(language.months)})",
-        # Without those that English reads too, and more around them: "3 to 10 April 2023".
+        # Without the months that English also has: its rules read more around them, as in "3 to 10 April 2023".
         "own_M": rf"(?P<m>{_any(language.months.keys() - ENGLISH_MONTHS.keys())})",
         "O": rf"(?P<q>{_any(language.ordinals)})",
         "Y": r"(?P<y>[12][0-9]{3})",
@@ -650,7 +641,7 @@ def _slots(language: Language) -> dict[str, str]:
 
 
 def _any(words: Iterable[str]) -> str:
-    """Any of these words, the longest that fits."""
+    """Return a pattern that matches any of these words, longest first."""
     return "|".join(
         re.escape(word).replace("\\ ", r"\s") for word in sorted(words, key=lambda word: (-len(word), word))
     )
@@ -658,18 +649,18 @@ def _any(words: Iterable[str]) -> str:
 
 @cache
 def _english() -> Rules:
-    return tuple((compiled(pattern), tell) for pattern, tell in _english_forms())
+    return tuple((compiled(pattern), reading) for pattern, reading in _english_forms())
 
 
-def _english_forms() -> tuple[tuple[str, Tell], ...]:
-    """The more a rule reads, the earlier it comes: what it has read is not read again."""
+def _english_forms() -> tuple[tuple[str, Reading], ...]:
+    """Return the English rules, those that match the most first: a rule cannot match what an earlier one has."""
     year = rf"(?:,?\s{_Y})?"
     return (
         (
             rf"{_START}(?P<y>[0-9]{{4}})(?P<sep>[-/])(?P<n>[0-9]{{1,2}})(?P=sep)(?P<d>[0-9]{{1,2}})"
             r"(?:(?:T|\s)(?P<h>[0-9]{1,2}):(?P<i>[0-9]{2})(?::(?P<s>[0-9]{2})(?:\.[0-9]{1,9})?)?"
             rf"\s?(?P<z>Z|UTC|[+-][0-9]{{2}}:?[0-9]{{2}})?)?{_END}",
-            _stamp,
+            _iso_date,
         ),
         (rf"{_START}(?P<y>[0-9]{{4}})[-/](?P<n>0[1-9]|1[0-2]){_END}", _iso_month),
         (rf"{_START}(?P<a>[0-9]{{1,2}})(?P<sep>[/.])(?P<b>[0-9]{{1,2}})(?P=sep)(?P<y>[0-9]{{4}}){_END}", _numeric),
@@ -700,7 +691,7 @@ def _english_forms() -> tuple[tuple[str, Tell], ...]:
         (
             r"\bday\s(?:before\syesterday|after\stomorrow)\b|\blast\snight\b|\b(?:yesterday|tomorrow|today|tonight)\b"
             r"|\bthis\s(?:morning|afternoon|evening)\b",
-            _near_now,
+            _relative_day,
         ),
         (rf"(?<![\w.,]){_N}\sago\b", ago),
         (rf"\b(?:last|past|previous)\s{_N}\b", _recent),
@@ -712,14 +703,14 @@ def _english_forms() -> tuple[tuple[str, Tell], ...]:
         (
             r"\b(?P<which>this|last|previous|current|next|coming)\s"
             rf"(?:(?P<unit>weekend|week|month|quarter|year)|(?P<w>{_W}))\b",
-            _which,
+            _relative_unit,
         ),
         (
             r"\b(?P<part>(?:beginning|start|middle|end|first\shalf|second\shalf)\sof)\sthe\s"
             r"(?P<unit>week|month|quarter|year)\b",
             _edge,
         ),
-        (rf"\b(?P<which>this|last|next)\s{_M}", _which_month),
+        (rf"\b(?P<which>this|last|next)\s{_M}", _relative_month),
         (rf"\b(?P<w>{_W})\b", _on_weekday),
         (rf"(?<![\w./])(?:(?<=\bmid-)|(?<!-)){_M}(?!-)", _month_alone),
         (rf"(?:(?<=\bmid-)|(?<=\bmi-)|(?<![\w.,/:#$€£-])){_Y}(?![/-])", _year),
@@ -729,10 +720,11 @@ def _english_forms() -> tuple[tuple[str, Tell], ...]:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern once: ASCII classes, case-insensitive."""
     return re.compile(pattern, re.ASCII | re.IGNORECASE)
 
 
-# The times that a question names in words or numbers, as spans of time.
+# The times that a question names.
 
 
 MAX_QUERY = 2_000
@@ -740,9 +732,9 @@ MAX_SPANS = 16
 
 
 class Span(msgspec.Struct, frozen=True):
-    """From `start` up to but not including `end`, in UTC, and the words of the query that say so.
+    """A period from `start` up to but not including `end`, in UTC, and the words of the query that name it.
 
-    It is vague where the words leave room: a month without its year, a season, "a few weeks ago".
+    It is vague if the words are: a month without a year, a season, "a few weeks ago".
     """
 
     start: datetime
@@ -752,15 +744,15 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Named(NamedTuple):
-    """A time found in a query, and the rule that can tell it anew for another year."""
+    """A time found in a query, and the reading, which can be called again with another year."""
 
     match: re.Match[str]
     range: Range
-    tell: Tell
+    reading: Reading
 
 
-class Frame(NamedTuple):
-    """What stands around a time: a part of it, a side of it, and how far these words reach."""
+class Qualifiers(NamedTuple):
+    """Words around a time that change its meaning ("early", "since"), and the extent of the whole phrase."""
 
     begin: int
     end: int
@@ -781,7 +773,7 @@ _OTHER_PART = rf"{ARTICLES}?(?:(?:{_patterns(PARTS)})[\s-]{ARTICLES}?)?"
 _JOINS = rf"\s(?:{AND}|{TO})\s{_OTHER_PART}|\s?[〜～–-]\s?|から"
 _JOINS_SINCE = rf"\s(?:{TO})\s{_OTHER_PART}|から"
 
-# Letters without their accents, digits without their width: one character for one, so that places stay the same.
+# Letters without accents, full-width digits as ASCII. One character each, so that positions stay the same.
 _FOLDED = {
     code: base
     for code in range(0xC0, 0x180)
@@ -791,50 +783,51 @@ _FOLDED |= {0x2019: "'", **{0xFF10 + digit: str(digit) for digit in range(10)}}
 
 
 def named_times(query: str, now: datetime) -> tuple[Span, ...]:
-    """The times named in a query, in its order, as seen from `now`.
+    """Return the times that a query names, in order, relative to `now`.
 
-    English, German, French, Spanish and Japanese are understood. A time without its year is the latest one not
-    after now. "Before" reaches back to the year 1, "since" and "after" reach to now. "Before the launch" names
-    an event, which is no time here.
+    English, German, French, Spanish and Japanese are understood. A time without a year is the latest one not after
+    now. "Before" reaches back to the year 1, "since" and "after" reach to now. Events are not times: "before the
+    launch" gives nothing.
     """
     query, now = " ".join(composed(query[:MAX_QUERY]).split()), in_utc(now)
     return tuple(_spans(query, find_named(query, now), now))[:MAX_SPANS]
 
 
 def composed(text: str) -> str:
-    """Accents as one character with their letter, however they were typed."""
+    """Return a text in NFC: an accent and its letter are one character."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def find_named(query: str, now: datetime) -> list[Named]:
-    """The times in a query by themselves, in its order: "since May" names May."""
+    """Return the times in a query without their qualifiers, in order: "since May" gives May."""
     query = query if query.isascii() else query.translate(_FOLDED)
     found: list[Named] = []
     taken: list[tuple[int, int]] = []
-    for pattern, tell in (rule for grammar in hinted(query) for rule in grammar.rules()):
+    for pattern, reading in (rule for grammar in possible_grammars(query) for rule in grammar.rules()):
         for match in pattern.finditer(query):
             start, end = match.span()
             if any(start < other_end and other_start < end for other_start, other_end in taken):
                 continue
-            told = _told(tell, match, now, None)
-            # Digits that look like a date and are none are not read otherwise either.
-            if told or match[0][0].isdigit():
+            period = _read(reading, match, now, None)
+            # Digits that look like a date but are invalid are not matched by later rules either.
+            if period or match[0][0].isdigit():
                 taken.append((start, end))
-            if told:
-                found.append(Named(match, told, tell))
+            if period:
+                found.append(Named(match, period, reading))
     return sorted(found, key=lambda named: named.match.start())
 
 
 def in_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC; without a time zone it is taken as UTC."""
     try:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except OverflowError:
         return moment.replace(tzinfo=UTC)
 
 
-def _told(tell: Tell, match: re.Match[str], now: datetime, year: int | None) -> Range | None:
+def _read(reading: Reading, match: re.Match[str], now: datetime, year: int | None) -> Range | None:
     try:
-        return tell(match, now, year)
+        return reading(match, now, year)
     except (ValueError, OverflowError, LookupError):
         return None
 
@@ -843,21 +836,23 @@ def _spans(query: str, found: list[Named], now: datetime) -> Iterator[Span]:
     position = 0
     while position < len(found):
         named = found[position]
-        frame = framed(named)
+        qualifiers = qualifiers_of(named)
         position += 1
         other = found[position] if position < len(found) else None
-        if other and _joins(named, frame, other):
+        if other and _are_joined(named, qualifiers, other):
             position += 1
-            last = framed(other)
-            told, end = _joined(named, other, now, (frame.part, last.part)), last.end
+            last = qualifiers_of(other)
+            period, end = _joined(named, other, now, (qualifiers.part, last.part)), last.end
         else:
-            told, end = _changed(named.range, frame, now), frame.end
-        if told.start < told.end:
-            yield Span(told.start, told.end, query[frame.begin : end].strip(), "exact" if told.sure else "vague")
+            period, end = _qualified(named.range, qualifiers, now), qualifiers.end
+        if period.start < period.end:
+            yield Span(
+                period.start, period.end, query[qualifiers.begin : end].strip(), "exact" if period.sure else "vague"
+            )
 
 
-def framed(named: Named) -> Frame:
-    """The words around a time that belong to it."""
+def qualifiers_of(named: Named) -> Qualifiers:
+    """Return the words around a time that change its meaning."""
     query, (begin, end) = named.match.string, named.match.span()
     before = compiled(_BEFORE).search(query, max(0, begin - 40), begin)
     side = meaning(SIDES, before and before["side"])
@@ -869,22 +864,22 @@ def framed(named: Named) -> Frame:
         end = after.end()
         part = part or meaning(PARTS_AFTER, after["part"])
         side = side or meaning(SIDES_AFTER, after["side"])
-    return Frame(begin, end, part, side)
+    return Qualifiers(begin, end, part, side)
 
 
-def _joins(named: Named, frame: Frame, other: Named) -> bool:
-    """Whether a time and the next one are the two ends of a span."""
+def _are_joined(named: Named, qualifiers: Qualifiers, other: Named) -> bool:
+    """Return whether a time and the next one are the two ends of a span, as in "between May and July"."""
     between = (named.match.end(), other.match.start())
-    if frame.side in ("between", "from"):
+    if qualifiers.side in ("between", "from"):
         return compiled(_JOINS).fullmatch(named.match.string, *between) is not None
-    if frame.side == "since":
+    if qualifiers.side == "since":
         return compiled(_JOINS_SINCE).fullmatch(named.match.string, *between) is not None
     return compiled(r"[〜～]").fullmatch(named.match.string, *between) is not None
 
 
-def _changed(named: Range, frame: Frame, now: datetime) -> Range:
+def _qualified(named: Range, qualifiers: Qualifiers, now: datetime) -> Range:
     try:
-        return _bounded(part_of(named, frame.part), frame.side, now)
+        return _bounded(part_of(named, qualifiers.part), qualifiers.side, now)
     except OverflowError:
         return named
 
@@ -901,17 +896,17 @@ def _bounded(bound: Range, side: str, now: datetime) -> Range:
 
 
 def _joined(one: Named, other: Named, now: datetime, parts: tuple[str, str]) -> Range:
-    """From the beginning of one to the end of the other; where only one has a year, they share it."""
+    """Return the range from the beginning of one time to the end of the other; if only one has a year, both do."""
     first, last = one.range, other.range
     if not _has_year(one):
         year = last.start.year if _has_year(other) or first.start >= last.end else first.start.year
         for borrowed in (year, year - 1):
-            first = _told(one.tell, one.match, now, borrowed) or first
+            first = _read(one.reading, one.match, now, borrowed) or first
             if first.start < last.end:
                 break
     elif not _has_year(other):
         for borrowed in (first.start.year, first.start.year + 1):
-            last = _told(other.tell, other.match, now, borrowed) or last
+            last = _read(other.reading, other.match, now, borrowed) or last
             if first.start < last.end:
                 break
     sure = (first.sure or _has_year(other)) and (last.sure or _has_year(one))
@@ -923,28 +918,28 @@ def _has_year(named: Named) -> bool:
     return named.match.groupdict().get("y") is not None
 
 
-# What a user writes for a filter by time, as a moment: a date, a time, or words such as "2 weeks ago".
+# Arguments of time filters: a date, a time, or words such as "2 weeks ago".
 
 
 MAX_WORDS = 100
 
-# A weekday or a month alone is a time where a filter asks for one: these words make it one for the rules.
-_LEADS = ("", "on ", "in ", "am ", "im ", "en ", "el ")
+# In a filter, a weekday or a month alone is a time. With one of these words before it, the rules accept it.
+_PREFIXES = ("", "on ", "in ", "am ", "im ", "en ", "el ")
 _PREPOSITIONS = r"(?:(?:in|on|at|the|am|im|in\sder|en|el|la|le|les|los|las)\s|l')*"
 _TIME_OF_DAY = re.compile(r"\A[0-9-]{8,10}[T\s][0-9]", re.IGNORECASE)
 _TICK = timedelta(microseconds=1)
 
 
 def moment(value: object, now: datetime, *, name: str, end: bool = False) -> datetime:
-    """The first moment of what is named, or with `end` its last one, in UTC.
+    """Return the first moment of the time that a value names, or with `end` its last moment, in UTC.
 
-    A date means its whole day, "2026-03" and "last month" the whole month; a datetime, a time of day and "3 hours
-    ago" are one moment. "2 weeks ago" is the day that long before now. Words are read in every language that
-    questions are. What is no date raises an `InputError` that says so by `name`.
+    A date means the whole day, "2026-03" and "last month" the whole month. A datetime, a time of day and "3 hours
+    ago" mean one moment, "2 weeks ago" the day two weeks before now. The languages are those of `named_times`.
+    Raises `InputError` if the value is not a date; `name` is the name of the parameter in the message.
     """
     now = in_utc(now)
     try:
-        named = _named(value, now)
+        named = _range_of(value, now)
     except (ValueError, OverflowError):
         named = None
     if named is None:
@@ -954,8 +949,8 @@ def moment(value: object, now: datetime, *, name: str, end: bool = False) -> dat
     return named.end if end else named.start
 
 
-def _named(value: object, now: datetime) -> Range | None:
-    """From the first moment of what is named to its last."""
+def _range_of(value: object, now: datetime) -> Range | None:
+    """Return the range of the time that a value names, from its first moment to its last."""
     if isinstance(value, datetime):
         return _at(value)
     if isinstance(value, date):
@@ -963,7 +958,7 @@ def _named(value: object, now: datetime) -> Range | None:
     if not isinstance(value, str) or len(value) > MAX_WORDS:
         return None
     words = " ".join(composed(value).split())
-    return _in_numbers(words) or _in_words(words, now)
+    return _from_iso(words) or _from_words(words, now)
 
 
 def _at(value: datetime) -> Range:
@@ -975,8 +970,8 @@ def _whole_day(value: date) -> Range:
     return Range(datetime.combine(value, time(), UTC), datetime.combine(value, time.max, UTC))
 
 
-def _in_numbers(words: str) -> Range | None:
-    """An ISO 8601 date, or one with a time of day; weeks and days of the year are left out."""
+def _from_iso(words: str) -> Range | None:
+    """Parse an ISO 8601 date, with or without a time of day, but no week dates and ordinal dates."""
     try:
         if compiled(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}").fullmatch(words):
             return _whole_day(date.fromisoformat(words))
@@ -985,21 +980,25 @@ def _in_numbers(words: str) -> Range | None:
         return None
 
 
-def _in_words(words: str, now: datetime) -> Range | None:
+def _from_words(words: str, now: datetime) -> Range | None:
     if words.casefold() == "now":
         return Range(now, now)
-    for said in dict.fromkeys((words, words.lower())):
-        for lead in _LEADS:
-            found = find_named(lead + said, now)
-            if len(found) == 1 and (named := _whole(found[0], now)):
+    for text in dict.fromkeys((words, words.lower())):
+        for prefix in _PREFIXES:
+            found = find_named(prefix + text, now)
+            if len(found) == 1 and (named := _unqualified(found[0], now)):
                 return named
     return None
 
 
-def _whole(named: Named, now: datetime) -> Range | None:
-    """The time that is found, where it is all that the words say: not "since May", nor "May or so"."""
-    frame, said = framed(named), named.match.string
-    if frame.side or not compiled(_PREPOSITIONS).fullmatch(said, 0, frame.begin) or said[frame.end :].strip():
+def _unqualified(named: Named, now: datetime) -> Range | None:
+    """Return the time that was found if there are no other words: not for "since May" or "May or so"."""
+    qualifiers, text = qualifiers_of(named), named.match.string
+    if (
+        qualifiers.side
+        or not compiled(_PREPOSITIONS).fullmatch(text, 0, qualifiers.begin)
+        or text[qualifiers.end :].strip()
+    ):
         return None
-    told = (day_ago(named.match, now) if named.tell is ago else None) or part_of(named.range, frame.part)
-    return told if told.start == told.end else told._replace(end=told.end - _TICK)
+    period = (day_ago(named.match, now) if named.reading is ago else None) or part_of(named.range, qualifiers.part)
+    return period if period.start == period.end else period._replace(end=period.end - _TICK)

@@ -1,4 +1,4 @@
-"""Texts that say the same: equal but for case, punctuation and function words, or one inside another."""
+"""Find duplicate texts: equal, equal but for case, punctuation and articles, or contained in another."""
 
 import re
 from bisect import bisect_right
@@ -6,20 +6,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 
-__all__ = ["alike", "equal", "within", "word_count"]
+__all__ = ["contained_texts", "exact_duplicates", "near_duplicates", "word_count"]
 
-# What is shorter stands in many a text by chance.
-TELLING = 20
-# A longer text is the same as another only to the letter.
-COMPARED = 20_000
-# Only what begins and ends with the same words is compared.
-EDGE = 64
-WORDS_OF_IT = 5
+# Shorter texts occur in others by chance, so they are not reported as contained.
+SHORTEST_CONTAINED = 20
+# Longer texts are never near-duplicates, only exact ones.
+LONGEST_COMPARED = 20_000
+# Only texts with the same first and last words are compared.
+EDGE_LENGTH = 64
+EDGE_WORDS = 5
 
 _Words = tuple[str, ...]
 
-# A number is one word with its sign and what joins its digits: 1.5 is neither 15 nor "1, 5", and -1 is not 1.
-# Signs that may change a meaning are words too: C++, C#, #12, 5 %, a != b, 👍, and a question mark.
+# A number is one word with its sign and separators: 1.5 is neither 15 nor "1, 5", and -1 is not 1. Symbols that may
+# change the meaning are words too: C++, C#, #12, 5 %, a != b, 👍, and a question mark.
 _WORD = re.compile(
     r"""(?:(?<!\w)-(?=\d))?\w+(?:[.,:/-]\w*\d\w*)*
     |!(?=[=\w]) | \? | (?<=\w)\# | \#(?=\w)
@@ -27,18 +27,19 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 _FILLERS = frozenset({"a", "an", "the", "that"})
-# Except as the first word, where they ask: "is it down". No other tense: what was need not be any more.
+# Ignored except as the first word, where they ask: "is it down". Past tenses are not ignored: they change the
+# meaning.
 _COPULAS = frozenset({"is", "are"})
 
-_BORDER = "\n\0\n"
+_SEPARATOR = "\n\0\n"
 _ENDS = ".!?。！？… \t\n\r"
-# A part of a sentence does not say what the sentence says.
+# A text is contained only as whole sentences: a part of a sentence may mean something else.
 _BEFORE = re.compile(r"(?:^|[.!?。！？…\n\0][\"')\]»”’]*\s*|\n\s*[-*+•]\s+)$")
 _AFTER = re.compile(r"[\"')\]»”’]*(?:[.!?。！？…\n\0]|$)")
 
 
-def equal(texts: Sequence[str]) -> dict[int, int]:
-    """For each text that is that of one before it, the place of that one."""
+def exact_duplicates(texts: Sequence[str]) -> dict[int, int]:
+    """Map the index of each text that equals an earlier one to the index of the first such text."""
     if len(set(texts)) == len(texts):
         return {}
     first: dict[str, int] = {}
@@ -46,20 +47,20 @@ def equal(texts: Sequence[str]) -> dict[int, int]:
     return {place: other for place, other in enumerate(places) if other != place}
 
 
-def alike(texts: Sequence[str]) -> dict[int, int]:
-    """For each text with the same words as one before it, in the same order, the place of that one.
+def near_duplicates(texts: Sequence[str]) -> dict[int, int]:
+    """Map the index of each text that has the same words as an earlier one, in the same order, to that one's index.
 
-    Articles, "that", "is" and "are" are not compared, nor are case and punctuation. Every other word is, so that
-    texts with other numbers, dates, names or a negation are never alike.
+    Case, punctuation, articles, "that", "is" and "are" are ignored. All other words count, so texts with different
+    numbers, dates or names, or with a negation, are never near-duplicates.
     """
     first: defaultdict[_Words, list[int]] = defaultdict(list)
     found = {}
     for place, text in enumerate(texts):
-        beginning = _words(text[:EDGE])[:WORDS_OF_IT]
-        if not beginning or len(text) > COMPARED:
+        beginning = _words(text[:EDGE_LENGTH])[:EDGE_WORDS]
+        if not beginning or len(text) > LONGEST_COMPARED:
             continue
         others = first[beginning]
-        other = next((other for other in others if _same(text, texts[other])), None)
+        other = next((other for other in others if _has_same_words(text, texts[other])), None)
         if other is None:
             others.append(place)
         else:
@@ -67,45 +68,45 @@ def alike(texts: Sequence[str]) -> dict[int, int]:
     return found
 
 
-def _same(text: str, other: str) -> bool:
-    """Whether the words are the same; most that differ do so at the end."""
-    ends = [_words(each[-EDGE:])[-WORDS_OF_IT:] for each in (text, other)]
+def _has_same_words(text: str, other: str) -> bool:
+    """Return whether two texts have the same words. The ends are compared first, where most of them differ."""
+    ends = [_words(each[-EDGE_LENGTH:])[-EDGE_WORDS:] for each in (text, other)]
     return ends[0] == ends[1] and _words(text) == _words(other)
 
 
-def within(texts: Sequence[str]) -> dict[int, int]:
-    """For each text whose sentences stand together in a longer one, the place of that one."""
+def contained_texts(texts: Sequence[str]) -> dict[int, int]:
+    """Map the index of each text that occurs in a longer one, as whole sentences, to the index of the longest."""
     folded = [text.casefold().strip(_ENDS) for text in texts]
-    everything = _BORDER.join(folded)
-    starts = [0, *accumulate(len(text) + len(_BORDER) for text in folded)]
+    everything = _SEPARATOR.join(folded)
+    starts = [0, *accumulate(len(text) + len(_SEPARATOR) for text in folded)]
     found = {}
     for place, text in enumerate(folded):
-        if len(text) < TELLING:
+        if len(text) < SHORTEST_CONTAINED:
             continue
         at = everything.find(text)
         while at >= 0:
             other = bisect_right(starts, at) - 1
-            if len(folded[other]) > len(text) and _is_whole(everything, at, at + len(text)):
+            if len(folded[other]) > len(text) and _is_whole_sentences(everything, at, at + len(text)):
                 found[place] = other
                 break
             at = everything.find(text, at + 1)
-    return {place: _last(found, place) for place in found}
+    return {place: _outermost(found, place) for place in found}
 
 
-def _is_whole(text: str, start: int, end: int) -> bool:
+def _is_whole_sentences(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - 8) : start] if start else ""
     return _BEFORE.search(before) is not None and _AFTER.match(text, end) is not None
 
 
-def _last(found: dict[int, int], place: int) -> int:
-    """The longest of those that stand in each other."""
+def _outermost(found: dict[int, int], place: int) -> int:
+    """Follow the chain of containing texts to the last one."""
     while place in found:
         place = found[place]
     return place
 
 
 def word_count(text: str) -> int:
-    """How many words a text has, as they are compared."""
+    """Return how many words of a text count in a comparison."""
     return len(_words(text))
 
 

@@ -1,4 +1,4 @@
-"""A long text cut into passages where its writer would cut it, and what the index keeps of each."""
+"""Split long texts into passages at paragraphs and sentences, and compute what the index stores for each."""
 
 import re
 import unicodedata
@@ -14,22 +14,21 @@ __all__ = [
     "NUMBERS",
     "TIMES",
     "Part",
+    "best_sentence_start",
     "codes_of",
     "continues",
     "parts_of",
     "passages",
     "sentences",
-    "telling_start",
 ]
 
 
 _Span = tuple[int, int]
 
-# At most twice as many passages come out, since any two neighbours together are longer than one may be.
-_MOST_SIZES = 1_000
+# Passages grow with the text so that there are at most about twice this many.
+_MOST_PASSAGES = 1_000
 
-# Each pattern ends where the text may be cut. None of them can fail late after a long run, so that no
-# text makes them take more than linear time.
+# Each pattern ends where the text may be split. None can backtrack over a long run, so all take linear time.
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _LINE = re.compile(r"\n")
 _SENTENCE = re.compile(r"[.!?…]['\")\]»”’]*+(?=\s)|[。！？][」』）”’]*+")
@@ -47,12 +46,13 @@ _LONGEST_CHARACTER = 32
 
 
 def passages(text: str, *, size: int = 600) -> list[_Span]:
-    """The spans of the passages, which leave out nothing but white space between them.
+    """Return the spans of the passages of a text. Only white space between passages is left out.
 
-    A text of up to one and a half sizes stays whole, and so does a paragraph, list or fenced block within
-    a longer one. A text of more than a thousand sizes is cut into longer passages.
+    `size` is the target length in characters. A text of up to one and a half times that stays whole, and so does a
+    paragraph, list or fenced block inside a longer text. A text of more than 1,000 times `size` is split into
+    longer passages.
     """
-    size = max(1, size, -(-len(text) // _MOST_SIZES))
+    size = max(1, size, -(-len(text) // _MOST_PASSAGES))
     most = size * 3 // 2
     whole = _stripped(text, 0, len(text))
     if whole is None:
@@ -63,12 +63,15 @@ def passages(text: str, *, size: int = 600) -> list[_Span]:
 
 
 def sentences(text: str) -> list[_Span]:
-    """The spans of the sentences; a line's end also ends a sentence."""
+    """Return the spans of the sentences of a text; the end of a line also ends a sentence."""
     return list(_units(text, 0, len(text), (match.end() for match in _SENTENCE_OR_LINE.finditer(text))))
 
 
-def telling_start(text: str, span: _Span, words: Sequence[str]) -> int:
-    """Where the sentence of a span starts that has most of these words in it; the span's start if none has any."""
+def best_sentence_start(text: str, span: _Span, words: Sequence[str]) -> int:
+    """Return the start of the sentence inside a span that contains the most of these words.
+
+    If no sentence contains any, it is the start of the span. Of equal sentences the first counts.
+    """
     start, end = span
     most, found = 0, start
     for first, last in sentences(text[start:end]):
@@ -80,7 +83,7 @@ def telling_start(text: str, span: _Span, words: Sequence[str]) -> int:
 
 
 def _pieces(text: str, span: _Span, size: int, most: int, level: int) -> Iterator[_Span]:
-    """Neighbouring units of this level, as many as fit; a unit that does not fit is cut at the next level."""
+    """Yield runs of neighbouring units of this level; a unit that is too long is split at the next level."""
     start, end = span
     fitting: list[_Span] = []
     for unit in _units(text, start, end, _CUTS[level](text, start, end, size)):
@@ -123,39 +126,42 @@ def _stripped(text: str, start: int, end: int) -> _Span | None:
     return (first, first + len(inner.rstrip())) if inner else None
 
 
-def _blocks(leads: Callable[[str], bool]) -> "_Cuts":
-    """Cuts around fenced blocks and at blank lines, though not within a list nor after what leads to more."""
+def _blocks(introduces: Callable[[str], bool]) -> "_Cuts":
+    """Return a splitter at fenced blocks and blank lines, but not inside lists or after introductions.
+
+    `introduces` decides whether a line, such as a heading, belongs to the block that follows it.
+    """
 
     def cuts(text: str, start: int, end: int, size: int) -> Iterator[int]:
         fence = ""
-        blank = in_list = led = False
+        blank = in_list = introduced = False
         for line, begin in _lines(text, start, end):
             if fence:
-                # What closes a fence is at least as long as what opened it.
+                # A closing fence is at least as long as the opening one.
                 if line.strip().startswith(fence):
-                    fence, blank, in_list, led = "", True, False, False
+                    fence, blank, in_list, introduced = "", True, False, False
                 continue
             if not line.strip():
                 blank = True
                 continue
             opening = _FENCE.match(line)
             item = _ITEM.match(line) is not None
-            joined = led or (in_list and (item or line[0] in " \t"))
+            joined = introduced or (in_list and (item or line[0] in " \t"))
             if begin > start and (opening or blank) and not joined:
                 yield begin
             if blank or item:
                 in_list = item or (in_list and joined)
             fence = opening[1] if opening else ""
-            blank, led = False, leads(line)
+            blank, introduced = False, introduces(line)
 
     return cuts
 
 
-def _leads(line: str) -> bool:
+def _introduces_more(line: str) -> bool:
     return _HEADING.match(line) is not None or line.rstrip().endswith(":")
 
 
-def _leads_nowhere(line: str) -> bool:
+def _never_introduces(line: str) -> bool:
     return False
 
 
@@ -184,7 +190,7 @@ def _anywhere(text: str, start: int, end: int, size: int) -> Iterator[int]:
 
 
 def continues(text: str, position: int) -> bool:
-    """Whether what stands here belongs to the character before it."""
+    """Return whether the code point at a position belongs to the character before it, as combining marks do."""
     char = text[position]
     return (
         char == _ZERO_WIDTH_JOINER
@@ -197,8 +203,8 @@ def continues(text: str, position: int) -> bool:
 
 _Cuts = Callable[[str, int, int, int], Iterator[int]]
 _CUTS: tuple[_Cuts, ...] = (
-    _blocks(_leads),
-    _blocks(_leads_nowhere),
+    _blocks(_introduces_more),
+    _blocks(_never_introduces),
     _at(_PARAGRAPH),
     _at(_LINE),
     _at(_SENTENCE),
@@ -207,17 +213,17 @@ _CUTS: tuple[_Cuts, ...] = (
 )
 
 
-# What recall keeps of a memory beside its text: its passages, their terms, and what they look like.
+# What the index stores for each passage of a memory.
 
 
-# Flags of a passage: it ends with a question, it speaks of a time, it has a number in it.
+# Flags of a passage: it ends with a question, it mentions a time, it has a number in it.
 ASKS = 1
 TIMES = 2
 NUMBERS = 4
 
 CODE_BYTES = 4
 
-_ASKING = frozenset("?？")
+_QUESTION_MARKS = frozenset("?？")
 _DIGIT = re.compile(r"\d")
 
 _TIME_WORDS = (
@@ -232,19 +238,19 @@ _NUMBER_WORDS = (
 
 
 class Part(NamedTuple):
-    """One passage of a memory: where it stands, what is embedded, and what is matched."""
+    """One passage of a memory: its position, the text to embed, and the term codes to match."""
 
     start: int
     end: int
     text: str
-    """What is embedded: the title, if there is one, the passage, and the tags in a line below it."""
+    """The text to embed: the title, if there is one, the passage, and the tags on a line below it."""
     codes: bytes
-    """The codes of the title's terms, twice, the tags' and the passage's, in this order."""
+    """The codes of the terms of the title (twice), the tags and the passage, in this order."""
     flags: int
 
 
 def parts_of(memory: Memory) -> list[Part]:
-    """The passages of a memory, in order; a short one has a single part."""
+    """Return the passages of a memory, in order; a short memory has one."""
     return list(_parts(memory))
 
 
@@ -259,7 +265,7 @@ def _parts(memory: Memory) -> Iterator[Part]:
 
 
 def codes_of(memory: Memory) -> bytes:
-    """The codes of what stands above each passage: the title, which counts double, and the tags."""
+    """Return the term codes that all passages of a memory have: those of its title, twice, and its tags."""
     if not memory.title and not memory.tags:
         return b""
     return 2 * term_codes(memory.title or "") + term_codes(" ".join(memory.tags))
@@ -267,7 +273,7 @@ def codes_of(memory: Memory) -> bytes:
 
 def _flags(passage: str, codes: bytes) -> int:
     found = memoryview(codes).cast("I")
-    flags = ASKS if passage.rstrip()[-1:] in _ASKING else 0
+    flags = ASKS if passage.rstrip()[-1:] in _QUESTION_MARKS else 0
     flags |= 0 if _codes(_TIME_WORDS).isdisjoint(found) else TIMES
     flags |= NUMBERS if _DIGIT.search(passage) or not _codes(_NUMBER_WORDS).isdisjoint(found) else 0
     return flags

@@ -1,6 +1,7 @@
-"""Secrets are masked before anything is stored: `redact` is the one door text passes through.
+"""Mask secrets in text. All text passes through `redact` before it is stored.
 
-They are found by their own shape, by what stands around them, and by the name they are assigned to."""
+Secrets are found by their format, by the text around them, and by the name they are assigned to.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 
+# What a value looks like: a placeholder, a reference, code, or a secret.
+
+
 _WORD = (
     r"none|null|nil|undefined|true|false|yes|no|on|off|required|optional|nullable|string|str|bytes"
     r"|int|integer|number|bool|boolean|any|object|text|varchar|empty|blank|unset|missing|invalid"
@@ -45,7 +49,7 @@ _WORD = (
     r"|placeholder|todo|tbd|n/a|na|default|example|dummy|disabled|enabled|basic|bearer|oauth2?|x-oauth-basic"
     r"|bcrypt|argon2(?:id)?|scrypt|md5|sha1|sha256|sha512|base64|utf-?8|hmac|rs256|hs256"
 )
-# A quoted sentence about passwords contains one of these; a passphrase hardly ever does.
+# A quoted sentence about passwords contains one of these words; a passphrase hardly ever does.
 _PROSE = (
     r"\b(?:an?|and|are|at|be|can|cannot|change|characters|confirm|current|do|enter|for|forgot|has"
     r"|have|incorrect|invalid|is|it|least|length|long|match|minimum|must|new|not?|of|or|passwords?"
@@ -65,50 +69,50 @@ _REFERENCE = (
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:sha[0-9]+|md5)[-:].*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
 )
 _COMPOUND = r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+"
-_SIGNS = frozenset("@#$%^&*!+=~|")
+_SPECIAL_CHARACTERS = frozenset("@#$%^&*!+=~|")
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether this stands where a secret would: `<your-key>`, `${TOKEN}`, `None`, `required`."""
+    """Return whether a value is a placeholder: `<your-key>`, `${TOKEN}`, `None`, `required`."""
     lowered = value.lower()
     word = lowered.strip(".,;:")
     return not word or lowered.endswith(_PLACEHOLDER_ENDS) or _fits(_WORD, word) or _fits(_PLACEHOLDER, word)
 
 
 def is_reference(value: str) -> bool:
-    """Whether this points elsewhere: a path, a URL, an address, a digest, a date."""
+    """Return whether a value refers to something: a path, a URL, an email address, a digest, a date."""
     return _fits(_REFERENCE, value)
 
 
 def is_call(value: str) -> bool:
-    """Whether this begins a call, an index or an expression in brackets."""
+    """Return whether a value starts with a call, an index or an expression in brackets."""
     return _fits(_CALL, value)
 
 
 def is_attribute(value: str) -> bool:
-    """Whether these are names joined by dots."""
+    """Return whether a value consists of names joined by dots."""
     return _fits(_ATTRIBUTE, value)
 
 
 def is_name(value: str, *, numbered: bool) -> bool:
-    """Whether this could be a variable; `numbered` also takes names such as `next_token2`."""
+    """Return whether a value could be a variable name; with `numbered`, also one such as `next_token2`."""
     return _fits(_NAME, value) or (numbered and _fits(_NUMBERED_NAME, value))
 
 
 def is_opaque(value: str) -> bool:
-    """Whether letters mix with digits or signs as they do not in words, compounds and names."""
+    """Return whether a value mixes letters with digits or special characters as words and names do not."""
     letters = any(char.isalpha() for char in value)
     digits = any(char.isdigit() for char in value)
-    return letters and (digits or not _SIGNS.isdisjoint(value[:-1])) and not _fits(_COMPOUND, value)
+    return letters and (digits or not _SPECIAL_CHARACTERS.isdisjoint(value[:-1])) and not _fits(_COMPOUND, value)
 
 
 def is_mixed_case(value: str) -> bool:
-    """Whether capitals stand inside, as in base64 but not in a word that begins a sentence."""
+    """Return whether a value has capitals inside, as base64 has, but not a word at the start of a sentence."""
     return len(value) >= 8 and value[1:] != value[1:].lower() and value != value.upper()
 
 
 def is_phrase(value: str) -> bool:
-    """Whether several words could be a passphrase rather than a sentence about one."""
+    """Return whether several words could be a passphrase, not a sentence about one."""
     return _value_pattern(_PROSE).search(value.lower()) is None
 
 
@@ -121,19 +125,19 @@ def _value_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII | re.DOTALL)
 
 
-# Secrets that can be told by their own shape: a fixed head and a body of a known alphabet.
+# Secrets with a known format: a fixed head and a body of a known alphabet.
 
 
 class Shape(NamedTuple):
-    """One kind of token: any of the heads, directly followed by the body."""
+    """A format of tokens: one of the heads, directly followed by the body."""
 
     label: str
     heads: tuple[str, ...]
     body: str
 
 
-# Where a body has a fixed length, a longer run is something else; where it is open, the whole run
-# is taken, so that a token never leaves a tail behind.
+# If a body has a fixed length, a longer run is not a token. Otherwise the whole run is masked, so that no part of a
+# token remains.
 _END = r"(?![A-Za-z0-9])"
 
 SHAPES = (
@@ -162,7 +166,7 @@ SHAPES = (
     Shape("google-oauth-token", ("ya29.",), r"[\w-]{20}[\w.-]*"),
     Shape("google-oauth-secret", ("GOCSPX-",), r"[\w-]{20,}"),
     Shape("google-refresh-token", ("1//0",), r"[\w-]{40,}"),
-    # The first part is the base64 of a decimal id, which fixes its alphabet digit by digit.
+    # The first part is the base64 of a decimal id, which limits the characters at each position.
     Shape(
         "discord-token",
         ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
@@ -213,21 +217,21 @@ SHAPES = (
 
 
 def find_shape(text: str, head: str, body: str) -> Iterator[tuple[int, int]]:
-    """The spans of the tokens that begin with this head."""
+    """Yield the spans of the tokens with this head and body."""
     for match in _shape_pattern(head, body).finditer(text):
         yield match.span()
 
 
 def has_head(words: str) -> bool:
-    """Whether any head stands where a token can begin, in words that follow a space."""
+    """Return whether any head occurs where a token can start; `words` must start with a space."""
     return _any_head().search(words) is not None
 
 
 @cache
 def _shape_pattern(head: str, body: str) -> re.Pattern[str]:
-    # The left edge is tested behind the head: a pattern that begins with a literal is searched for
-    # at memchr speed. A letter before the head is an edge all the same when it ends an escape, as
-    # in "\nghp_" within JSON or "%3Dghp_" within a URL.
+    # The left edge is checked after the head, because `re` searches for a pattern that starts with a literal at
+    # memchr speed. A letter before the head is allowed if it ends an escape sequence, as in "\nghp_" inside JSON or
+    # "%3Dghp_" inside a URL.
     literal = re.escape(head)
     edge = (
         rf"(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal})"
@@ -246,28 +250,31 @@ def _any_head() -> re.Pattern[str]:
     return re.compile(rf"(?:[^A-Za-z0-9]|\\[nrt]|%[0-9A-Fa-f][0-9A-Fa-f])(?:{by_letter})")
 
 
-# Secrets that are told by what stands around them: URLs, headers, PEM armour, command lines.
+# Secrets found by the text around them: URLs, headers, PEM blocks, command lines.
 
 
 class Context(NamedTuple):
-    """A pattern whose last group is masked, tried where the hint occurs in lower-cased text."""
+    """A pattern whose group is masked. It is tried only if the lower-cased text contains the hint.
+
+    `accepts` may reject a value, such as a placeholder.
+    """
 
     label: str
     hint: str
     pattern: str
-    holds: Callable[[str], bool] | None = None
+    accepts: Callable[[str], bool] | None = None
 
 
-def _given(value: str) -> bool:
+def _is_not_placeholder(value: str) -> bool:
     return not is_placeholder(value)
 
 
-def _credential(value: str) -> bool:
+def _looks_generated(value: str) -> bool:
     return not is_placeholder(value) and (is_opaque(value) or is_mixed_case(value))
 
 
-# Every repetition is bounded, or possessive over a class that excludes what begins the pattern:
-# no text makes these take more than linear time.
+# Every repetition is bounded, or possessive over a class that excludes the beginning of the pattern, so all
+# patterns take linear time.
 
 WITHIN_WORDS = (
     Context("jwt", ".eyj", r"(?-i:(?<![\w-])([\w-]{10,}+\.eyJ[\w-]{6,}+(?:\.[\w-]*+)?))"),
@@ -293,7 +300,7 @@ ACROSS_WORDS = (
         "-----begin",
         r"(-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
         r"(?:[^-]|-(?!----))*+-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-        # Cut off before its END: all up to a blank line or a quote, if it begins like a key at all.
+        # Without an END line: everything up to a blank line or a quote, if it starts like a key.
         r"|(?:\s|\\[nr]|[\w-]{1,24}:[^\n]{0,128}\n){0,16}[a-z0-9+/=]{16}"
         r"(?:[^\n\"'`-]|-(?!----)|\n(?![ \t]{0,8}\n))*+))",
     ),
@@ -307,7 +314,7 @@ ACROSS_WORDS = (
         "url-password",
         "@",
         r"://[^\s/?#:@\"'<>`\[]*+:([^\s/?#\"'<>`@]*+(?:@[^\s/?#\"'<>`@]*+)*)@",
-        _given,
+        _is_not_placeholder,
     ),
     Context("url-token", "@", r"://([\w-]{20,}+)(?::[^\s/?#@\"'<>`]*+)?@", is_opaque),
     Context(
@@ -315,41 +322,41 @@ ACROSS_WORDS = (
         "authorization",
         r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?"
         r"(?:bearer|basic|token|bot|apikey|digest|negotiate)[ \t]{1,4}([\w.~+/=:-]{6,}+)",
-        _credential,
+        _looks_generated,
     ),
     Context(
         "authorization",
         "authorization",
         r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?([\w.~+/=:-]{20,}+)",
-        _credential,
+        _looks_generated,
     ),
     Context("authorization", "bearer ", r"(?<![a-z0-9])bearer[ \t]{1,4}([\w.~+/=-]{16,}+)", is_opaque),
     Context(
         "password",
         "curl",
         r"\s(?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@-]{1,64}:((?![0-9]+(?:\s|\Z))[^\s\"']{3,}+)",
-        _given,
+        _is_not_placeholder,
     ),
     Context(
         "password",
         "machine",
         r"machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S++)",
-        _given,
+        _is_not_placeholder,
     ),
     Context(
         "password",
         "</",
         r"<(?:[\w.:-]{0,24}password|passphrase|(?:client[_-]?)?secret|api[_-]?key|token)>"
         r"([^<>\s]{4,256})</",
-        _given,
+        _is_not_placeholder,
     ),
 )
 
 
 def find_context(text: str, context: Context) -> Iterator[tuple[int, int]]:
-    """The spans of the secrets of this kind."""
+    """Yield the spans of the secrets that a context finds."""
     for match in _context_pattern(context.pattern).finditer(text):
-        if context.holds is None or context.holds(match[1]):
+        if context.accepts is None or context.accepts(match[1]):
             yield match.span(1)
 
 
@@ -358,15 +365,15 @@ def _context_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII | re.IGNORECASE)
 
 
-# Secrets given to a name: `password = "…"`, `API_KEY=…`, `"client_secret": "…"`, `--token …`.
+# Secrets assigned to a name: `password = "…"`, `API_KEY=…`, `"client_secret": "…"`, `--token …`.
 
 
 HINTS = ("pass", "pwd", "secret", "key", "token")
 
-# Searched in lower-cased text. Nothing but these suffixes may follow the name: `token_count`,
-# `password_file` and `max_tokens` are about secrets, not secrets. The alternatives begin with
-# letters, not groups, because only then does `re` skip to the places where one can begin.
-_NAMED = r"""
+# Searched in lower-cased text. Only these suffixes may follow the name: `token_count`, `password_file` and
+# `max_tokens` do not hold secrets. The alternatives start with letters, not groups, because only then can `re` skip
+# to the places where one can start.
+_ASSIGNMENT = r"""
 (?P<noun>passw(?:or)?d|passphrase|pwd|pass|key|secret|token)
 (?: [_-]? (?: [0-9]{1,3} | prod(?:uction)? | dev | test | staging | live | base | value | raw ) )?
 (?P<close> \\{0,2} ["'`]? ) \]?
@@ -377,15 +384,15 @@ _NAMED = r"""
 """
 _KINDS = {"key": "api-key", "secret": "secret", "token": "token"}
 
-# `key` and `pass` mean a secret only after one of these; `token` after one of those means a piece
-# of text or a page of results.
+# `key` and `pass` are secrets only after one of these words. `token` after one of _NOT_BEFORE_TOKEN is a piece of
+# text or a page of results.
 _BEFORE_KEY = ("api", "access", "secret", "private", "encryption", "signing", "master", "account")
 _BEFORE_PASS = ("db", "user", "smtp", "sql", "postgres", "pg", "ftp", "admin", "root", "redis", "mail")
 _NOT_BEFORE_TOKEN = (
     *("pad", "eos", "bos", "unk", "cls", "sep", "mask", "stop", "start", "end", "special"),
     *("page", "next", "continuation"),
 )
-# `https://x-access-token:…@host` is a URL with a user of that name.
+# `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
 _USER_OF_URL = r"://[^\s/?#]*\Z"
 _FLAG = r"(?<![\w-])--[\w-]*\Z"
 
@@ -396,13 +403,13 @@ _QUOTED = (
     r"`(?P<back>[^`\n]*+)`|"
     r"\\{1,3}[\"'](?P<escaped>[^\"'\\\n]*+)\\)"
 )
-# Closing punctuation ends a value only where the value can end; passwords contain it, too.
+# Passwords may contain closing punctuation, so it ends a value only before a space, a quote and the like.
 _UNQUOTED = (
     r"[\"'`]?(?P<plain>(?:[^\s\"'`&;,)\]}<\\]"
     r"|[&;,)\]}](?![&;,)\]}:]{0,8}(?:\s|\Z|[\"'`<\\])|[\w.% \[\]-]{1,64}[=:])"
     r"|<(?![/a-zA-Z!])|\\(?![nrt\"']))*+)"
 )
-_JUDGED = 64
+_CHECKED_LENGTH = 64
 
 
 class _Value(NamedTuple):
@@ -429,23 +436,23 @@ class _Name(NamedTuple):
 
 
 def find_assignments(text: str) -> Iterator[tuple[int, int, str]]:
-    """The spans and labels of the values given to names that hold secrets."""
+    """Yield the spans and labels of values that are assigned to names of secrets."""
     done = 0
-    for match in _assignment_pattern(_NAMED, re.VERBOSE).finditer(_lowered(text)):
+    for match in _assignment_pattern(_ASSIGNMENT, re.VERBOSE).finditer(_lowered(text)):
         if match.start() < done:
             continue
         name = _name(text, match)
         value = name and _value(text, match.end())
-        if not name or not value or not _allowed(name, value, close=match["close"]):
+        if not name or not value or not _may_assign(name, value, close=match["close"]):
             continue
         if _is_secret(name, value, text[value.end : value.end + 2]):
-            done = value.end if value.quoted else _whole(text, value)
+            done = value.end if value.quoted else _value_end(text, value)
             yield value.start, done, name.kind
 
 
 def _lowered(text: str) -> str:
     lowered = text.lower()
-    # İ is the one character whose lower case is longer; positions must stay those of the text.
+    # İ is the only character whose lower case is longer; positions must stay the same.
     return lowered if len(lowered) == len(text) else text.replace("İ", "I").lower()
 
 
@@ -474,18 +481,18 @@ def _value(text: str, start: int) -> _Value | None:
     if match := _assignment_pattern(_QUOTED).match(text, start):
         group = match.lastgroup or ""
         return _Value(*match.span(group), match[group], quoted=True)
-    # Judged by its beginning, so that a rejected name costs the same however long the line is.
-    if match := _assignment_pattern(_UNQUOTED).match(text, start, start + _JUDGED):
+    # Only the beginning is checked, so that rejecting a value takes the same time however long the line is.
+    if match := _assignment_pattern(_UNQUOTED).match(text, start, start + _CHECKED_LENGTH):
         return _Value(*match.span("plain"), match["plain"], quoted=False)
     return None
 
 
-def _whole(text: str, value: _Value) -> int:
+def _value_end(text: str, value: _Value) -> int:
     match = _assignment_pattern(_UNQUOTED).match(text, value.start)
     return match.end() if match else value.end
 
 
-def _allowed(name: _Name, value: _Value, *, close: str) -> bool:
+def _may_assign(name: _Name, value: _Value, *, close: str) -> bool:
     sign = name.sep.strip()
     if sign == ",":
         return bool(close) and value.quoted and not is_name(value.text, numbered=False)
@@ -537,11 +544,11 @@ def _assignment_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII | re.DOTALL | flags)
 
 
-# Secrets are masked before anything is stored: `redact` is the one door text passes through.
+# Masking.
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and the label of each thing masked, in order of appearance."""
+    """A text with masked secrets, and the label of each mask, in order."""
 
     text: str
     masked: tuple[str, ...]
@@ -554,7 +561,7 @@ class _Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A stretch of text still to be searched or, with a label, a secret to be masked."""
+    """A piece of text to search, or with a label a secret to mask."""
 
     text: str
     label: str | None = None
@@ -585,9 +592,9 @@ def _by_hint(finders: Iterable[tuple[str, _Finder]]) -> tuple[tuple[str, tuple[_
     return tuple((hint, tuple(group)) for hint, group in grouped.items())
 
 
-# What must occur in a text before a search is worth its time; most texts contain none of it. A
-# token is one long word, so that its hints are looked for in long words only.
-_LONG = 16
+# Finders by hint: a finder runs only if its hint occurs in the text. Most texts contain none. A token is one long
+# word, so its hints are searched in long words only.
+_SHORTEST_TOKEN = 16
 _HEADS = _by_hint(
     (head, partial(_by_shape, shape.label, head, shape.body)) for shape in SHAPES for head in shape.heads
 )
@@ -599,7 +606,10 @@ _ACROSS_WORDS = _by_hint(
 
 
 def redact(text: str) -> Redacted:
-    """The text with every secret replaced by `[masked:LABEL]`; doing it twice changes nothing."""
+    """Replace every secret in a text, and every `<private>` block, by `[masked:LABEL]`.
+
+    The result is stable: redacting it again changes nothing. A text without secrets is returned unchanged.
+    """
     if not _has_private(text) and not _spans(text):
         return Redacted(text, ())
 
@@ -613,8 +623,8 @@ def redact(text: str) -> Redacted:
             done.append(f"[masked:{piece.label}]")
             masked.append(piece.label)
         elif spans := _merged(_spans(piece.text)):
-            # What is left between two masks is searched again, on its own: a second call sees the
-            # same stretches, so nothing is left for it to find.
+            # The text between two masks is searched again by itself. A second call would search the same pieces, so
+            # it finds nothing new.
             todo += reversed(list(_cut(piece.text, spans)))
         else:
             done.append(piece.text)
@@ -622,23 +632,23 @@ def redact(text: str) -> Redacted:
 
 
 def masked_line(message: str) -> str:
-    """A message for people and logs: on one line, without secrets."""
+    """Return a message on one line, with secrets masked, for logs and error messages."""
     return redact(" ".join(repair_surrogates(message).split())).text
 
 
 def masked_labels(*texts: str | None) -> tuple[str, ...]:
-    """The labels of the masks that stand in texts, in order."""
+    """Return the labels of the masks in these texts, in order."""
     return tuple(mask[8:-1] for text in texts if text for mask in _MASK.findall(text))
 
 
 def without_masks(text: str) -> str:
-    """What is left of a text beside its masks."""
+    """Return a text without its masks."""
     return _MASK.sub("", text)
 
 
 def _finders(text: str) -> list[_Finder]:
     groups: list[tuple[_Finder, ...]] = []
-    if long := [word for word in text.split() if len(word) >= _LONG]:
+    if long := [word for word in text.split() if len(word) >= _SHORTEST_TOKEN]:
         words = " " + " ".join(long)
         if has_head(words):
             groups += [group for head, group in _HEADS if head in words]
@@ -681,7 +691,7 @@ def _spans(text: str) -> list[_Span]:
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """The spans in order of appearance; where some overlap, one with the first one's label."""
+    """Return the spans in order; overlapping ones become one with the label of the first."""
     merged: list[_Span] = []
     for span in sorted(spans, key=lambda span: span.start):
         if merged and span.start < merged[-1].end:

@@ -1,6 +1,7 @@
-"""The words of a text as the index knows them: folded, cut and stemmed as FTS5's porter unicode61 does.
+"""Index terms: the words of a text, folded, split and stemmed as FTS5's tokenizer "porter unicode61" does it.
 
-Scripts written without spaces become single characters and pairs, so that they can be found."""
+Text in scripts without spaces, such as Chinese, is split into single characters and pairs.
+"""
 
 import itertools
 import re
@@ -27,8 +28,11 @@ __all__ = [
 ]
 
 
-# Han, kana, bopomofo, hangul, yi, and Thai, Lao, Khmer, Myanmar. Korean has spaces, but its particles
-# stick to the word, so that only its syllables can be found inside one.
+# Scripts without spaces.
+
+
+# Han, kana, bopomofo, hangul, yi, and Thai, Lao, Khmer, Myanmar. Korean has spaces, but its particles are attached
+# to words, so words are found by their syllables.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029"
     "\u3031-\u3035\u3041-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -40,7 +44,7 @@ _PLAIN_TERM = re.compile(r"[A-Za-z0-9]+")
 
 @cache
 def _character() -> re.Pattern[str]:
-    # Compiled when first needed: it takes as long as importing several modules.
+    # Compiled when first used: compiling takes as long as importing several modules.
     return re.compile(f"[{_UNSPACED}]")
 
 
@@ -50,14 +54,14 @@ def _term() -> re.Pattern[str]:
 
 
 def segment(text: str) -> str | None:
-    """The text with spaces around each unspaced character, or None where it has no such character."""
+    """Return the text with spaces around each character of an unspaced script; None if it has no such character."""
     if text.isascii() or not _character().search(text):
         return None
     return _character().sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """The distinct terms of a query, in order; a pair of unspaced characters is a phrase of two."""
+    """Return the distinct terms of a query for FTS, in order. A pair of unspaced characters is a phrase of two."""
     found: dict[str, None] = {}
     plain = query if query.isascii() else unicodedata.normalize("NFC", repair_surrogates(query))
     for chunk in plain.split():
@@ -66,8 +70,8 @@ def query_terms(query: str) -> tuple[str, ...]:
         else:
             for match in _term().finditer(chunk):
                 found.update(dict.fromkeys(_terms(match.group())))
-            # The index may know characters as letters that this Python's Unicode does not, so the
-            # chunk also goes to it as it is, to be split there.
+            # The index may have a newer Unicode table than Python, with more letters. So the chunk is also passed
+            # unchanged, for FTS5 to split.
             found[(segment(chunk) or chunk).strip().lower()] = None
     return tuple(term for term in found if term)
 
@@ -78,11 +82,11 @@ def _terms(word: str) -> list[str]:
     return [f"{first} {second}" for first, second in itertools.pairwise(word)] or [word]
 
 
-# The words of a text as the index knows them: folded, cut and stemmed as FTS5's porter unicode61 does.
+# Words, stems and term codes.
 
 
-# What a question is made of beside its subject. "s", "t", "ll" and their like are left where an
-# apostrophe cut a word. Not "may", which is also a month, nor "won", which "won't" leaves too.
+# Stop words of questions. "s", "t", "ll" and so on remain where an apostrophe splits a word. "may" is missing
+# because it is also a month, "won" because it is also what remains of "won't".
 _QUESTION = """
 a an the this that these those
 i me my mine you your yours he him his she her hers it its we us our ours they them their theirs
@@ -101,33 +105,33 @@ tell say please show give know let ok hey hi thanks
 QUESTION_WORDS = frozenset(_QUESTION.split())
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
-# Above these bytes FTS5 takes a token for no word, below them for too short a one.
+# FTS5 does not stem tokens with more or fewer bytes than this.
 _LONGEST, _SHORTEST = 64, 3
 _MOST_CACHED = 1 << 16
-# A vowel and a consonant after it: "technolog" has one before its "log", "biolog" has none.
+# A vowel followed by a consonant: "technolog" has one before its "log", "biolog" has none.
 _SYLLABLE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)[^aeiou]")
-# Two shapes of one letter, which lower() keeps apart.
+# Variants of a letter that lower() does not unify.
 _VARIANTS = str.maketrans("ςµſ", "σμs")
 
 _lock = threading.Lock()
 
 
 class _Stems(dict[str, str]):
-    """Each word's stem, found when first asked for."""
+    """Cache of stems by word."""
 
     def __missing__(self, word: str) -> str:
         if not _SHORTEST <= len(word if word.isascii() else word.encode()) <= _LONGEST:
             return word
         if len(self) >= _MOST_CACHED:
             self.clear()
-        # FTS5 counts bytes where the stemmer counts letters: each byte becomes a letter, for as long.
+        # FTS5 counts bytes and the stemmer letters, so each byte is passed as one letter.
         found = _porter(word.encode().decode("latin-1")).encode("latin-1").decode()
         self[word] = found
         return found
 
 
 class _Codes(dict[str, int]):
-    """Each word's code, found when first asked for."""
+    """Cache of term codes by word."""
 
     def __missing__(self, word: str) -> int:
         code = zlib.crc32(_stems[word].encode())
@@ -143,17 +147,17 @@ _codes = _Codes()
 
 
 def terms(text: str) -> list[str]:
-    """The index terms of a text, in its order."""
+    """Return the index terms of a text, in order: folded and stemmed words."""
     return [*map(_stems.__getitem__, _words(text))]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in its order: folded as the terms are, but not stemmed."""
+    """Return the words of a text, in order: folded like terms, but not stemmed."""
     return _words(text)
 
 
 def term_codes(text: str) -> bytes:
-    """The terms of a text, in its order, each as the CRC-32 of its UTF-8 in four little-endian bytes."""
+    """Return the terms of a text, in order, each as four little-endian bytes: the CRC-32 of its UTF-8."""
     codes = array("I", map(_codes.__getitem__, _words(text)))
     if sys.byteorder == "big":
         codes.byteswap()
@@ -161,13 +165,13 @@ def term_codes(text: str) -> bytes:
 
 
 def query_words(query: str) -> list[str]:
-    """The distinct words of a query, not stemmed; its stop words only where it has no other."""
+    """Return the distinct words of a query, not stemmed, without stop words unless it has no others."""
     words = dict.fromkeys(_words(query))
     return [word for word in words if word not in QUESTION_WORDS] or [*words]
 
 
 def stem(word: str) -> str:
-    """The stem of one folded word."""
+    """Return the stem of a folded word."""
     return _stems[word]
 
 
@@ -178,16 +182,16 @@ def _words(text: str) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """A text in small letters, without the marks on Latin ones."""
-    # Not casefold(), which makes two letters of "ß": the index keeps it. As the index does, marks are
-    # taken off Latin letters only, so that "й" stays another letter than "и".
+    """Return a text in lower case, without diacritics on Latin letters, as the index folds it."""
+    # Not casefold(): it turns "ß" into "ss", and the index keeps "ß". Diacritics are removed from Latin letters
+    # only, so "й" and "и" stay different letters.
     decomposed = unicodedata.normalize("NFD", text.lower().translate(_VARIANTS))
     return unicodedata.normalize("NFC", _marks().sub("", decomposed))
 
 
 @cache
 def _word() -> re.Pattern[str]:
-    # Private-use characters are letters to the index, and only to it.
+    # FTS5, unlike Python, treats private-use characters as letters.
     return re.compile(r"(?:[^\W_]|[\ue000-\uf8ff])+")
 
 
@@ -197,11 +201,11 @@ def _marks() -> re.Pattern[str]:
 
 
 def _porter(word: str) -> str:
-    # The stemmer keeps the word it works on in itself: one thread at a time.
+    # The stemmer has state, so only one thread may use it at a time.
     with _lock:
         porter = _stemmer()
         found = porter(word)
-        # FTS5 has the two rules that Porter added later: -bli to -ble, and -logi to -log.
+        # FTS5 applies two rules that Porter added later: -bli to -ble, and -logi to -log.
         if found.endswith("bli") and _SYLLABLE.search(found, 0, len(found) - 3):
             found = porter(found[:-1] + "e")
         elif found.endswith("logi") and _SYLLABLE.search(found, 0, len(found) - 4):
@@ -211,7 +215,7 @@ def _porter(word: str) -> str:
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    # Imported when first needed: opening a store and saving to it need no stems.
+    # Imported when first used: opening a store does not need stems.
     from Stemmer import Stemmer
 
     stem_word: Callable[[str], str] = Stemmer("porter", 0).stemWord

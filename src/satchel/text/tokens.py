@@ -1,4 +1,4 @@
-"""Counting tokens: exact vocabularies, a bounded estimate for Claude, two rules of thumb, model names."""
+"""Token counters: exact vocabularies, an upper bound for Claude, two heuristics, and lookup by model name."""
 
 import re
 import threading
@@ -22,7 +22,7 @@ __all__ = [
     "DEFAULT_COUNTER",
     "GENERATIONS",
     "HEURISTICS",
-    "MOST_BYTES",
+    "LONGEST_PIECE",
     "VOCABULARIES",
     "CharacterRule",
     "ClaudeEstimate",
@@ -31,59 +31,59 @@ __all__ = [
     "Rate",
     "Rates",
     "Vocabulary",
-    "begins_with",
     "classify",
     "count_tokens",
     "counter",
     "encoder",
     "estimate_tokens",
+    "is_name_prefix",
     "known_counters",
-    "spelling",
+    "normalized_name",
     "split_pieces",
     "without_provider",
 ]
 
 
 class Counter(ABC):
-    """Turns text into a number of tokens.
+    """Counts the tokens of a text.
 
-    `satchel.counter` finds one by its name or by that of a model. `exact` says whether it counts by the model's own
-    vocabulary; where it does not, `binds` says whether `count` is at least an upper bound. Counters are cheap to
-    make, load what they need when first used, and are safe to share between threads.
+    `satchel.counter` finds one by its name or by the name of a model. `exact` says whether it uses the model's own
+    vocabulary. If not, `binds` says whether `count` is an upper bound. Counters are cheap to create, load their
+    data when first used, and are safe to share between threads.
     """
 
     __slots__ = ("name",)
 
     exact = False
-    """Whether `count` is the model's own number rather than a bound or a guess."""
+    """Whether `count` is the model's own number, not a bound or a guess."""
 
     binds = True
-    """Whether the real number stays within `count`, so that a budget held against it means something."""
+    """Whether the real number is never above `count`, so that a budget checked with `count` holds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def count(self, text: str) -> int:
-        """The number a budget is held against: exact, or an upper bound."""
+        """Return the number that budgets are checked with: the exact number of tokens, or an upper bound."""
 
     def estimate(self, text: str) -> int:
-        """The best guess; the same as `count` unless a counter knows better."""
+        """Return the best guess; the same as `count` unless the counter has a better one."""
         return self.count(text)
 
     def count_many(self, texts: Iterable[str]) -> list[int]:
-        """One count for each text, in order."""
+        """Return the count of each text, in order."""
         return [self.count(text) for text in texts]
 
     def __repr__(self) -> str:
         return f"<satchel counter {self.name}>"
 
 
-# The seeds' rules of thumb: characters divided by a constant, whatever the characters are.
+# Heuristics: the number of characters divided by a constant.
 
 
 class CharacterRule(Counter):
-    """Characters over tokens, rounded up, in constant time; a guess and no bound at all."""
+    """Divides the number of characters by a constant and rounds up, in constant time. A guess, not a bound."""
 
     __slots__ = ("_characters", "_tokens")
 
@@ -95,7 +95,7 @@ class CharacterRule(Counter):
         self._tokens = tokens
 
     def count(self, text: str) -> int:
-        """The guess. Nothing keeps the real number below it."""
+        """Return the guess. The real number may be higher."""
         return -(-len(text) * self._tokens // self._characters)
 
 
@@ -108,10 +108,10 @@ HEURISTICS = {
 }
 
 
-# Exact counters: the vocabularies that come with splintr, loaded when first counted with.
+# Exact counters: the vocabularies of splintr, loaded when first used.
 
 
-# Of what splintr has, modernbert (it adds [CLS] and [SEP]) and whisper are not for prompts.
+# splintr also has modernbert, which adds [CLS] and [SEP], and whisper; these are not for prompts.
 _NAMES = (
     "cl100k_base",
     "codellama",
@@ -134,8 +134,9 @@ _NAMES = (
     "qwen3",
 )
 
-# splintr keeps every distinct piece it has encoded, a megabyte of base64 as much as a word.
-_CHARACTERS_BETWEEN_CLEARINGS = 8_000_000
+# splintr caches every distinct piece that it encodes, even a megabyte of base64, so the cache is cleared now and
+# then.
+_CHARACTERS_PER_CACHE_CLEAR = 8_000_000
 
 
 class Vocabulary(Counter):
@@ -146,7 +147,7 @@ class Vocabulary(Counter):
     exact = True
 
     def count(self, text: str) -> int:
-        """The exact number; a special token spelled out in the text counts as ordinary text."""
+        """Return the exact number. Special tokens in the text, such as "<|endoftext|>", count as ordinary text."""
         return encoder(self.name)(text)
 
 
@@ -154,13 +155,13 @@ VOCABULARIES = {name: Vocabulary(name) for name in _NAMES}
 
 
 class _Encoder:
-    """One loaded vocabulary, shared by everything in the process that counts with it."""
+    """A loaded vocabulary, shared by all counters of the process."""
 
-    __slots__ = ("_characters", "_remembers", "_tokenizer")
+    __slots__ = ("_characters", "_has_cache", "_tokenizer")
 
     def __init__(self, tokenizer: "AnyTokenizer") -> None:
         self._tokenizer = tokenizer
-        self._remembers = tokenizer.family == "BPE"  # the others have nothing to clear
+        self._has_cache = tokenizer.family == "BPE"  # the other families have no cache
         self._characters = 0
 
     def __call__(self, text: str) -> int:
@@ -169,7 +170,7 @@ class _Encoder:
         except UnicodeEncodeError:
             tokens = len(self._tokenizer.encode_ordinary(repair_surrogates(text)))
         self._characters += len(text)
-        if self._remembers and self._characters > _CHARACTERS_BETWEEN_CLEARINGS:
+        if self._has_cache and self._characters > _CHARACTERS_PER_CACHE_CLEAR:
             self._characters = 0
             self._tokenizer.clear_cache()
         return tokens
@@ -180,7 +181,7 @@ _loading = threading.Lock()
 
 
 def encoder(name: str) -> Callable[[str], int]:
-    """The counting function of a vocabulary, loaded once for each process."""
+    """Return the counting function of a vocabulary, loaded once per process."""
     found = _loaded.get(name)
     if found is not None:
         return found
@@ -192,10 +193,10 @@ def encoder(name: str) -> Callable[[str], int]:
         return _loaded[name]
 
 
-# Text cut into short pieces of one class each, close to where tokenizers cut before they merge.
+# Splitting of text into short pieces of one class each, close to the pre-tokenization of BPE tokenizers.
 #
-# What follows a piece never reshapes it: text appended to a text can only lengthen its last piece
-# or add new ones. The bound for Claude rests on this.
+# Text that follows a piece never changes it: appending to a text can only lengthen its last piece or add new ones.
+# The upper bound for Claude depends on this.
 
 
 _PUNCTUATION = r"!-/:-@\[-`{-~"
@@ -221,12 +222,12 @@ _PIECE = (
     rf"|[{_SYMBOL}]{{1,16}}"
 )
 
-# A lead, a capital and sixteen letters, or eighteen digits; four bytes is the most for one.
-MOST_BYTES = 18 * 4
+# The most bytes of a piece: one leading character, one capital and 16 letters, or 18 digits, at four bytes each.
+LONGEST_PIECE = 18 * 4
 
 
 class PieceClass(Enum):
-    """What a piece is made of, which decides what it costs."""
+    """The class of characters in a piece, which decides its price."""
 
     WORD = "word"
     JOINED = "joined"
@@ -254,19 +255,19 @@ _BY_LAST_CHARACTER = (
 )
 
 
-# Compiling takes some 20 ms, which `import satchel` should not cost.
+# Compiled when first used: compiling takes some 20 ms, which `import satchel` should not take.
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
 def split_pieces(text: str) -> list[str]:
-    """The pieces of a text, in order and without loss."""
+    """Split a text into pieces, in order; joined, they are the text again."""
     return _compiled(_PIECE).findall(text)
 
 
 def classify(piece: str) -> PieceClass:
-    """The class of one piece that `cut` gave."""
+    """Return the class of a piece from `split_pieces`."""
     last = piece[-1]
     found = next((c for p, c in _BY_LAST_CHARACTER if _compiled(p).match(last)), None)
     if found is None:
@@ -278,10 +279,10 @@ def classify(piece: str) -> PieceClass:
     return found
 
 
-# What Claude charges for a piece of text, compared with o200k_base.
+# The price of a piece of text in Claude tokens, computed from its o200k_base tokens.
 #
-# docs/explanation/counting.md says where each number comes from. A piece costs so much for each o200k_base
-# token in it and so much for each character of it, in hundredths of a Claude token.
+# A rate is a pair: the price of each o200k_base token of a piece and of each character, in hundredths of a Claude
+# token. docs/explanation/counting.md says where each number comes from.
 
 
 Rate = tuple[int, int]
@@ -322,25 +323,25 @@ GENERATIONS: dict[str, Rates] = {
 # fmt: on
 
 
-# Counters for Claude, whose vocabulary is not public: an estimate and an upper bound.
+# Counters for Claude, whose vocabulary is not public.
 
 
 _ONE_TOKEN = 100
 
 
 class ClaudeEstimate(Counter):
-    """Works from o200k_base, piece by piece; `count` is the upper bound."""
+    """Estimates Claude's tokens from those of o200k_base, piece by piece. `count` is an upper bound."""
 
     __slots__ = ()
 
     def count(self, text: str) -> int:
-        """An upper bound; never more than the text has bytes, never lowered by appending text."""
+        """Return an upper bound. It is never more than the number of bytes, and never falls as the text grows."""
         pieces = split_pieces(repair_surrogates(text))
         total = sum(times * self._bound(piece) for piece, times in Tally(pieces).items())
-        return _round_up(self._highest_on_the_way(pieces, total))
+        return _round_up(self._highest_prefix_total(pieces, total))
 
     def estimate(self, text: str) -> int:
-        """The best guess; never above `count`."""
+        """Return the best guess; never above `count`."""
         pieces = Tally(split_pieces(repair_surrogates(text)))
         total = sum(times * _price(self.name, piece)[0] for piece, times in pieces.items())
         return _round_up(total)
@@ -348,16 +349,16 @@ class ClaudeEstimate(Counter):
     def _bound(self, piece: str) -> int:
         return _price(self.name, piece)[1]
 
-    def _highest_on_the_way(self, pieces: list[str], total: int) -> int:
-        """The largest total that the text or any beginning of it has.
+    def _highest_prefix_total(self, pieces: list[str], total: int) -> int:
+        """Return the highest total of the text and all its beginnings.
 
-        Half a word can cost more than the whole ("morni" is two tokens, "morning" one), so without
-        this a text could become cheaper by growing. Only the last few pieces can matter.
+        Half a word can cost more than the whole ("morni" is two tokens, "morning" one), so without this a text
+        could become cheaper by growing. Only the last few pieces can matter.
         """
         highest, before = total, total
         for piece in reversed(pieces):
             before -= self._bound(piece)
-            if before + _ONE_TOKEN * MOST_BYTES <= highest:
+            if before + _ONE_TOKEN * LONGEST_PIECE <= highest:
                 break
             if before + _ONE_TOKEN * len(piece.encode()) > highest:
                 highest = max(highest, before + max(map(self._bound, accumulate(piece))))
@@ -366,10 +367,10 @@ class ClaudeEstimate(Counter):
 
 @lru_cache(maxsize=1 << 16)
 def _price(generation: str, piece: str) -> tuple[int, int]:
-    """What a piece is estimated to cost and what it costs at most, in hundredths of a token."""
+    """Return the estimated and the highest possible price of a piece, in hundredths of a token."""
     guess, bound = GENERATIONS[generation][classify(piece)]
     tokens = encoder("o200k_base")(piece)
-    # No tokenizer that starts from bytes makes more tokens than there are bytes.
+    # A byte-level tokenizer never makes more tokens than there are bytes.
     most = _ONE_TOKEN * len(piece.encode())
     return (
         min(most, max(_ONE_TOKEN, _cost(guess, tokens, len(piece)))),
@@ -389,10 +390,10 @@ def _round_up(hundredths: int) -> int:
 CLAUDE = {name: ClaudeEstimate(name) for name in GENERATIONS}
 
 
-# Which counter counts for which model: a table, matched by the longest beginning of the name.
+# The counter of each model: the longest entry that is a prefix of the model's name applies.
 #
-# Names are compared in lower case with `.`, `_` and spaces as `-`. A model is listed only where its
-# vocabulary is known; `None` marks a family whose vocabulary is known to be another one.
+# Names are compared in lower case, with `.`, `_` and spaces as `-`. Only models with a known vocabulary are listed.
+# `None` marks a family whose vocabulary is known to be a different one.
 
 
 COUNTER_OF_MODEL: dict[str, str | None] = {
@@ -412,7 +413,7 @@ COUNTER_OF_MODEL: dict[str, str | None] = {
     "text-embedding-3": "cl100k_base",
     "text-embedding-ada-002": "cl100k_base",
     "gpt-oss": "gpt_oss",
-    # Anthropic: a Claude not listed is taken for the newest, which is the safe side.
+    # Anthropic: an unlisted Claude counts as the newest, which has the higher bound.
     "claude": "claude-4.7",
     "fable": "claude-4.7",
     "haiku": "claude-4.7",
@@ -471,7 +472,7 @@ COUNTER_OF_MODEL: dict[str, str | None] = {
     "qwen3.5": None,
     "qwen-3.5": None,
     "qwen3.6": None,
-    # DeepSeek: the distilled models keep the vocabulary of what they were made from.
+    # DeepSeek: a distilled model has the vocabulary of the model it was made from.
     "deepseek-v3": "deepseek_v3",
     "deepseek-r1": "deepseek_v3",
     "deepseek-r1-distill-llama": "llama3",
@@ -534,63 +535,64 @@ _PROVIDER = r"""
     """
 
 
-def spelling(name: str) -> str:
-    """The name as names are compared: `Qwen2.5_Coder` and `qwen2-5-coder` are one."""
+def normalized_name(name: str) -> str:
+    """Return a name in the form used for comparison: `Qwen2.5_Coder` becomes `qwen2-5-coder`."""
     return name.strip().lower().translate(str.maketrans("._ ", "---"))
 
 
 def without_provider(name: str) -> str:
-    """The model's own name: no provider and no region before it."""
+    """Return a model's name without the provider and region before it."""
     return re.sub(_PROVIDER, "", name.strip().lower(), count=1, flags=re.VERBOSE)
 
 
-# From a name to a counter: vocabularies, Claude's generations, rules of thumb and model names.
+# Lookup of counters by name.
 
 
 DEFAULT_COUNTER = "o200k_base"
 
 _COUNTERS: dict[str, Counter] = {**VOCABULARIES, **CLAUDE, **HEURISTICS}
-_BY_SPELLING = {spelling(name): found for name, found in _COUNTERS.items()}
-_MODELS = {spelling(model): name for model, name in COUNTER_OF_MODEL.items()}
+_BY_NORMALIZED_NAME = {normalized_name(name): found for name, found in _COUNTERS.items()}
+_MODELS = {normalized_name(model): name for model, name in COUNTER_OF_MODEL.items()}
 _LONGEST_FIRST = sorted(_MODELS, key=len, reverse=True)
 
 
 def counter(name: str | Counter) -> Counter:
-    """Return the counter of this name, or of the model of this name, such as "gpt-4o" or "openai/gpt-4o-mini".
+    """Return the counter with this name, or the one for this model, such as "gpt-4o" or "openai/gpt-4o-mini".
 
-    A counter is given back as it is. A name that is not known is an error which names similar ones, and so is a
-    model whose vocabulary does not come with the package.
+    A `Counter` is returned as it is. Raises `InputError` for an unknown name, with similar names in the message,
+    and for a model whose vocabulary is not part of the package.
     """
     if isinstance(name, Counter):
         return name
     if not isinstance(name, str):
         raise InputError(f"counter {name!r} is neither a name nor a Counter")
-    found = _BY_SPELLING.get(spelling(name))
+    found = _BY_NORMALIZED_NAME.get(normalized_name(name))
     if found is not None:
         return found
-    model = spelling(without_provider(name))
-    row = next((row for row in _LONGEST_FIRST if begins_with(row, model)), None)
+    model = normalized_name(without_provider(name))
+    row = next((row for row in _LONGEST_FIRST if is_name_prefix(row, model)), None)
     if row is None:
         raise InputError(_unknown(name, model))
     target = _MODELS[row]
     if target is None:
         raise InputError(
-            f"no counter for {name!r}: its vocabulary is none of those Satchel carries; "
-            f"choose one yourself, `satchel tokens --all` shows them"
+            f"no counter for {name!r}: Satchel does not include its vocabulary; "
+            f"choose another counter, `satchel tokens --all` lists them"
         )
     return _COUNTERS[target]
 
 
 def known_counters() -> list[str]:
-    """The canonical names of all counters, sorted."""
+    """Return the names of all counters, sorted."""
     return sorted(_COUNTERS)
 
 
-def begins_with(row: str, model: str) -> bool:
+def is_name_prefix(row: str, model: str) -> bool:
+    """Return whether a table entry is a prefix of a model's name that ends at the end of a word or number."""
     if not model.startswith(row):
         return False
     rest = model[len(row) :]
-    # A number or a word goes on to its end: "o1" does not begin "o100", nor "opus" "opuscule".
+    # "o1" is not a prefix of "o100" in this sense, nor "opus" of "opuscule".
     return not (rest and rest[0].isalnum() and rest[0].isdigit() == row[-1].isdigit())
 
 
@@ -600,7 +602,7 @@ def _unknown(name: str, model: str) -> str:
     names = {*_COUNTERS, *(known for known, target in COUNTER_OF_MODEL.items() if target)}
     near = get_close_matches(model, sorted(names), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"unknown counter {name!r}; {hint}`satchel tokens --all` shows them"
+    return f"unknown counter {name!r}; {hint}`satchel tokens --all` lists all counters"
 
 
 # Counting in one call.
@@ -608,16 +610,16 @@ _find_counter = counter  # the parameter below has its public name
 
 
 def count_tokens(text: str, counter: str | Counter = DEFAULT_COUNTER) -> int:
-    """Count the tokens of a text: the number that a budget is held against.
+    """Count the tokens of a text: the number that budgets are checked with.
 
-    It is exact for a vocabulary and an upper bound for models without a public one, such as Claude.
+    The number is exact for a public vocabulary, and an upper bound for models without one, such as Claude.
     """
     return _find_counter(counter).count(text)
 
 
 def estimate_tokens(text: str) -> int:
-    """Guess the tokens of a text in constant time: a quarter of the characters, rounded up.
+    """Estimate the tokens of a text in constant time: a quarter of the characters, rounded up.
 
-    It undercounts Chinese, Japanese, Korean and base64 by about half; use `count_tokens` where a budget must hold.
+    This undercounts Chinese, Japanese, Korean and base64 by about half. Use `count_tokens` if a budget must hold.
     """
     return HEURISTICS["chars/4"].count(text)

@@ -150,7 +150,7 @@ def test_a_request_takes_what_the_table_says(row: Operation, offer: Offer):
     (route,) = (route for route in ROUTES if route.operation == offer.name)
     asked = route.body or route.query
     assert asked is not None
-    fields = {field.name: field for field in msgspec.structs.fields(asked)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(asked)}
     assert set(fields) == {*(each.name for each in offered(row.method, "http")), *offer.own}
     for each in offered(row.method, "http"):
         field = fields[each.name]

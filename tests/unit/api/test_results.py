@@ -40,7 +40,7 @@ def results_of(bag: satchel.Satchel) -> Iterator[Any]:
     yield from (shown, session.find(shown.handle, "one"), session.history(), session.messages("openai"))
     yield from (session.entries()[0], session.results()[0], session.state(), session.budget, bag.sessions()[0])
     session.next_turn()
-    yield from (session.turns()[0], session.feedback({"input_tokens": 500}))
+    yield from (session.turns()[0], session.feedback({"input_tokens": 500}), bag.forget(second.id))
 
 
 def test_to_dict_is_plain_and_says_what_json_says(bag: satchel.Satchel):

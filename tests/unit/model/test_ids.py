@@ -66,7 +66,7 @@ def test_only_eight_characters_can_be_a_prefix_and_a_short_id_at_once():
     "text", ["", "abc", "ab18", "0192ab3", "0192ab34' OR 1=1", "-" * 9, "ab-cd", "abcdefghi", "a" * 33]
 )
 def test_what_cannot_be_an_id_is_refused(text):
-    with pytest.raises(satchel.InputError, match="is not an id: give a short id of 4 to 8 characters"):
+    with pytest.raises(satchel.InputError, match="is not an id: give a short id "):
         parse_id(text)
 
 

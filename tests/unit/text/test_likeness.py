@@ -2,13 +2,13 @@
 
 import pytest
 
-from satchel.text.near_duplicates import alike, equal, within
+from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from tables import each_row
 
 
 def test_equal_texts_are_those_of_the_same_characters():
-    assert equal(["a", "b", "a", "A", "b", "a"]) == {2: 0, 4: 1, 5: 0}
-    assert equal(["a", "b"]) == equal([]) == {}
+    assert exact_duplicates(["a", "b", "a", "A", "b", "a"]) == {2: 0, 4: 1, 5: 0}
+    assert exact_duplicates(["a", "b"]) == exact_duplicates([]) == {}
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_equal_texts_are_those_of_the_same_characters():
     ],
 )
 def test_case_punctuation_and_articles_make_no_difference(other: str):
-    assert alike(["We use PostgreSQL for everything.", other]) == {1: 0}
+    assert near_duplicates(["We use PostgreSQL for everything.", other]) == {1: 0}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_case_punctuation_and_articles_make_no_difference(other: str):
     ],
 )
 def test_function_words_and_markup_make_no_difference(one: str, other: str):
-    assert alike([one, other]) == alike([other, one]) == {1: 0}
+    assert near_duplicates([one, other]) == near_duplicates([other, one]) == {1: 0}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_function_words_and_markup_make_no_difference(one: str, other: str):
     ],
 )
 def test_another_word_makes_a_difference(other: str):
-    assert alike(["We use PostgreSQL for everything.", other]) == {}
+    assert near_duplicates(["We use PostgreSQL for everything.", other]) == {}
 
 
 @each_row(
@@ -80,7 +80,7 @@ def test_another_word_makes_a_difference(other: str):
     ],
 )
 def test_what_may_mean_something_else_is_no_duplicate(one: str, other: str):
-    assert alike([one, other]) == alike([other, one]) == {}
+    assert near_duplicates([one, other]) == near_duplicates([other, one]) == {}
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,28 @@ def test_what_may_mean_something_else_is_no_duplicate(one: str, other: str):
     [("16", "17"), ("1.5", "15"), ("1.5", "1, 5"), ("2026-03-01", "2026-03-02"), ("-1", "11"), ("-1", "1")],
 )
 def test_numbers_that_differ_are_no_duplicates(one: str, other: str):
-    assert alike([f"The staging server has {one} of them.", f"The staging server has {other} of them."]) == {}
+    assert (
+        near_duplicates([f"The staging server has {one} of them.", f"The staging server has {other} of them."])
+        == {}
+    )
 
 
 def test_texts_that_differ_only_at_their_end_are_no_duplicates():
     beginning = "The same beginning of a long text, again and again. " * 20
-    assert alike([beginning + "One.", beginning + "Two.", beginning + "one"]) == {2: 0}
+    assert near_duplicates([beginning + "One.", beginning + "Two.", beginning + "one"]) == {2: 0}
 
 
 def test_without_any_word_nothing_is_alike():
-    assert alike(["!!!", "???", "the", "a"]) == {}
+    assert near_duplicates(["!!!", "???", "the", "a"]) == {}
 
 
 def test_a_book_is_compared_to_the_letter_only():
     book = "One word after the other. " * 2_000
-    assert alike([book, book.upper()]) == {}
+    assert near_duplicates([book, book.upper()]) == {}
 
 
 def test_of_three_alike_the_first_stands_for_both_others():
-    assert alike(["Deploy on Friday", "deploy on friday", "Deploy on the Friday."]) == {1: 0, 2: 0}
+    assert near_duplicates(["Deploy on Friday", "deploy on friday", "Deploy on the Friday."]) == {1: 0, 2: 0}
 
 
 STATEMENT = "We deploy on every Friday evening."
@@ -122,8 +125,8 @@ STATEMENT = "We deploy on every Friday evening."
     ],
 )
 def test_a_statement_that_stands_in_a_longer_text_is_within_it(longer: str):
-    assert within([STATEMENT, longer]) == {0: 1}
-    assert within([longer, STATEMENT]) == {1: 0}
+    assert contained_texts([STATEMENT, longer]) == {0: 1}
+    assert contained_texts([longer, STATEMENT]) == {1: 0}
 
 
 @pytest.mark.parametrize(
@@ -135,19 +138,19 @@ def test_a_statement_that_stands_in_a_longer_text_is_within_it(longer: str):
     ],
 )
 def test_a_part_of_a_sentence_is_not_what_the_sentence_says(longer: str):
-    assert within([STATEMENT, longer]) == {}
+    assert contained_texts([STATEMENT, longer]) == {}
 
 
 def test_what_is_short_stands_in_many_a_text_by_chance():
-    assert within(["Yes.", "Yes. We deploy on every Friday evening."]) == {}
+    assert contained_texts(["Yes.", "Yes. We deploy on every Friday evening."]) == {}
 
 
 def test_equal_texts_are_not_within_each_other():
-    assert within([STATEMENT, STATEMENT]) == {}
+    assert contained_texts([STATEMENT, STATEMENT]) == {}
 
 
 def test_of_texts_that_stand_in_each_other_the_longest_is_named():
     two = f"{STATEMENT} The team likes it."
     three = f"{two} Nobody was asked."
-    assert within([STATEMENT, two, three]) == {0: 2, 1: 2}
-    assert within([three, two, STATEMENT]) == {1: 0, 2: 0}
+    assert contained_texts([STATEMENT, two, three]) == {0: 2, 1: 2}
+    assert contained_texts([three, two, STATEMENT]) == {1: 0, 2: 0}

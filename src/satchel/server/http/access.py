@@ -1,4 +1,4 @@
-"""Access tokens: what they allow, how they are kept in a file, and which a running service knows."""
+"""Access tokens: what they allow, the token file, and the tokens that a running service knows."""
 
 import contextlib
 import hmac
@@ -40,14 +40,14 @@ PREFIX = "satchel_"
 ID_BYTES = 5
 SECRET_BYTES = 32
 _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([A-Za-z0-9_-]{{43}})")
-# Without a zone nobody can say when it is.
+# A time zone is required: without it the moment is ambiguous.
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-# What a token of an unknown id is held against, so that its answer takes as long as any.
-_NOBODY = bytes(32)
+# Compared with tokens of unknown id, so that they take as long to reject as any other.
+_UNKNOWN_HASH = bytes(32)
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token as it is kept: everything but the token itself."""
+    """A token as stored: everything but its secret."""
 
     id: str
     hash: str
@@ -60,19 +60,19 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         if (self.org is None) != (self.access == "metrics"):
-            raise InputError(f"token {self.id}: a token for {self.access} is {_BOUND[self.access == 'metrics']}")
-        if len(bytes.fromhex(self.hash)) != len(_NOBODY):
-            raise InputError(f"token {self.id}: its hash is not one of SHA-256")
+            raise InputError(f"token {self.id}: a token for {self.access} {_BOUND[self.access == 'metrics']}")
+        if len(bytes.fromhex(self.hash)) != len(_UNKNOWN_HASH):
+            raise InputError(f"token {self.id}: its hash is not a SHA-256 hash")
 
     def expired(self, moment: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= moment
 
 
-_BOUND = ("bound to an org; give one", "bound to none; leave the org out")
+_BOUND = ("needs an org; give one", "has no org; leave it out")
 
 
 class Caller(NamedTuple):
-    """Who asks: whose memories they may see, and whether they may change them."""
+    """The caller of a request: whose memories it may read, and whether it may change them."""
 
     id: str
     access: Access
@@ -88,7 +88,7 @@ def new_token(
     name: str | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[str, Token]:
-    """A token to hand over, which is not kept, and what is kept of it."""
+    """Create a token. Returns the token to hand over, which is not stored, and the record to store."""
     identifier, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     kept = Token(
         id=identifier,
@@ -104,14 +104,14 @@ def new_token(
 
 
 def parse_token(given: str) -> tuple[str, str]:
-    """The id and the secret of a token; both are empty for anything else."""
+    """Split a token into id and secret; both are empty if it is malformed."""
     found = _SHAPE.fullmatch(given)
     return (found[1], found[2]) if found else ("", "")
 
 
 def secret_matches(secret: str, token: Token | None) -> bool:
-    """Compare a secret with that of a token, in constant time."""
-    expected = _NOBODY if token is None else bytes.fromhex(token.hash)
+    """Compare a secret with a token's hash in constant time."""
+    expected = _UNKNOWN_HASH if token is None else bytes.fromhex(token.hash)
     return hmac.compare_digest(_hash(secret), expected) and token is not None
 
 
@@ -120,16 +120,16 @@ def caller_of(token: Token) -> Caller:
 
 
 def anonymous_caller(org: str | None) -> Caller:
-    """The caller of a service without tokens, which listens on this machine alone."""
+    """Return the caller of a service without tokens, which listens only on this machine."""
     return Caller("local", "write", org or DEFAULT_ORG)
 
 
 def _hash(secret: str) -> bytes:
-    # One round is enough: a slow hash protects passwords that can be guessed, and nobody guesses 256 random bits.
+    # One round is enough: slow hashes protect guessable passwords, and 256 random bits cannot be guessed.
     return sha256(secret.encode()).digest()
 
 
-# The file of tokens: one line of JSON each, replaced atomically, by one process at a time
+# The token file: one JSON object per line, replaced atomically under a lock
 
 
 _OTHERS_WRITE = 0o022
@@ -137,35 +137,37 @@ _decoder = msgspec.json.Decoder(Token)
 
 
 def read_tokens(path: Path) -> list[Token]:
-    """The tokens of a file, which only its owner may write."""
+    """Read the tokens of a file; raises `InputError` if others than its owner may write it."""
     try:
         with open(path, "rb") as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & _OTHERS_WRITE:
-                raise InputError(f"others may write {path}, and make tokens of their own; chmod 600 it")
+                raise InputError(f"other users may write {path} and so add tokens; run chmod 600 on it")
             lines = file.read().splitlines()
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}; `satchel token create --tokens {path}` makes it") from None
+        raise InputError(f"there is no file {path}; `satchel token create --tokens {path}` creates it") from None
     except OSError as error:
-        raise InputError(f"cannot read the tokens in {path}: {error.strerror}") from error
+        raise InputError(f"cannot read the token file {path}: {error.strerror}") from error
     tokens = [_token(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if len({token.id for token in tokens}) < len(tokens):
-        raise InputError(f"two tokens of {path} have the same id; remove one of them")
+        raise InputError(f"two tokens in {path} have the same id; remove one of them")
     return tokens
 
 
 def add_token(path: Path, token: Token) -> None:
-    """Put a token into a file, which is made if there is none."""
-    with _alone_at(path):
+    """Add a token to a file, which is created if it does not exist."""
+    with _file_lock(path):
         _write(path, [*(read_tokens(path) if path.exists() else ()), token])
 
 
 def revoke_token(path: Path, identifier: str) -> Token:
-    """Take a token out of a file: the one that was there by this id."""
-    with _alone_at(path):
+    """Remove the token with this id from a file, and return it."""
+    with _file_lock(path):
         tokens = read_tokens(path)
         found = next((token for token in tokens if token.id == identifier), None)
         if found is None:
-            raise InputError(f"no token of {path} has the id {identifier[:40]!r}; `satchel token list` names them")
+            raise InputError(
+                f"no token in {path} has the id {identifier[:40]!r}; `satchel token list` shows the ids"
+            )
         _write(path, [token for token in tokens if token is not found])
     return found
 
@@ -174,7 +176,7 @@ def _token(path: Path, number: int, line: bytes) -> Token:
     try:
         return _decoder.decode(line)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"line {number} of {path} is no token: {error}") from error
+        raise InputError(f"line {number} of {path} is not a token: {error}") from error
 
 
 def _write(path: Path, tokens: Sequence[Token]) -> None:
@@ -182,14 +184,14 @@ def _write(path: Path, tokens: Sequence[Token]) -> None:
 
 
 @contextlib.contextmanager
-def _alone_at(path: Path) -> Iterator[None]:
-    """Lock the folder, so that no other process changes the file meanwhile."""
+def _file_lock(path: Path) -> Iterator[None]:
+    """Lock the folder, so that no other process changes the file at the same time."""
     folder = Path(os.path.realpath(path)).parent
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
         except BlockingIOError:
-            raise SatchelError(f"another process has kept {folder} locked for {PATIENCE:.0f} s") from None
+            raise SatchelError(f"another process has locked {folder} for {PATIENCE:.0f} s; try again") from None
         except OSError as error:
             raise InputError(f"cannot open the folder {folder}: {error.strerror}") from error
         yield
@@ -204,9 +206,9 @@ _UNREADABLE = (0, 0, 0)
 
 
 class Keyring:
-    """The tokens of a file, which is read again whenever it has changed.
+    """The tokens of a file, which is read again whenever it changes.
 
-    One that cannot be read leaves what was known; one that is gone holds no token.
+    If the file cannot be read, the known tokens stay valid. If it is gone, no token is valid.
     """
 
     def __init__(self, path: Path, *, changed: Callable[[frozenset[str]], None] = lambda ids: None) -> None:
@@ -216,8 +218,8 @@ class Keyring:
         self._tokens: dict[str, Token] = {token.id: token for token in read_tokens(path)}
 
     def caller(self, authorization: str) -> Caller | None:
-        """The caller with this header, if it has a token that is known and has not expired."""
-        self._catch_up()
+        """Return the caller for an Authorization header, or None if its token is unknown or expired."""
+        self._reload_if_changed()
         scheme, _, given = authorization.partition(" ")
         identifier, secret = parse_token(given.strip()) if scheme.lower() == "bearer" else ("", "")
         token = self._tokens.get(identifier)
@@ -225,8 +227,8 @@ class Keyring:
             return None
         return caller_of(token)
 
-    def _catch_up(self) -> None:
-        # Asked of the file system before each request: a revoked token is refused from the next one on.
+    def _reload_if_changed(self) -> None:
+        # Checked before each request, so that a revoked token is rejected from the next request on.
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
@@ -234,10 +236,10 @@ class Keyring:
         try:
             tokens = read_tokens(self._path) if stamp else []
         except InputError as error:
-            _log.warning("the tokens stay as they were: %s", error)
+            _log.warning("keeping the known tokens, because the file cannot be used: %s", error)
             return
         if stamp is None:
-            _log.warning("there is no file %s any more: no token is known until there is one", self._path)
+            _log.warning("the token file %s is gone: all tokens are rejected until it is back", self._path)
         self._tokens = {token.id: token for token in tokens}
         self._changed(frozenset(self._tokens))
 

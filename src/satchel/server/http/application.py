@@ -55,10 +55,10 @@ class Limits(NamedTuple):
     """Limits of the service."""
 
     rate: float = 1_000.0
-    """Requests of one token in a second."""
+    """Requests per second for one token."""
     most_bytes: int = 4 * 1024 * 1024
     most_answer: int = 16 * 1024 * 1024
-    """Bytes of an answer to what only reads; what writes answers with about as much as it was sent."""
+    """Maximum response size in bytes for reads; the response to a write is about as large as its request."""
     body_seconds: float = 20.0
     threads: int = 8
     waiting: int = 256
@@ -72,9 +72,9 @@ class Reply(NamedTuple):
 
 
 class Application:
-    """Answers `/v1`, `/mcp`, `/metrics`, `/openapi.json` and `/healthz`.
+    """Serves `/v1`, `/mcp`, `/metrics`, `/openapi.json` and `/healthz`.
 
-    Once stopped, it only finishes what it began.
+    After `stop`, it only finishes the requests in progress.
     """
 
     def __init__(self, bag: Satchel, gate: Gate, *, security: TransportSecuritySettings, limits: Limits) -> None:
@@ -96,14 +96,14 @@ class Application:
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        # The MCP server's calls run in the same threads as ours.
+        # Calls of the MCP server share this thread pool.
         anyio.to_thread.current_default_thread_limiter().total_tokens = self._limits.threads
         async with anyio.create_task_group() as self._tasks:
             yield
             self._tasks.cancel_scope.cancel()
 
     def stop(self) -> None:
-        """Refuse new requests, and those whose body is still being sent."""
+        """Reject new requests, and those whose body is still being received."""
         self._stopping = True
         for scope in self._reading:
             scope.cancel()
@@ -119,7 +119,7 @@ class Application:
             except SatchelError as error:
                 reply = self._refused(as_problem(error))
             except asyncio.CancelledError:
-                # Nobody cancels a request but the server, when it has waited long enough.
+                # Only the server cancels requests, when its grace period is over.
                 reply = self._refused(as_problem(_unfinished()))
             except Exception as error:
                 if os.environ.get("SATCHEL_DEBUG"):
@@ -129,15 +129,15 @@ class Application:
                 await _send(send, reply)
 
     async def _reply(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
-        """The reply to a request; None if the MCP server has sent its own."""
+        """Return the response to a request; None if the MCP server has sent its own."""
         method, path, headers = scope["method"], scope["path"], Headers(scope=scope)
         if self._stopping:
             raise _stopping()
         check_framing(headers)
         if path == "/healthz":
             _only_get(method)
-            return await self._healthy()
-        await self._check_names(scope)
+            return await self._health_check()
+        await self._check_host_and_origin(scope)
         if path == "/openapi.json":
             _only_get(method)
             return Reply(HTTPStatus.OK, self._description)
@@ -148,7 +148,7 @@ class Application:
             return Reply(HTTPStatus.OK, self.metrics.text().encode(), METRICS_TYPE)
         if path == "/mcp":
             self._gate.check(caller, "read")
-            await self._talk(caller, scope, receive, send)
+            await self._serve_mcp(caller, scope, receive, send)
             return None
         matched = route_for(method, scope["raw_path"])
         self._gate.check(caller, matched.route.access)
@@ -174,7 +174,7 @@ class Application:
         route, names = matched
         query, body = parse_request(route, query_string, headers, sent)
         view = self._views.within(caller, query, body)
-        read = partial(_worked, route, view, body, names)
+        read = partial(_run_route, route, view, body, names)
         most = self._limits.most_answer if route.access == "read" else None
         value = read(query) if most is None else read_within(read, query, most)
         self.metrics.spent(route.operation, spent(value))
@@ -183,11 +183,11 @@ class Application:
             check_size(len(content), most)
         return content
 
-    async def _talk(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request to the MCP server; a stream that a client listens to takes no thread."""
+    async def _serve_mcp(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to the MCP server; an open event stream occupies no thread."""
         assert self._tasks is not None
         if scope["method"] != "POST":
-            async with _whole(send) as noted:
+            async with _ended_properly(send) as noted:
                 await self._endpoints.handle(self._tasks, caller, scope, receive, noted)
             return
         body = await self._body(receive, Headers(scope=scope))
@@ -206,19 +206,19 @@ class Application:
                 self._reading.discard(reading)
         raise _stopping()
 
-    async def _healthy(self) -> Reply:
-        if await self._health.well():
+    async def _health_check(self) -> Reply:
+        if await self._health.is_healthy():
             return Reply(HTTPStatus.OK, b'{"status":"ok"}')
         raise RefusedError(
             HTTPStatus.SERVICE_UNAVAILABLE, "unreachable", "the store cannot be reached", Retry_After=str(SOON)
         )
 
-    async def _check_names(self, scope: Scope) -> None:
+    async def _check_host_and_origin(self, scope: Scope) -> None:
         refusal = await self._security.validate_request(Request(scope))
         if refusal is not None:
             kind = "other-host" if refusal.status_code == HTTPStatus.MISDIRECTED_REQUEST else "other-origin"
             raise RefusedError(
-                HTTPStatus(refusal.status_code), kind, f"{bytes(refusal.body).decode()}; --allow-host names others"
+                HTTPStatus(refusal.status_code), kind, f"{bytes(refusal.body).decode()}; allow it with --allow-host"
             )
 
     @cached_property
@@ -234,7 +234,7 @@ class Application:
         return Reply(problem.status, msgspec.json.encode(problem), MEDIA_TYPE, tuple(headers.items()))
 
 
-# Statuses of requests that were refused before they were looked at.
+# Statuses of requests that were rejected before they were processed.
 _COUNTED = {
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -250,7 +250,7 @@ def _stopping() -> RefusedError:
     return RefusedError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "stopping",
-        "the service is stopping; ask the next one",
+        "the service is stopping; try another instance",
         Retry_After=str(SOON),
         Connection="close",
     )
@@ -260,19 +260,20 @@ def _unfinished() -> RefusedError:
     return RefusedError(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "unfinished",
-        "the service stops before this has ended; it may be done all the same",
+        "the service stopped before this call ended; it may still have taken effect",
         Connection="close",
     )
 
 
-def _worked(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
-    return route.work(view, *(each for each in (query, body) if each is not None), **names)
+def _run_route(route: Route, view: Satchel, body: Any, names: Mapping[str, str], query: Any) -> Any:
+    # Beside a body the query only names the scope, in which the view is already.
+    return route.work(view, query if body is None else body, **names)
 
 
 def _only_get(method: str) -> None:
     if method != "GET":
         raise RefusedError(
-            HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path takes GET alone", Allow="GET"
+            HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path supports only GET", Allow="GET"
         )
 
 
@@ -280,12 +281,12 @@ def _encoded(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        # Half a surrogate pair, which a tool's output may hold and UTF-8 does not know, is spelled out.
+        # A tool's output may contain a lone surrogate, which UTF-8 cannot encode: escape it.
         return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body that was read already, then whatever comes."""
+    """Return a `receive` that replays a body that was already read, then continues."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -295,8 +296,8 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 @asynccontextmanager
-async def _whole(send: Send) -> AsyncIterator[Send]:
-    """A `send` whose response is ended properly if the service stops in the middle of a stream."""
+async def _ended_properly(send: Send) -> AsyncIterator[Send]:
+    """Return a `send` that ends the response properly if the service stops in the middle of a stream."""
     unfinished = False
 
     async def noted(message: Message) -> None:
@@ -318,17 +319,17 @@ async def _send(send: Send, reply: Reply) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-# Reading a request: its query and its body
+# Parsing a request: query and body
 
-MOST_PARAMETERS = 200
+MAX_PARAMETERS = 200
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _Read = Callable[[str], Any]
 
 _DECODERS = {route.body: msgspec.json.Decoder(route.body) for route in ROUTES if route.body is not None}
 
 
-def _said_as(field: msgspec.inspect.Field) -> _Read:
-    """The function that converts the text of a parameter; text that is wrong is left for validation to refuse."""
+def _parameter_reader(field: msgspec.inspect.Field) -> _Read:
+    """Return the function that converts the text of a parameter; invalid text is left for validation to reject."""
     kind = _plain(field.type)
     kinds = tuple(map(_plain, kind.types)) if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
     if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
@@ -349,15 +350,15 @@ def _truth(words: str) -> bool | str:
 
 
 _READERS = {
-    query: {field.name: _said_as(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
+    query: {field.encode_name: _parameter_reader(field) for field in msgspec.inspect.type_info(query).fields}  # type: ignore[attr-defined]
     for query in {route.query for route in ROUTES if route.query is not None}
 }
 _REPEATED = {
-    query: {field.name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
+    query: {field.encode_name for field in msgspec.structs.fields(query) if isinstance(field.default, tuple)}
     for query in _READERS
 }
 for _query in _READERS:
-    # Registers the type with msgspec before there are threads; queries are converted without a decoder.
+    # Registers the type with msgspec before threads start; queries are converted without a decoder.
     msgspec.json.Decoder(_query)
 
 
@@ -366,18 +367,18 @@ class ClientDisconnected(Exception):  # noqa: N818  # not an error: nobody waits
 
 
 def check_framing(headers: Headers) -> None:
-    """Refuse a body with two lengths: a proxy might see its end elsewhere, and a second request behind it."""
+    """Reject a request with two lengths (request smuggling): a proxy might see a second request in the body."""
     if "content-length" in headers and "transfer-encoding" in headers:
         raise RefusedError(
             HTTPStatus.BAD_REQUEST,
             "malformed-body",
-            "the request has a Content-Length and a Transfer-Encoding; send one of them",
+            "the request has both Content-Length and Transfer-Encoding; send only one",
             Connection="close",
         )
 
 
 async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seconds: float) -> bytes:
-    """The whole body, whether its length was announced or not; refuses one that is too large or too slow."""
+    """Return the whole body, with or without Content-Length; rejects one that is too large or too slow."""
     announced = headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > most_bytes:
         raise _too_large(most_bytes)
@@ -393,31 +394,31 @@ async def read_body(receive: Receive, headers: Headers, *, most_bytes: int, seco
             if not message.get("more_body", False):
                 return bytes(body)
     raise RefusedError(
-        HTTPStatus.REQUEST_TIMEOUT, "slow-body", f"the body did not come within {seconds:g} s", Connection="close"
+        HTTPStatus.REQUEST_TIMEOUT, "slow-body", f"the body did not arrive within {seconds:g} s", Connection="close"
     )
 
 
 def parse_request(route: Route, query_string: bytes, headers: Headers, body: bytes) -> tuple[Any, Any]:
-    """The query and the body as values; None where a route has none."""
+    """Return the query and the body as values; None where the route has none."""
     return _query_of(route, query_string), _body_of(route, headers, body)
 
 
 def _query_of(route: Route, query_string: bytes) -> Any:
     try:
         pairs = parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS
         )
     except ValueError as error:
         raise _bad_query(f"the query cannot be read: {error}") from None
     if route.query is None:
         if pairs:
-            raise _bad_query(f"there is no parameter {pairs[0][0][:40]!r}: what is asked stands in the body")
+            raise _bad_query(f"unknown parameter {pairs[0][0][:40]!r}; this operation takes its fields in the body")
         return None
     repeated, readers = _REPEATED[route.query], _READERS[route.query]
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name not in readers:
-            raise _bad_query(f"there is no parameter {name[:40]!r}; there are: {', '.join(sorted(readers))}")
+            raise _bad_query(f"unknown parameter {name[:40]!r}; known: {', '.join(sorted(readers))}")
         if name in repeated:
             values.setdefault(name, []).append(value)
         elif name in values:
@@ -428,7 +429,7 @@ def _query_of(route: Route, query_string: bytes) -> Any:
         return msgspec.convert(values, route.query)
     except msgspec.ValidationError as error:
         raise RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-query", f"the query is wrong: {error}"
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-query", f"the query is invalid: {error}"
         ) from error
 
 
@@ -443,16 +444,16 @@ def _body_of(route: Route, headers: Headers, body: bytes) -> Any:
         raise RefusedError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "unknown-media-type",
-            "the body is JSON: say Content-Type: application/json",
+            "the body must be JSON; send Content-Type: application/json",
         )
     try:
         return _DECODERS[route.body].decode(body)
     except msgspec.ValidationError as error:
         raise RefusedError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-body", f"the body is wrong: {error}"
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-body", f"the body is invalid: {error}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"the body is no JSON: {error}") from error
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"the body is not JSON: {error}") from error
 
 
 def _bad_query(detail: str) -> RefusedError:
@@ -460,16 +461,17 @@ def _bad_query(detail: str) -> RefusedError:
 
 
 def _too_large(most_bytes: int) -> RefusedError:
-    # The line stays open and the rest is thrown away for a while: who is hung up on while sending reads no answer.
-    detail = f"the body has more than {most_bytes:,} bytes"
+    # The connection stays open and the rest is discarded: a client cut off while sending would not read the
+    # response.
+    detail = f"the body has more than the limit of {most_bytes:,} bytes"
     return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "large-body", detail)
 
 
-# Threads for calls of the library, which wait for disks and locks
+# Threads for calls of the library, which block on disks and locks
 
 
 class _OrgQueue:
-    """The calls of one org: those that run, and those that wait."""
+    """The calls of one org, running and waiting."""
 
     def __init__(self, width: int) -> None:
         self.limiter = anyio.CapacityLimiter(width)
@@ -477,10 +479,10 @@ class _OrgQueue:
 
 
 class ThreadLimiter:
-    """Runs calls in a limited number of threads, with a limited queue; when it is full, calls are refused as busy.
+    """Runs calls in a bounded thread pool with a bounded queue; when the queue is full, calls are rejected as busy.
 
-    Where there may be several orgs, each has at most half of the threads and of the queue: all its calls may be
-    waiting for a lock.
+    With several orgs, each may use at most half of the threads and of the queue, so that one org whose calls all
+    wait for a lock cannot block the others.
     """
 
     def __init__(self, metrics: Metrics, *, threads: int, waiting: int, shared: bool) -> None:
@@ -492,17 +494,17 @@ class ThreadLimiter:
 
     async def run(self, org: str | None, work: Callable[[], T]) -> T:
         async with self.turn(org):
-            # A write that has begun is finished, whether anyone waits for its answer or not.
+            # A write that has begun is finished, even if the client is gone.
             return await anyio.to_thread.run_sync(work)
 
     @asynccontextmanager
     async def turn(self, org: str | None) -> AsyncIterator[None]:
-        """Wait for the turn of an org to use a thread."""
+        """Wait for a free thread slot of the org."""
         queue = self._queues.get(org) or _OrgQueue(self._width)
         if self._metrics.in_flight >= self._most or queue.calls >= self._longest:
             self._metrics.refused("busy")
             raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls wait already", Retry_After=str(SOON)
+                HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many calls are waiting", Retry_After=str(SOON)
             )
         self._queues[org] = queue
         self._metrics.in_flight += 1
@@ -517,42 +519,42 @@ class ThreadLimiter:
                 del self._queues[org]
 
 
-# Health
+# Health check
 
-FRESH_SECONDS = 1.0
-PATIENCE_SECONDS = 5.0
+CACHE_SECONDS = 1.0
+TIMEOUT_SECONDS = 5.0
 
 
 class Health:
-    """Checks whether the store can be read, at most once a second: `/healthz` needs no token."""
+    """Health check: whether the store can be read. Cached for a second, because `/healthz` needs no token."""
 
     def __init__(self, bag: Satchel, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._bag = bag
         self._clock = clock
         self._until = float("-inf")
-        self._well = False
-        self._asking = anyio.Lock()
-        # Threads of its own: calls that all wait for the store must not make it seem unreachable, nor the reverse.
+        self._healthy = False
+        self._lock = anyio.Lock()
+        # Its own threads: blocked calls must not make the store look unreachable, and vice versa.
         self._limiter = anyio.CapacityLimiter(4)
 
-    async def well(self) -> bool:
-        async with self._asking:
+    async def is_healthy(self) -> bool:
+        async with self._lock:
             if self._clock() >= self._until:
-                self._well = await self._reached()
-                self._until = self._clock() + FRESH_SECONDS
-            return self._well
+                self._healthy = await self._is_reachable()
+                self._until = self._clock() + CACHE_SECONDS
+            return self._healthy
 
-    async def _reached(self) -> bool:
-        with anyio.move_on_after(PATIENCE_SECONDS):
+    async def _is_reachable(self) -> bool:
+        with anyio.move_on_after(TIMEOUT_SECONDS):
             return await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True, limiter=self._limiter)
-        _log.warning("the store has not answered within %g s", PATIENCE_SECONDS)
+        _log.warning("health check: the store did not answer within %g s", TIMEOUT_SECONDS)
         return False
 
     def _read(self) -> bool:
         try:
-            # One row, whatever the store holds.
+            # Reads one row, whatever the size of the store.
             _ = self._bag.embedder
         except SatchelError as error:
-            _log.warning("the store cannot be read: %s", error)
+            _log.warning("health check: the store cannot be read: %s", error)
             return False
         return True

@@ -1,4 +1,4 @@
-"""The MCP server at `/mcp`, once for each token: its tools see what the token may, its sessions are its own."""
+"""The MCP server at `/mcp`, one per token: its tools see what the token allows, and it has its own sessions."""
 
 import logging
 import time
@@ -34,17 +34,17 @@ from satchel.server.specs.specs import Specs
 
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
 
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
 IDLE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
 
-# The specs of a project lie in a folder of whoever works on it, and none of theirs is here.
+# Spec documents are files on a developer's machine, so the service does not offer their tools.
 _SERVED = {name: tool for name, tool in TOOLS.items() if tool not in (SPECS, CHECK)}
 
 
 def tools_for(caller: Caller) -> dict[str, Tool]:
-    """All tools, or those that change nothing."""
+    """Return all tools, or the read-only ones if the caller may not write."""
     return {name: tool for name, tool in _SERVED.items() if caller.access == "write" or tool.effect == "reads"}
 
 
@@ -67,12 +67,12 @@ class McpEndpoints:
             if (endpoint := self._endpoints.get(caller)) is None:
                 self._endpoints[caller] = endpoint = _Endpoint(self._manager(caller))
                 await tasks.start(endpoint.run)
-        # A stream that a client listens to would never end by itself.
+        # An event stream never ends by itself, so it does not count as a call in flight.
         with endpoint.call() if scope["method"] == "POST" else nullcontext():
             await endpoint.handle(scope, receive, send)
 
     def keep_only(self, known: frozenset[str]) -> None:
-        """End the sessions of tokens that are no longer known, once their calls in flight are answered."""
+        """End the sessions of revoked tokens, after their calls in flight are answered."""
         for caller in [each for each in self._endpoints if each.id not in known]:
             self._endpoints.pop(caller).stop()
 
@@ -81,11 +81,11 @@ class McpEndpoints:
         tools = {name: _counted(tool, self._metrics) for name, tool in tools_for(caller).items()}
         return StreamableHTTPSessionManager(
             build_server(context, tools),
-            # A stream of events is cut when the service stops; a call in flight is answered.
+            # Event streams would be cut when the service stops; JSON responses are finished.
             json_response=True,
             security_settings=self._security,
             max_request_body_size=self._most_bytes,
-            max_sessions=MOST_SESSIONS,
+            max_sessions=MAX_SESSIONS,
             session_idle_timeout=IDLE_SECONDS,
         )
 
@@ -110,7 +110,7 @@ class _Endpoint:
             with self._recent.used(session):
                 await self._manager.handle_request(scope, receive, send)
             return
-        if (oldest := self._recent.beyond(MOST_SESSIONS)) is not None:
+        if (oldest := self._recent.evict(MAX_SESSIONS)) is not None:
             await self._end(oldest, scope)
 
         async def noted(message: Message) -> None:
@@ -123,11 +123,11 @@ class _Endpoint:
         await self._manager.handle_request(scope, receive, noted)
 
     async def _end(self, session: str, scope: Scope) -> None:
-        """End a session as its client would: by a DELETE."""
+        """End a session as its client would, with a DELETE request."""
         named = [pair for pair in scope["headers"] if pair[0] == b"host"]
         carried = (MCP_SESSION_ID_HEADER.encode(), session.encode())
         await self._manager.handle_request(
-            {**scope, "method": "DELETE", "headers": [*named, carried]}, _nothing, _nowhere
+            {**scope, "method": "DELETE", "headers": [*named, carried]}, _empty_body, _discard
         )
 
     @contextmanager
@@ -148,16 +148,16 @@ class _Endpoint:
             self._ending.cancel()
 
 
-async def _nothing() -> Message:
+async def _empty_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _nowhere(message: Message) -> None:
+async def _discard(message: Message) -> None:
     pass
 
 
 def _counted(tool: Tool, metrics: Metrics) -> Tool:
-    """The same tool, whose calls are entered into the metrics."""
+    """Return the tool with its calls counted in the metrics."""
     return tool._replace(work=partial(_work, tool, metrics))
 
 
@@ -191,22 +191,22 @@ def _timed(metrics: Metrics, operation: str) -> Iterator[None]:
         metrics.called(operation, outcome, time.perf_counter() - started)
 
 
-# Sessions by their last use
+# MCP sessions by last use
 
 
 class RecentSessions:
-    """MCP sessions in the order of their last use; one that has ended stays until it is the oldest."""
+    """MCP sessions in order of last use (LRU); an ended session stays until it is the oldest."""
 
     def __init__(self) -> None:
-        self._rested: dict[str, None] = {}
+        self._idle: dict[str, None] = {}
         self._in_use: Counter[str] = Counter()
 
     def begun(self, session: str) -> None:
-        self._rested[session] = None
+        self._idle[session] = None
 
     @contextmanager
     def used(self, session: str) -> Iterator[None]:
-        """Mark a session as in use while one of its requests or streams is served."""
+        """Mark a session as in use while one of its requests or streams is being served."""
         self._in_use[session] += 1
         try:
             yield
@@ -214,15 +214,15 @@ class RecentSessions:
             self._in_use[session] -= 1
             if not self._in_use[session]:
                 del self._in_use[session]
-            if session in self._rested:
-                del self._rested[session]
-                self._rested[session] = None
+            if session in self._idle:
+                del self._idle[session]
+                self._idle[session] = None
 
-    def beyond(self, most: int) -> str | None:
-        """If there are `most` sessions, remove and return the one that was idle longest; None if none is idle."""
-        if len(self._rested) < most:
+    def evict(self, most: int) -> str | None:
+        """If there are `most` sessions, remove and return the one idle longest; None if all are busy."""
+        if len(self._idle) < most:
             return None
-        oldest = next((each for each in self._rested if each not in self._in_use), None)
+        oldest = next((each for each in self._idle if each not in self._in_use), None)
         if oldest is not None:
-            del self._rested[oldest]
+            del self._idle[oldest]
         return oldest

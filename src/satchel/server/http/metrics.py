@@ -1,4 +1,4 @@
-"""What the service has done, counted for Prometheus."""
+"""Metrics of the service in Prometheus text format."""
 
 import threading
 from bisect import bisect_left
@@ -9,36 +9,36 @@ from satchel.server.http.responses import Spent
 
 __all__ = ["Metrics"]
 
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BUCKET_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _TOKENS = {
-    "satchel_tokens_asked_total": "Tokens that answers were allowed, where a budget was given or allotted.",
-    "satchel_tokens_used_total": "Tokens of the texts that were answered.",
-    "satchel_tokens_omitted_total": "Tokens of what was left out, or left for later pages.",
-    "satchel_memories_omitted_total": "Memories that were found and left out.",
+    "satchel_tokens_asked_total": "Token budgets of calls, given or default.",
+    "satchel_tokens_used_total": "Tokens of the texts in responses.",
+    "satchel_tokens_omitted_total": "Tokens left out or left for later pages.",
+    "satchel_memories_omitted_total": "Memories found but left out.",
 }
 
 
 class Metrics:
-    """Safe to share between threads."""
+    """Counters of calls, durations, tokens and rejected requests. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: Counter[tuple[str, str]] = Counter()
-        self._slots: dict[str, list[int]] = {}
+        self._buckets: dict[str, list[int]] = {}
         self._seconds: Counter[str] = Counter()
         self._spent: dict[str, list[int]] = {}
         self._refused: Counter[str] = Counter()
         self.in_flight = 0
 
     def called(self, operation: str, outcome: str, seconds: float) -> None:
-        """That a call of an operation ended so: a status of HTTP, or `ok` and `error` for a tool."""
+        """Count a finished call. The outcome is an HTTP status, or `ok` or `error` for an MCP tool."""
         with self._lock:
             self._calls[operation, outcome] += 1
-            slots = self._slots.setdefault(operation, [0] * (len(BOUNDS) + 1))
-            slots[bisect_left(BOUNDS, seconds)] += 1
-            # Counter is typed for whole numbers; any number can be added up in one.
+            buckets = self._buckets.setdefault(operation, [0] * (len(BUCKET_BOUNDS) + 1))
+            buckets[bisect_left(BUCKET_BOUNDS, seconds)] += 1
+            # Counter is typed for int, but sums floats too.
             self._seconds[operation] += seconds  # type: ignore[assignment]
 
     def spent(self, operation: str, spent: Spent) -> None:
@@ -49,12 +49,12 @@ class Metrics:
                     sums[place] += value
 
     def refused(self, reason: str) -> None:
-        """That a request was not taken: its token, its rate, its size, or no room."""
+        """Count a rejected request, by reason: token, rate, size, or overload."""
         with self._lock:
             self._refused[reason] += 1
 
     def text(self) -> str:
-        """All of it in Prometheus' text format."""
+        """Return all metrics in Prometheus text format."""
         with self._lock:
             return "\n".join(self._lines()) + "\n"
 
@@ -62,10 +62,10 @@ class Metrics:
         yield from _head("satchel_calls_total", "counter", "Calls by operation and outcome.")
         for (operation, outcome), count in sorted(self._calls.items()):
             yield f'satchel_calls_total{{operation="{operation}",outcome="{outcome}"}} {count}'
-        yield from _head("satchel_call_seconds", "histogram", "How long calls took.")
-        for operation, slots in sorted(self._slots.items()):
+        yield from _head("satchel_call_seconds", "histogram", "Duration of calls.")
+        for operation, buckets in sorted(self._buckets.items()):
             total = 0
-            for bound, count in zip((*map(str, BOUNDS), "+Inf"), slots, strict=True):
+            for bound, count in zip((*map(str, BUCKET_BOUNDS), "+Inf"), buckets, strict=True):
                 total += count
                 yield f'satchel_call_seconds_bucket{{operation="{operation}",le="{bound}"}} {total}'
             yield f'satchel_call_seconds_sum{{operation="{operation}"}} {self._seconds[operation]:.6f}'
@@ -74,10 +74,10 @@ class Metrics:
             yield from _head(name, "counter", about)
             for operation, sums in sorted(self._spent.items()):
                 yield f'{name}{{operation="{operation}"}} {sums[place]}'
-        yield from _head("satchel_refusals_total", "counter", "Requests that were not taken, by reason.")
+        yield from _head("satchel_refusals_total", "counter", "Rejected requests by reason.")
         for reason, count in sorted(self._refused.items()):
             yield f'satchel_refusals_total{{reason="{reason}"}} {count}'
-        yield from _head("satchel_in_flight", "gauge", "Calls that run or wait for a thread.")
+        yield from _head("satchel_in_flight", "gauge", "Calls that are running or waiting for a thread.")
         yield f"satchel_in_flight {self.in_flight}"
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 writes it: each kind of error has a type and a status of its own."""
+"""Error responses as RFC 9457 problem details: each kind of error has its own type and status."""
 
 import re
 from collections.abc import Mapping
@@ -44,22 +44,22 @@ class Kind(NamedTuple):
 
 
 PROBLEMS: dict[type[SatchelError], Kind] = {
-    SatchelError: Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "It failed"),
-    InputError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "What was given cannot be used"),
-    BudgetError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Not a token budget"),
-    UnknownIdError: Kind(HTTPStatus.NOT_FOUND, "Nothing has this id"),
-    AmbiguousIdError: Kind(HTTPStatus.CONFLICT, "Several memories share this prefix"),
-    ExpiredError: Kind(HTTPStatus.GONE, "No longer kept"),
-    EmbedderError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "No vectors could be made"),
-    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The store failed"),
-    StoreBusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "The store is busy"),
-    StoreFullError: Kind(HTTPStatus.INSUFFICIENT_STORAGE, "The store has no room"),
+    SatchelError: Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Error"),
+    InputError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid input"),
+    BudgetError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid token budget"),
+    UnknownIdError: Kind(HTTPStatus.NOT_FOUND, "Unknown id"),
+    AmbiguousIdError: Kind(HTTPStatus.CONFLICT, "Ambiguous id"),
+    ExpiredError: Kind(HTTPStatus.GONE, "Expired"),
+    EmbedderError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Embedding failed"),
+    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Store error"),
+    StoreBusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "Store busy"),
+    StoreFullError: Kind(HTTPStatus.INSUFFICIENT_STORAGE, "Store full"),
 }
-"""An error that is not here has the status of what it is a kind of, and a type of its own all the same."""
+"""An error class that is missing here gets the status of its base class, but its own type."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong; `type` stays the same for the same kind of error, `detail` is for people."""
+    """An error response. `type` is stable for each kind of error; `detail` is for people."""
 
     type: str
     title: str
@@ -68,16 +68,16 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(NamedTuple):
-    """A problem on its way to whoever asked."""
+    """A problem to send as the response."""
 
     problem: Problem
     headers: Mapping[str, str] = {}
     complaint: str | None = None
-    """What only whoever runs the service is told, such as where the store is."""
+    """What only the operator may see, in the log, such as where the store is."""
 
 
 class RefusedError(SatchelError):
-    """A request that the service itself does not take; nothing was done."""
+    """A request that the service itself rejects; nothing was changed."""
 
     def __init__(self, status: HTTPStatus, kind: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -87,7 +87,7 @@ class RefusedError(SatchelError):
 
 
 def as_problem(error: SatchelError) -> Refusal:
-    """An error as it is told; whoever may try again soon is told that, too."""
+    """Convert an error to a response; temporary errors get a Retry-After header."""
     if isinstance(error, RefusedError):
         title = error.kind.replace("-", " ").capitalize()
         return Refusal(_problem(error.status, error.kind, title, short_line(str(error))), error.headers)
@@ -96,13 +96,11 @@ def as_problem(error: SatchelError) -> Refusal:
     if isinstance(error, InputError):
         return Refusal(_problem(status, kind, title, said))
     headers = {"Retry-After": str(SOON)} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return Refusal(
-        _problem(status, kind, title, f"{title.lower()}; the log of the service says more"), headers, said
-    )
+    return Refusal(_problem(status, kind, title, f"{title.lower()}; see the log of the service"), headers, said)
 
 
 def unexpected(error: Exception) -> Refusal:
-    """A fault of ours, of which no more is told than its name: its words may be those of a memory."""
+    """Return the response to an unexpected exception. It shows only the class, as the text may contain memories."""
     name = f"unexpected {type(error).__name__}"
     problem = _problem(HTTPStatus.INTERNAL_SERVER_ERROR, "unexpected", "Unexpected", name)
     return Refusal(problem, complaint=name)
@@ -113,5 +111,5 @@ def _problem(status: HTTPStatus, kind: str, title: str, detail: str) -> Problem:
 
 
 def type_of(error: type[SatchelError]) -> str:
-    """`UnknownIdError` is `unknown-id`."""
+    """Return the type of an error class: `UnknownIdError` is `unknown-id`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", error.__name__.removesuffix("Error")).lower()

@@ -35,6 +35,7 @@ __all__ = [
     "Placed",
     "Purging",
     "Recorded",
+    "Request",
     "Result",
     "SearchAsked",
     "Seen",
@@ -42,6 +43,8 @@ __all__ = [
     "SessionPlace",
     "SimilarAsked",
     "Span",
+    "Unforgetting",
+    "Unrelating",
 ]
 
 MOST_MEMORIES = 1_000
@@ -51,7 +54,7 @@ CallId = Annotated[str, Meta(min_length=1, max_length=200)]
 ToolName = Name
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request; a field that it does not know is an error."""
 
     def options(self) -> dict[str, Any]:
@@ -64,14 +67,14 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         }
 
 
-class Addition(_Asked, frozen=True, kw_only=True):
+class Addition(Request, frozen=True, kw_only=True):
     """A memory to add, whose scope is part of what is saved."""
 
 
 _OF_THE_SERVICE = (*SCOPE_FIELDS, "receipt", "similar")
 
 
-class SessionPlace(_Asked, frozen=True, kw_only=True):
+class SessionPlace(Request, frozen=True, kw_only=True):
     """Where the ledger of a session is."""
 
     org: Name | None = None
@@ -90,10 +93,11 @@ def _request(
     *,
     own: Mapping[str, tuple[Any, Any]] | None = None,
     partial: bool = False,
-    base: type[_Asked] = _Asked,
+    base: type[Request] = Request,
 ) -> Any:
     """Make the type of a request for a method; `partial` tells what was left out from what was set to null."""
-    fields = [_field(each, partial=partial) for each in offered(method, "http")]
+    parameters = offered(method, "http")
+    fields = [_field(each, partial=partial) for each in parameters]
     fields += [(field, type_, default) for field, (type_, default) in (own or {}).items()]
     return msgspec.defstruct(
         name,
@@ -101,6 +105,7 @@ def _request(
         bases=(base,),
         namespace={"__doc__": about},
         module=__name__,
+        rename={each.python_name: each.name for each in parameters},
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
@@ -110,14 +115,15 @@ def _request(
 def _field(parameter: Offered, *, partial: bool) -> tuple[str, Any] | tuple[str, Any, Any]:
     described = _described(parameter)
     if parameter.required:
-        return parameter.name, described
+        return parameter.python_name, described
     if partial and parameter.python_name not in SCOPE_FIELDS:
         cleared = described | UnsetType if parameter.python_name in NEVER_EMPTY else described | UnsetType | None
-        return parameter.name, cleared, UNSET
+        return parameter.python_name, cleared, UNSET
     if parameter.default is not None:
-        return parameter.name, described | None if parameter.nullable else described, parameter.default
+        return parameter.python_name, described | None if parameter.nullable else described, parameter.default
     # Repeated in a query; an empty list is none.
-    return (parameter.name, described, ()) if parameter.shape.several else (parameter.name, described | None, None)
+    name = parameter.python_name
+    return (name, described, ()) if parameter.shape.several else (name, described | None, None)
 
 
 def _described(parameter: Offered) -> Any:
@@ -139,6 +145,8 @@ if TYPE_CHECKING:
     Seen: TypeAlias = Any
     SimilarAsked: TypeAlias = Any
     Span: TypeAlias = Any
+    Unforgetting: TypeAlias = Any
+    Unrelating: TypeAlias = Any
 else:
     NewMemory = _request(
         "NewMemory",
@@ -158,6 +166,8 @@ else:
     Forgetting = _request(
         "Forgetting", "Which memories to forget; all of a scope only with `everything`.", "forget"
     )
+    Unforgetting = _request("Unforgetting", "Which memories to restore: by id, or all of one moment.", "unforget")
+    Unrelating = _request("Unrelating", "Which relations to remove.", "unrelate")
     Seen = _request("Seen", "As it is, or as it was at an earlier time.", "get")
     Span = _request("Span", "How many memories before and after.", "timeline")
     SimilarAsked = _request("SimilarAsked", "How many similar memories.", "similar")
@@ -171,7 +181,7 @@ else:
     Purging = _request("Purging", "Whether to remove it for good.", "stats", own={"purge": (bool, False)})
 
 
-class NewMemories(_Asked, frozen=True, kw_only=True):
+class NewMemories(Request, frozen=True, kw_only=True):
     """Memories to add, all of them or none."""
 
     memories: Annotated[tuple[NewMemory, ...], Meta(max_length=MOST_MEMORIES)]
@@ -180,7 +190,7 @@ class NewMemories(_Asked, frozen=True, kw_only=True):
 # Requests about agent sessions.
 
 
-class Share(_Asked, frozen=True, kw_only=True):
+class Share(Request, frozen=True, kw_only=True):
     """How a context window is shared out; a part that is left out gets its share."""
 
     total: Tokens | None = None
@@ -195,7 +205,7 @@ class Share(_Asked, frozen=True, kw_only=True):
     low: Annotated[float, Meta(gt=0, lt=1)] = 0.7
 
 
-class NewSession(_Asked, frozen=True, kw_only=True):
+class NewSession(Request, frozen=True, kw_only=True):
     """How a session is kept; where it is there already, only what is given changes."""
 
     budget: Share | None = None
@@ -207,7 +217,7 @@ class SessionListing(SessionPlace, frozen=True, kw_only=True):
     limit: Limit = 20
 
 
-class Recorded(_Asked, frozen=True, kw_only=True):
+class Recorded(Request, frozen=True, kw_only=True):
     """What went into the context beside results."""
 
     category: Literal["system", "user", "assistant", "history"]
@@ -216,7 +226,7 @@ class Recorded(_Asked, frozen=True, kw_only=True):
     pinned: bool = False
 
 
-class Called(_Asked, frozen=True, kw_only=True):
+class Called(Request, frozen=True, kw_only=True):
     """That the model calls a tool."""
 
     tool: ToolName
@@ -224,7 +234,7 @@ class Called(_Asked, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Result(_Asked, frozen=True, kw_only=True):
+class Result(Request, frozen=True, kw_only=True):
     """What a tool said: a text, a JSON value, or bytes as base64."""
 
     tool: ToolName
@@ -239,7 +249,7 @@ class Result(_Asked, frozen=True, kw_only=True):
     hints: Hints = "footer"
 
 
-class Cursor(_Asked, frozen=True, kw_only=True):
+class Cursor(Request, frozen=True, kw_only=True):
     """Which page."""
 
     cursor: Annotated[str, Meta(max_length=100)]
@@ -247,7 +257,7 @@ class Cursor(_Asked, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Pattern(_Asked, frozen=True, kw_only=True):
+class Pattern(Request, frozen=True, kw_only=True):
     """Which lines."""
 
     pattern: Annotated[str, Meta(max_length=LONGEST_PATTERN)]

@@ -17,7 +17,6 @@ from satchel.session.account import SessionState
 from satchel.session.results import Found, LedgerEntry, Shown
 
 __all__ = [
-    "Counted",
     "Entries",
     "Sessions",
     "Spent",
@@ -31,10 +30,6 @@ __all__ = [
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     pass
-
-
-class Counted(_Answer, frozen=True, kw_only=True):
-    count: int
 
 
 class Sessions(_Answer, frozen=True, kw_only=True):

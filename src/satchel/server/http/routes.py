@@ -14,7 +14,7 @@ from satchel.api import answers
 from satchel.fitting.context import ContextResult
 from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
-from satchel.model.memory import Memory, Relation
+from satchel.model.memory import Forgotten, Memory, Relation
 from satchel.server.http import memories, requests, responses, sessions
 from satchel.server.http.problems import MEDIA_TYPE, Problem, RefusedError
 from satchel.session.account import SessionState
@@ -61,14 +61,16 @@ ROUTES: tuple[Route, ...] = (
           memories.add_many, answers.AddedMemories, None, requests.NewMemories, _CREATED),
     Route("memories.list", "GET", "/v1/memories", "The newest memories.", "read",
           memories.recent, answers.Memories, requests.Listing),
-    Route("memories.forget", "DELETE", "/v1/memories", "End memories by what they are, or purge them.", "write",
-          memories.forget, responses.Counted, requests.Forgetting),
+    Route("memories.forget", "DELETE", "/v1/memories", "Forget memories by filters, or purge them.", "write",
+          memories.forget, Forgotten, requests.Forgetting),
     Route("memories.get", "GET", _MEMORY, "One memory with its relations.", "read",
           memories.get, answers.MemoryAndRelations, requests.Seen),
     Route("memories.update", "PATCH", _MEMORY, "Change fields of a memory; its history is kept.", "write",
           memories.update, Memory, requests.Placed, requests.Changes),
-    Route("memories.forget_one", "DELETE", _MEMORY, "End a memory, or purge it.", "write",
-          memories.forget_one, responses.Counted, requests.Purging),
+    Route("memories.forget_one", "DELETE", _MEMORY, "Forget a memory, or purge it.", "write",
+          memories.forget_one, Forgotten, requests.Purging),
+    Route("memories.unforget", "POST", "/v1/memories/unforget", "Restore what was forgotten.", "write",
+          memories.unforget, answers.Counted, None, requests.Unforgetting),
     Route("memories.timeline", "GET", f"{_MEMORY}/timeline", "What came before and after a memory.", "read",
           memories.timeline, Timeline, requests.Span),
     Route("memories.similar", "GET", f"{_MEMORY}/similar", "The memories about the same thing.", "read",
@@ -79,6 +81,8 @@ ROUTES: tuple[Route, ...] = (
           memories.relations, answers.Relations, requests.Seen),
     Route("relations.add", "POST", f"{_MEMORY}/relations", "Link a memory to another.", "write",
           memories.relate, Relation, requests.Placed, requests.NewRelation, _CREATED),
+    Route("relations.remove", "DELETE", f"{_MEMORY}/relations/{{target}}", "Remove relations to another.", "write",
+          memories.unrelate, answers.Counted, requests.Unrelating),
     Route("search", "POST", "/v1/search", "The best matches, within a budget.", "read",
           memories.search, SearchResult, None, requests.SearchAsked),
     Route("context", "POST", "/v1/context", "One text for a context window, within a budget.", "read",
@@ -87,6 +91,10 @@ ROUTES: tuple[Route, ...] = (
           memories.pack, PackResult, None, requests.PackAsked),
     Route("stats", "GET", "/v1/stats", "Counts of what is remembered.", "read",
           memories.stats, Stats, requests.Placed),
+    Route("projects", "GET", "/v1/projects", "The projects, and how many memories each has.", "read",
+          memories.projects, answers.Names, requests.Placed),
+    Route("tags", "GET", "/v1/tags", "The tags, and how many memories have each.", "read",
+          memories.tags, answers.Names, requests.Placed),
     Route("sessions.list", "GET", "/v1/sessions", "The sessions, those changed last first.", "read",
           sessions.sessions, responses.Sessions, requests.SessionListing),
     Route("sessions.open", "PUT", _SESSION, "Begin a session, or change how it is kept.", "write",

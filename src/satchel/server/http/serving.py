@@ -1,4 +1,4 @@
-"""The process of the service: it listens, answers, and ends when all that was begun is answered."""
+"""The process of the HTTP service: listens, serves, and shuts down after requests in flight are answered."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ LEAST_READ = 64 * 1024
 
 
 class Connection(H11Protocol):
-    """An HTTP connection that is closed if the head of a request comes too late, or the answer is not read."""
+    """An HTTP connection with timeouts: it is closed if a request head is late or the client stops reading."""
 
     _late: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -46,7 +46,7 @@ class Connection(H11Protocol):
             self._expect_head()
             self._expect_reader()
 
-    # An answer is handed over whole, and stays here until it is read: whoever sends it does not wait for that.
+    # A response is buffered whole until the client has read it; the code that sends it does not wait.
     def pause_writing(self) -> None:
         super().pause_writing()
         self._expect_reader()
@@ -64,7 +64,7 @@ class Connection(H11Protocol):
         self._stop_watching()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """No warning: a request to upgrade is answered in HTTP, and nobody has to do anything about it."""
+        """No warning: an upgrade request is answered over plain HTTP, and nobody needs to act on it."""
 
     def _expect_head(self) -> None:
         if self._late is not None:
@@ -76,7 +76,7 @@ class Connection(H11Protocol):
             self._unread = self.loop.call_later(READ_SECONDS, self._check_reader, size)
 
     def _check_reader(self, before: int) -> None:
-        """Abort unless the client has read something; closing would wait until it has read everything."""
+        """Abort if the client has read nothing; closing would wait until it has read everything."""
         self._unread = None
         if self.transport.get_write_buffer_size() > max(0, before - LEAST_READ):
             self.transport.abort()
@@ -106,7 +106,7 @@ def serve(
     grace: float,
     allowed_hosts: Sequence[str] = (),
 ) -> None:
-    """Serve until told to stop; calls in flight have `grace` seconds to finish."""
+    """Serve until a signal arrives; calls in flight get `grace` seconds to finish."""
     application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits)
     configure_logging()
     with listen(*address) as listener:
@@ -119,7 +119,7 @@ def serve(
             access_log=False,
             server_header=False,
             backlog=BACKLOG,
-            # It is told in whole seconds, and 0 would mean none at all.
+            # uvicorn takes whole seconds, and 0 would mean no grace period at all.
             timeout_graceful_shutdown=max(1, round(grace)),
         )
         server = Server(config, application)
@@ -128,14 +128,14 @@ def serve(
 
 
 class Server(uvicorn.Server):
-    """A server that ends with exit code 0 on a signal, which is not raised once more."""
+    """A uvicorn server that exits with code 0 on a signal instead of raising it again."""
 
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)
         self._application = application
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # A thread that waits for a lock cannot be ended otherwise.
+        # A thread that waits for a lock cannot be stopped in any other way.
         exit_within((self.config.timeout_graceful_shutdown or 0) + LAST_SECONDS, 1)
         self._application.stop()
         await super().shutdown(sockets)

@@ -41,79 +41,79 @@ __all__ = [
 ]
 
 
-def sessions(view: Satchel, query: SessionListing) -> Sessions:
-    return Sessions(sessions=tuple(view.sessions(limit=query.limit)))
+def sessions(view: Satchel, asked: SessionListing) -> Sessions:
+    return Sessions(sessions=tuple(view.sessions(limit=asked.limit)))
 
 
-def open_session(view: Satchel, query: SessionPlace, body: NewSession, *, name: str) -> SessionState:
-    budget = None if body.budget is None else Budget(**msgspec.structs.asdict(body.budget))
-    return view.session(name, budget=budget, model=body.model, holds=body.holds).state()
+def open_session(view: Satchel, asked: NewSession, *, name: str) -> SessionState:
+    budget = None if asked.budget is None else Budget(**msgspec.structs.asdict(asked.budget))
+    return view.session(name, budget=budget, model=asked.model, holds=asked.holds).state()
 
 
-def state(view: Satchel, query: SessionPlace, *, name: str) -> SessionState:
+def state(view: Satchel, asked: SessionPlace, *, name: str) -> SessionState:
     return view.find_session(name).state()
 
 
-def remove(view: Satchel, query: SessionPlace, *, name: str) -> None:
+def remove(view: Satchel, asked: SessionPlace, *, name: str) -> None:
     view.forget_session(name)
 
 
-def record(view: Satchel, query: SessionPlace, body: Recorded, *, name: str) -> LedgerEntry:
-    return view.find_session(name).record(body.category, body.text, name=body.name, pinned=body.pinned)
+def record(view: Satchel, asked: Recorded, *, name: str) -> LedgerEntry:
+    return view.find_session(name).record(asked.category, asked.text, name=asked.name, pinned=asked.pinned)
 
 
-def entries(view: Satchel, query: SessionPlace, *, name: str) -> Entries:
+def entries(view: Satchel, asked: SessionPlace, *, name: str) -> Entries:
     return Entries(entries=tuple(view.find_session(name).entries()))
 
 
-def call(view: Satchel, query: SessionPlace, body: Called, *, name: str) -> LedgerEntry:
-    return view.find_session(name).call(body.tool, body.arguments, body.call_id)
+def call(view: Satchel, asked: Called, *, name: str) -> LedgerEntry:
+    return view.find_session(name).call(asked.tool, asked.arguments, asked.call_id)
 
 
-def result(view: Satchel, query: SessionPlace, body: Result, *, name: str) -> Shown:
+def result(view: Satchel, asked: Result, *, name: str) -> Shown:
     session = view.find_session(name)
-    session.hints = body.hints
+    session.hints = asked.hints
     return session.result(
-        body.tool,
-        _output(body),
-        call_id=body.call_id,
-        arguments=body.arguments,
-        error=body.error,
-        max_tokens=body.max_tokens,
-        pinned=body.pinned,
-        new_turn=body.new_turn,
+        asked.tool,
+        _output(asked),
+        call_id=asked.call_id,
+        arguments=asked.arguments,
+        error=asked.error,
+        max_tokens=asked.max_tokens,
+        pinned=asked.pinned,
+        new_turn=asked.new_turn,
     )
 
 
-def page(view: Satchel, query: SessionPlace, body: Cursor, *, name: str) -> Shown:
-    return view.find_session(name).page(body.cursor, max_tokens=body.max_tokens, call_id=body.call_id)
+def page(view: Satchel, asked: Cursor, *, name: str) -> Shown:
+    return view.find_session(name).page(asked.cursor, max_tokens=asked.max_tokens, call_id=asked.call_id)
 
 
-def find(view: Satchel, query: SessionPlace, body: Pattern, *, name: str, handle: str) -> Found:
-    return view.find_session(name).find(handle, body.pattern, max_tokens=body.max_tokens, call_id=body.call_id)
+def find(view: Satchel, asked: Pattern, *, name: str, handle: str) -> Found:
+    return view.find_session(name).find(handle, asked.pattern, max_tokens=asked.max_tokens, call_id=asked.call_id)
 
 
-def expand(view: Satchel, query: SessionPlace, *, name: str, handle: str) -> Whole:
+def expand(view: Satchel, asked: SessionPlace, *, name: str, handle: str) -> Whole:
     whole = view.find_session(name).expand(handle)
     if isinstance(whole, bytes):
         return Whole(handle=handle, encoding="base64", content=base64.b64encode(whole).decode())
     return Whole(handle=handle, encoding="text", content=whole)
 
 
-def history(view: Satchel, query: requests.History, *, name: str) -> History:
-    return view.find_session(name).history(query.max_tokens)
+def history(view: Satchel, asked: requests.History, *, name: str) -> History:
+    return view.find_session(name).history(asked.max_tokens)
 
 
-def next_turn(view: Satchel, query: SessionPlace, *, name: str) -> Turn:
+def next_turn(view: Satchel, asked: SessionPlace, *, name: str) -> Turn:
     return Turn(turn=view.find_session(name).next_turn())
 
 
-def _output(body: Result) -> Any:
-    if body.encoding == "text":
-        return body.output
-    if not isinstance(body.output, str):
-        raise InputError(f"output in base64 is a string, not {type(body.output).__name__}")
+def _output(asked: Result) -> Any:
+    if asked.encoding == "text":
+        return asked.output
+    if not isinstance(asked.output, str):
+        raise InputError(f"output in base64 is a string, not {type(asked.output).__name__}")
     try:
-        return base64.b64decode(body.output, validate=True)
+        return base64.b64decode(asked.output, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InputError(f"output is not base64: {error}") from error

@@ -1,1 +1,1 @@
-"""A project's spec artifacts: which there are, what they say, and which of them a planned change may touch."""
+"""Spec documents of a project: which exist, what they contain, and which a planned change may affect."""

@@ -1,4 +1,4 @@
-"""The spec documents of a project: files read inside its root, their sections, which of them are artifacts."""
+"""The spec documents of a project: reading files inside its root, their sections, and which files are artifacts."""
 
 import os
 import re
@@ -49,7 +49,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NO
 
 
 class Stamp(NamedTuple):
-    """What tells that a file has changed."""
+    """Identifies a version of a file; it changes when the file changes."""
 
     modified_ns: int
     changed_ns: int
@@ -57,14 +57,14 @@ class Stamp(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Something that stands at a path of the project; where it is not read, a `trouble` says why."""
+    """A file or folder of the project; if it is not read, `read_error` says why."""
 
     path: str
-    """From the root on, with slashes, as the file system names it."""
+    """Relative to the root, with slashes, as in the file system."""
     real: str = ""
     stamp: Stamp = Stamp(0, 0, 0)
     is_folder: bool = False
-    trouble: str = ""
+    read_error: str = ""
 
     @property
     def name(self) -> str:
@@ -72,14 +72,14 @@ class Place(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The text of a file, its lines ended by plain newlines; or why there is none."""
+    """The text of a file with plain newlines, or the reason why it was not read."""
 
     text: str
-    trouble: str = ""
+    read_error: str = ""
 
 
 class Tree:
-    """The files below a root. A link is followed where it stays inside, and reported where it leaves."""
+    """The files below a root. Symbolic links inside the root are followed; those that leave it are reported."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         given = as_path(root)
@@ -92,49 +92,49 @@ class Tree:
             raise InputError(f"the project root {given!r} is not a folder")
 
     def folder(self, given: str) -> str:
-        """The path of a folder, be it there or not, or an error where it is not one inside the project."""
+        """Check the path of a folder inside the project, which need not exist, and return it."""
         path = as_path(given)
-        # Both ways of writing paths, on every system: what is harmless here would not be elsewhere.
+        # Reject the path syntax of all systems, so that the same input behaves the same everywhere.
         written = PureWindowsPath(path)
         if written.anchor or ".." in written.parts or not self._holds(os.path.realpath(self.root / path)):
             raise InputError(f"the folder {path!r} is not inside the project; give one that is, such as docs")
         return "/".join(PurePosixPath(path).parts)
 
     def look(self, path: str) -> Place | None:
-        """What stands at a path; None where nothing does, or only a link that leads nowhere."""
+        """Return what is at a path; None if nothing is, or only a broken link."""
         real = os.path.realpath(self.root / path)
         if not self._holds(real):
-            return Place(path, trouble=OUTSIDE)
+            return Place(path, read_error=OUTSIDE)
         try:
             found = os.lstat(real)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            return Place(path, trouble=_reason(error))
+            return Place(path, read_error=_reason(error))
         stamp = Stamp(found.st_mtime_ns, found.st_ctime_ns, found.st_size)
         if stat.S_ISDIR(found.st_mode):
             return Place(path, real, stamp, is_folder=True)
-        trouble = "" if stat.S_ISREG(found.st_mode) else "not a regular file, not read"
-        return Place(path, real, stamp, trouble=trouble)
+        read_error = "" if stat.S_ISREG(found.st_mode) else "not a regular file, not read"
+        return Place(path, real, stamp, read_error=read_error)
 
     def children(self, folder: Place, wanted: Callable[[str], bool]) -> list[Place]:
-        """What stands in a folder under the wanted names, sorted; else the folder itself, with its trouble."""
+        """Return the wanted children of a folder, sorted; if it cannot be listed, the folder with its error."""
         if not folder.is_folder:
-            return [folder._replace(trouble=folder.trouble or "not a folder, not read")]
+            return [folder._replace(read_error=folder.read_error or "not a folder, not read")]
         try:
             names = [child.name for child in Path(folder.real).iterdir()]
         except OSError as error:
-            return [folder._replace(trouble=_reason(error))]
+            return [folder._replace(read_error=_reason(error))]
         prefix = f"{folder.path}/" if folder.path else ""
         looked_at = (self.look(prefix + name) for name in sorted(names) if wanted(name))
         return [place for place in looked_at if place is not None]
 
     def read(self, place: Place) -> Reading:
-        """The text of a file as it is now."""
+        """Read the current text of a file."""
         if place.is_folder:
             return Reading("", "a folder, not read")
-        if place.trouble or place.stamp.size > MOST_BYTES:
-            return Reading("", place.trouble or _too_large(place.stamp.size))
+        if place.read_error or place.stamp.size > MOST_BYTES:
+            return Reading("", place.read_error or _too_large(place.stamp.size))
         try:
             content = _bytes(place.real)
         except OSError as error:
@@ -154,12 +154,12 @@ class Tree:
 
 
 def shown(path: str) -> str:
-    """A path as a text of one line, whatever the file system allows in a name; the root itself is a dot."""
+    """Format a path on one line, whatever characters it has; the root is a dot."""
     return " ".join(clean(repair_surrogates(path)).split()) or "."
 
 
 def _bytes(real: str) -> bytes | None:
-    """As much of a regular file as may be read and one byte more; None if it is none any longer."""
+    """Read a regular file up to the size limit plus one byte; None if it is no longer a regular file."""
     with open(os.open(real, _FLAGS), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None
@@ -174,7 +174,7 @@ def _reason(error: OSError) -> str:
     return f"{(error.strerror or type(error).__name__).lower()}, not read"
 
 
-# The sections of a markdown text, by its headings.
+# Sections of a Markdown text
 
 
 DEEPEST = 3
@@ -188,7 +188,7 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 class Heading(NamedTuple):
-    """A heading of the first three levels, on the lines from `line` until before `below`, counted from 1."""
+    """A heading of level 1 to 3, on the lines from `line` to before `below`, counted from 1."""
 
     line: int
     below: int
@@ -197,16 +197,16 @@ class Heading(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What stands from one heading to the next; the lines before the first heading have no titles."""
+    """The text from one heading to the next; text before the first heading has no titles."""
 
     line: int
     last_line: int
     titles: tuple[str, ...]
-    """The heading and those it stands under, outermost first."""
+    """The heading and its parent headings, outermost first."""
     text: str
-    """As it is written, with its heading."""
+    """The original text, with its heading."""
     body: str
-    """What stands below the heading."""
+    """The text below the heading."""
 
     @property
     def label(self) -> str:
@@ -214,17 +214,17 @@ class Section(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """Whether nothing but comments stands below the heading, or nothing but front matter at the top."""
+        """Whether there are only comments below the heading, or only front matter at the top."""
         lines = self.body.split("\n") if self.line == 1 and not self.titles else []
         told = "\n".join(lines[_front_matter(lines) :]) if lines else self.body
         return not _COMMENT.sub("", told).strip()
 
 
 def headings(text: str) -> list[Heading]:
-    """The headings of the first three levels; none of front matter, fenced code or comments."""
+    """Return the headings of level 1 to 3, ignoring front matter, fenced code and comments."""
     found: list[Heading] = []
     lines = text.split("\n")
-    # A line that can be a heading by what stands below it: the only one of its paragraph.
+    # The line that becomes a heading if it is underlined: the only line of its paragraph.
     alone: str | None = None
     for number, line in _prose(lines):
         paragraph, alone = alone, None
@@ -240,7 +240,7 @@ def headings(text: str) -> list[Heading]:
 
 
 def sections(text: str) -> list[Section]:
-    """All of a text that is not blank, cut before its headings."""
+    """Split a text before its headings, without blank parts."""
     lines = text.split("\n")
     found = []
     titles: list[tuple[int, str]] = []
@@ -264,12 +264,12 @@ def sections(text: str) -> list[Section]:
 
 
 def is_empty(found: Sequence[Section]) -> bool:
-    """Whether there is nothing but headings, front matter and comments, as templates have them."""
+    """Whether there are only headings, front matter and comments, as in a template."""
     return all(section.bare for section in found)
 
 
 def _prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The numbered lines in which headings can stand; one that cannot is blank."""
+    """Yield the numbered lines that can be headings; other lines are replaced by blank ones."""
     front = _front_matter(lines)
     fence = ""
     comment = False
@@ -285,7 +285,7 @@ def _prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             comment = "-->" not in line
             yield number, ""
         elif opening := _FENCE.match(line):
-            # With another backtick behind it, it is code within a line.
+            # Another backtick in the info string means inline code, not a fence.
             fence = "" if opening[1][0] == "`" and "`" in line[opening.end() :] else opening[1]
             yield number, ""
         else:
@@ -294,8 +294,8 @@ def _prose(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _front_matter(lines: Sequence[str]) -> int:
-    """How many lines of metadata stand above the text."""
-    # Without a name and a value below it, it is a rule across the page.
+    """Return the number of front matter lines at the top."""
+    # Without a key and a value below it, the line is a thematic break.
     if lines[0].rstrip() != "---" or ":" not in "".join(lines[1:2]):
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line.rstrip() in ("---", "...")), 0)
@@ -314,7 +314,7 @@ def _title(written: str) -> str:
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
 
 
-# Which files of a project are spec artifacts: the stages, architecture decisions, changes.
+# Spec artifacts: stages, architecture decisions, changes
 
 
 _ARTIFACT_FILES = {
@@ -336,24 +336,24 @@ _ADR_FOLDERS = (ADRS, "adr")
 
 
 class Artifact(NamedTuple):
-    """A file and what it belongs to: a stage, `adrs` or `changes/<slug>`; nothing where a folder is in trouble."""
+    """A file and its group: a stage, `adrs` or `changes/<slug>`; empty for a folder that cannot be read."""
 
     group: str
     place: Place
 
 
 def expected_file(stage: str) -> str:
-    """The name of the file that a stage is usually kept in."""
+    """Return the usual file name of a stage."""
     return _ARTIFACT_FILES[stage]
 
 
 def stage_named(name: str) -> str | None:
-    """The stage of this name, or the one whose file has it."""
+    """Return the stage with this name or file name."""
     return _STAGE_OF.get(f"{name.strip().lower()}.md")
 
 
 def artifacts(tree: Tree, folder: str) -> list[Artifact]:
-    """All that are there, each once: stages in their order, decisions by name, changes from the newest."""
+    """Return all artifacts, each once: stages in order, decisions by name, changes newest first."""
     docs = tree.look(folder)
     if docs is None:
         return []
@@ -391,7 +391,7 @@ def _changes(tree: Tree, listed: list[Place]) -> Iterator[Artifact]:
             for place in tree.children(folder, lambda name: not name.startswith(".")):
                 if place.is_folder and place.path != folder.path:
                     changes.append(_files(tree, place, f"{CHANGES}/{place.name}"))
-                elif place.trouble:
+                elif place.read_error:
                     yield Artifact("", place)
     for files in sorted(
         filter(None, changes), key=lambda files: -max(each.place.stamp.modified_ns for each in files)
@@ -404,7 +404,7 @@ def _files(tree: Tree, folder: Place, group: str) -> list[Artifact]:
     return [Artifact("" if place.path == folder.path else group, place) for place in listed]
 
 
-# Files of a project as they were read: their text in sections, or why there is none.
+# Files with their text in sections, or the reason why they were not read
 
 
 MOST_FILES = 400
@@ -413,22 +413,22 @@ BEYOND = f"beyond the {MOST_FILES} files and {MOST_IN_ALL // 1_000_000} MB that 
 
 
 class Document(NamedTuple):
-    """One file. It stays the same object as long as the file stays the same."""
+    """One file. The object stays the same while the file is unchanged."""
 
     group: str
-    """What it belongs to: a stage, `adrs`, `changes/<slug>` or `conventions`."""
+    """The group: a stage, `adrs`, `changes/<slug>` or `conventions`."""
     path: str
-    """From the root on, as it is shown."""
+    """Relative to the root, in display form."""
     text: str = ""
     sections: tuple[Section, ...] = ()
     empty: bool = False
-    """Whether there is no more in it than headings and the comments of a template."""
-    trouble: str = ""
+    """Whether it contains only headings and template comments."""
+    read_error: str = ""
     """Why it was not read."""
 
     @property
     def slug(self) -> str:
-        """The change it belongs to, if it does."""
+        """The change it belongs to, or empty."""
         return self.group.removeprefix(f"{CHANGES}/") if self.group.startswith(f"{CHANGES}/") else ""
 
     @property
@@ -444,25 +444,27 @@ class Unread(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """All that was found at one moment."""
+    """All documents found at one moment."""
 
     documents: tuple[Document, ...] = ()
     unread: tuple[Unread, ...] = ()
-    """Folders that could not be looked into, and files that would be too many."""
+    """Folders that cannot be listed, and files beyond the limits."""
 
 
 class Library:
-    """Reads files and keeps what it has read until they change."""
+    """Reads files and caches them until they change."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._held: dict[str, tuple[Stamp, Document]] = {}
 
     def survey(self, artifacts: Sequence[Artifact]) -> Survey:
-        """The files in the order given, as many of them as are read at once."""
+        """Read the files in the given order, up to the limits."""
         within = _within_limits(artifacts)
         unread = [
-            Unread(shown(artifact.place.path), artifact.place.trouble) for artifact in within if not artifact.group
+            Unread(shown(artifact.place.path), artifact.place.read_error)
+            for artifact in within
+            if not artifact.group
         ]
         if beyond := artifacts[len(within) :]:
             unread.append(Unread(shown(beyond[0].place.path), f"this and {len(beyond) - 1:,} more are {BEYOND}"))
@@ -471,16 +473,16 @@ class Library:
     def _document(self, artifact: Artifact) -> Document:
         place = artifact.place
         held = self._held.get(place.path)
-        # What could not be read is tried again: the reason may be gone without a trace in the file.
-        if held is None or held[0] != place.stamp or held[1].trouble or held[1].group != artifact.group:
+        # Files that could not be read are tried again: the cause may go away without a change of the file.
+        if held is None or held[0] != place.stamp or held[1].read_error or held[1].group != artifact.group:
             self._held[place.path] = held = place.stamp, self._read(artifact)
         return held[1]
 
     def _read(self, artifact: Artifact) -> Document:
-        text, trouble = self._tree.read(artifact.place)
+        text, read_error = self._tree.read(artifact.place)
         name = shown(artifact.place.path)
-        if trouble:
-            return Document(artifact.group, name, trouble=trouble)
+        if read_error:
+            return Document(artifact.group, name, read_error=read_error)
         found = tuple(sections(text))
         return Document(artifact.group, name, text, found, empty=is_empty(found))
 
@@ -488,13 +490,13 @@ class Library:
 def _within_limits(artifacts: Sequence[Artifact]) -> Sequence[Artifact]:
     size = 0
     for number, (_, place) in enumerate(artifacts):
-        size += 0 if place.trouble or place.stamp.size > MOST_BYTES else place.stamp.size
+        size += 0 if place.read_error or place.stamp.size > MOST_BYTES else place.stamp.size
         if number == MOST_FILES or size > MOST_IN_ALL:
             return artifacts[:number]
     return artifacts
 
 
-# Files that say how work is done in a project, whether it has specs or not.
+# Convention files: instructions for working on the project, with or without specs
 
 
 CONVENTIONS = "conventions"
@@ -504,7 +506,7 @@ _RULES = ".cursor/rules"
 
 
 def conventions(tree: Tree) -> list[Artifact]:
-    """Those that are there, each once, what is written for agents before what is written for people."""
+    """Return the existing ones, each once, those for agents before those for people."""
     root = tree.look("")
     if root is None:
         return []
@@ -512,8 +514,8 @@ def conventions(tree: Tree) -> list[Artifact]:
     listed.sort(key=lambda place: _CONVENTION_FILES.index(place.name.lower()) if place.path else 0)
     found: dict[str, Artifact] = {}
     for place in (*listed, *_rules(tree)):
-        # A folder that cannot be looked into has no files to speak of.
-        group = "" if place.is_folder and place.trouble else CONVENTIONS
+        # A folder that cannot be listed contributes no files.
+        group = "" if place.is_folder and place.read_error else CONVENTIONS
         found.setdefault(place.real or place.path, Artifact(group, place))
     return list(found.values())
 

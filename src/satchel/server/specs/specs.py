@@ -1,4 +1,4 @@
-"""The specs of a project: an overview, a search in their sections, a check of a planned change."""
+"""Specs of a project: an overview, search in their sections, and a scan for a planned change."""
 
 import os
 import reprlib
@@ -58,18 +58,18 @@ def number_of(count: int, noun: str) -> str:
 
 
 def few(names: Sequence[str]) -> str:
-    """The names in one line, of many the first ones and how many more there are."""
+    """Join names in one line; of many, the first ones and the number of others."""
     more = len(names) - MOST_NAMES
     return ", ".join([*names[:MOST_NAMES], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def named(path: str, section: Section) -> str:
-    """A file and the heading in it, as one line."""
+    """Format a file and a heading in it on one line."""
     return f"{path}#{shown(section.label)}" if section.titles else path
 
 
 def unread_portions(unread: Sequence[Unread], *, section: str = "## Not read", rank: int) -> list[Portion]:
-    """What was not read and why; of many the first ones and how many more there are."""
+    """List what was not read and why; of many, the first ones and the number of others."""
     if not unread:
         return []
     lines = [f"{path}: {reason}" for path, reason in unread[:MOST_NAMES]]
@@ -78,26 +78,26 @@ def unread_portions(unread: Sequence[Unread], *, section: str = "## Not read", r
     return [Portion("\n".join(lines) + "\n", section, rank)]
 
 
-# Sections of documents, found by the same recall as memories.
+# Search in sections, with the same recall as for memories
 
 
-# The same for all: a checkout makes every file new, and so its age says nothing.
+# The same for all sections: after a checkout every file is new, so its age means nothing.
 _AT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class FoundSection(NamedTuple):
-    """A section of a document, and what recall says of it."""
+    """A section of a document, with its search hit."""
 
     document: Document
     section: Section
     hit: Hit
-    """Its memory holds the text below the heading, without secrets."""
+    """Its memory has the text below the heading, with secrets masked."""
 
 
 class _SectionStore:
-    """A store in memory, and what recalls from it.
+    """An in-memory store of sections, and search in it.
 
-    It does not search by `Satchel`, whose searches count as uses: the next one would rank differently.
+    It does not search through `Satchel`, because that counts uses, and the next search would rank differently.
     """
 
     def __init__(self) -> None:
@@ -105,12 +105,12 @@ class _SectionStore:
         self._indexer = Indexer(self._store)
         self.sections: dict[str, tuple[Document, Section]] = {}
         self._bag = Satchel(self._store, counter=counter(DEFAULT_COUNTER), indexer=self._indexer)
-        # By identity: a document that was read again is another one, and two may be shown under one name.
+        # By identity: a document that was read again is a new object, and two may have the same display name.
         self._held: dict[int, tuple[Document, list[str]]] = {}
         self._sources = 0
 
-    def hold(self, documents: Sequence[Document]) -> None:
-        """Hold just these documents."""
+    def update(self, documents: Sequence[Document]) -> None:
+        """Update the store to contain exactly these documents."""
         wanted = {id(document): document for document in documents}
         stale = [key for key in self._held if key not in wanted]
         gone = [identifier for key in stale for identifier in self._held.pop(key)[1]]
@@ -119,15 +119,15 @@ class _SectionStore:
             del self.sections[identifier]
         for key, document in wanted.items():
             if key not in self._held:
-                self._held[key] = document, self._take_in(document)
+                self._held[key] = document, self._add(document)
 
     def find(self, query: str, *, limit: int) -> list[Hit]:
         return find(self._store, self._indexer, query, filter_for(Scope()), limit=limit).hits
 
-    def _take_in(self, document: Document) -> list[str]:
-        # A number and no name: what names a source is short, and must not look like a secret.
+    def _add(self, document: Document) -> list[str]:
+        # A number, not a name: a source must be short and must not look like a secret.
         self._sources += 1
-        told = list(_telling(document.sections))
+        told = list(_informative(document.sections))
         drafts = [
             _draft(document, section, source=self._sources, place=place) for place, section in enumerate(told)
         ]
@@ -138,19 +138,19 @@ class _SectionStore:
 
 
 class SectionIndex:
-    """Holds the sections of the documents it was last asked about. Safe to share between threads."""
+    """Indexes the sections of the documents of the last search. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._store: _SectionStore | None = None
 
     def search(self, documents: Sequence[Document], query: str, *, limit: int) -> list[FoundSection]:
-        """The sections that are most likely needed, best first, and of equal ones in the order of documents."""
+        """Return the most relevant sections, best first; equal ones in document order."""
         if not documents:
             return []
         with self._lock:
             held = self._store = self._store or _SectionStore()
-            held.hold(documents)
+            held.update(documents)
             hits = held.find(query, limit=limit)
             found = [FoundSection(*held.sections[hit.memory.id], hit) for hit in hits]
         place = {id(document): number for number, document in enumerate(documents)}
@@ -159,8 +159,8 @@ class SectionIndex:
         )
 
 
-def _telling(sections: Sequence[Section]) -> Iterator[Section]:
-    """Without headings that have nothing but other headings below them: those have them in their titles."""
+def _informative(sections: Sequence[Section]) -> Iterator[Section]:
+    """Skip headings that have only other headings below them: those already carry them in their titles."""
     for section, following in pairwise((*sections, None)):
         if section is not None and not (
             section.bare and following is not None and following.titles[: len(section.titles)] == section.titles
@@ -170,21 +170,21 @@ def _telling(sections: Sequence[Section]) -> Iterator[Section]:
 
 def _draft(document: Document, section: Section, *, source: int, place: int) -> Draft:
     titles = (document.slug.replace("-", " "), *section.titles) if document.slug else section.titles
-    # A change or a decision is about one thing, and its sections speak for each other; a stage is about many.
+    # The sections of a change or decision are about one topic and share context; those of a stage are not.
     about_one = document.slug or document.group == ADRS
     return Draft(
         section.body if section.body.strip() else section.text,
         title=" > ".join(titles) or None,
         kind="fact",
         source=str(source) if about_one else None,
-        # So that sections with the same text are not one memory.
+        # So that sections with the same text are not merged into one memory.
         ref=f"{source}.{place}",
         at=_AT,
     )
 
 
 def _stored(bag: Satchel, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
-    """The memory of each draft; None for one that is nothing but a secret."""
+    """Return the memory of each draft; None if it consists of a secret only."""
     try:
         return bag.add_many(drafts)
     except InputError:
@@ -193,13 +193,13 @@ def _stored(bag: Satchel, drafts: Sequence[Draft]) -> Sequence[Memory | None]:
         return [memory for draft in drafts for memory in _stored(bag, [draft])]
 
 
-# `Specs`: the spec artifacts of one project.
+# The spec artifacts of one project
 
 
 class Specs:
-    """Reads what a project's folder of specs holds at the moment; a folder that is not there holds nothing.
+    """Reads the current spec folder of a project; a missing folder counts as empty.
 
-    What it has read and indexed is kept for the next time. Safe to share between threads.
+    What was read and indexed is cached for the next call. Safe to share between threads.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, folder: str = "docs") -> None:
@@ -209,48 +209,48 @@ class Specs:
         self._index = SectionIndex()
 
     def survey(self) -> Survey:
-        """The artifacts: stages in their order, decisions by name, changes from the newest."""
+        """Return the artifacts: stages in order, decisions by name, changes newest first."""
         return self._library.survey(artifacts(self._tree, self.folder))
 
     def conventions(self) -> Survey:
-        """The files that say how work is done here."""
+        """Return the convention files, which say how to work on the project."""
         return self._library.survey(conventions(self._tree))
 
     def search(self, documents: Sequence[Document], query: str, *, limit: int) -> list[FoundSection]:
-        """The sections of these documents that a query is most likely about, best first."""
+        """Return the sections of these documents that best match a query, best first."""
         return self._index.search(documents, query, limit=limit)
 
 
-# The spec artifacts of a project: which there are, their headings, or all of them.
+# Overview of the artifacts: list, headings, or full text
 
 
 Count = Callable[[str], int]
 
 FEW = 5
-# What is kept first where not all fits.
+# Priorities when not everything fits.
 NEXT, STAGE, STAGE_HEADINGS, OTHERS, OTHER_HEADINGS, NOT_READ = range(6)
 
 _WIDTH = max(map(len, STAGES))
 
 
 def spec_context(specs: Specs, *, stage: str | None, detail: Detail, count: Count) -> list[Portion]:
-    """The artifacts, or those of one stage, of `adrs` or of a change; nothing where there are none at all."""
+    """Return the artifacts as portions: all, or those of one stage, of `adrs` or of one change."""
     check_known("detail", detail, DETAILS)
     survey = specs.survey()
     group = None if stage is None else _group(stage, survey.documents)
     if survey == Survey():
         return []
-    telling = _Telling(specs.folder, survey, count)
+    portions = _Overview(specs.folder, survey, count)
     if group is None:
-        return list(telling.full(survey.documents) if detail == "full" else telling.overview(detail))
+        return list(portions.full(survey.documents) if detail == "full" else portions.overview(detail))
     chosen = [document for document in survey.documents if document.group == group]
     if not chosen:
-        return [telling.missing(group)]
-    return list(telling.full(chosen) if detail == "full" else telling.listed(chosen, detail))
+        return [portions.missing(group)]
+    return list(portions.full(chosen) if detail == "full" else portions.listed(chosen, detail))
 
 
 def _group(stage: object, documents: Sequence[Document]) -> str:
-    """What is meant by the name of a stage or of a change."""
+    """Resolve the name of a stage or a change."""
     if not isinstance(stage, str):
         raise InputError(f"stage must be a string, not {type(stage).__name__}")
     known = stage_named(stage) or (ADRS if stage.strip().lower() == ADRS else None)
@@ -262,8 +262,8 @@ def _group(stage: object, documents: Sequence[Document]) -> str:
     return found
 
 
-class _Telling:
-    """Makes portions of what was found in the folder of specs."""
+class _Overview:
+    """Makes portions of the documents in the spec folder."""
 
     def __init__(self, folder: str, survey: Survey, count: Count) -> None:
         self._folder = shown(folder)
@@ -272,7 +272,7 @@ class _Telling:
         self._section = f"## Spec artifacts in {self._folder}/"
 
     def overview(self, detail: Detail) -> Iterator[Portion]:
-        """Every stage, and in fewer words what else there is."""
+        """Yield a line for every stage, and a shorter summary of the rest."""
         of_stages = [document for document in self._survey.documents if document.group in STAGES]
         for stage in STAGES:
             documents = [document for document in of_stages if document.group == stage]
@@ -284,7 +284,7 @@ class _Telling:
             yield Portion(f"Next: {self._next(of_stages)}\n", self._section, NEXT)
 
     def listed(self, documents: Sequence[Document], detail: Detail, *, deepest: int = 3) -> Iterator[Portion]:
-        """A line for each document, and in more detail its headings."""
+        """Yield a line for each document, with its headings in more detail."""
         for document in documents:
             stage = document.group in STAGES
             rank = STAGE if stage else OTHERS
@@ -299,11 +299,11 @@ class _Telling:
         return Portion(f"{group:<{_WIDTH}}  missing  {path}\n", self._section, STAGE, name=path)
 
     def full(self, documents: Sequence[Document]) -> Iterator[Portion]:
-        """The artifacts themselves, section by section."""
+        """Yield the full text of the artifacts, section by section."""
         for document in documents:
             section = f"## {_title(document)} ({document.path})"
-            if document.trouble or document.empty:
-                told = document.trouble or f"empty: {number_of(document.lines, 'line')}"
+            if document.read_error or document.empty:
+                told = document.read_error or f"empty: {number_of(document.lines, 'line')}"
                 yield Portion(f"{told}\n", section, STAGE, name=document.path)
                 continue
             for part in document.sections:
@@ -316,7 +316,7 @@ class _Telling:
     def _line(self, document: Document) -> str:
         state = "empty" if document.empty else "present"
         size = f"{number_of(document.lines, 'line')}  ~{number_of(self._count(document.text), 'token')}"
-        return f"{shown(document.group):<{_WIDTH}}  {state:<7}  {document.trouble or size}  {document.path}\n"
+        return f"{shown(document.group):<{_WIDTH}}  {state:<7}  {document.read_error or size}  {document.path}\n"
 
     def _decisions(self, detail: Detail) -> Iterator[Portion]:
         found = [document for document in self._survey.documents if document.group == ADRS]
@@ -366,15 +366,15 @@ def _outline(document: Document, deepest: int) -> str:
     return indented("\n".join(lines)) + "\n" if lines else ""
 
 
-# A scan of a project for a planned change: what is written there about the same things. It judges nothing.
+# Scan for a planned change: finds related text, without judging it
 
 
-# What is less likely needed is left out. For the planned changes in its test this shows 62 % of the sections that
-# matter among nine in all; 0.003 shows 67 % among eleven, and 0.01 only 55 % among seven.
+# Less relevant sections are left out. In the tests of this scan, the value shows 62 % of the sections that matter,
+# among nine in all; 0.003 shows 67 % among eleven, and 0.01 only 55 % among seven.
 FLOOR = 0.006
-# Memories are many and about everything: one in fifty is not worth a line here.
+# Memories are many and of all topics, so they need a higher relevance here.
 MEMORY_FLOOR = 0.02
-# What comes after the first page hardly changes what is found.
+# Text after the first page hardly changes the search result.
 LONGEST_DESCRIPTION = 10_000
 CANDIDATES = 60
 MOST_SECTIONS = 10
@@ -391,18 +391,18 @@ class _Finding(NamedTuple):
 def spec_check(
     specs: Specs, description: str, *, bag: Satchel, detail: Detail, count: Callable[[str], int]
 ) -> list[Portion]:
-    """Sections of artifacts, earlier changes and memories that a planned change may touch.
+    """Return sections of artifacts, earlier changes and memories that a planned change may affect.
 
-    Where there are no artifacts, files of conventions take their place. Ranks follow the scores of recall
-    through all of them, so that a tight budget keeps the best.
+    Without artifacts, convention files are used instead. Ranks follow the search scores across all sources, so that
+    a small budget keeps the best.
     """
     check_known("detail", detail, DETAILS)
     planned = as_query(description).strip()[:LONGEST_DESCRIPTION]
     if not planned:
-        raise InputError("the change description is blank; say what is to be changed")
+        raise InputError("the change description is blank; describe the planned change")
     scan = _Scan(planned, detail, count)
     survey = specs.survey()
-    unread = [*survey.unread, *_troubles(survey.documents)]
+    unread = [*survey.unread, *_read_errors(survey.documents)]
     findings: list[_Finding] = []
     if written := _written(survey.documents):
         found = _worth_reading(specs.search(written, planned, limit=CANDIDATES))
@@ -411,8 +411,8 @@ def spec_check(
     findings += scan.memories(bag)
     if not written:
         conventions = specs.conventions()
-        unread += [*conventions.unread, *_troubles(conventions.documents)]
-        if readable := [document for document in conventions.documents if not document.trouble]:
+        unread += [*conventions.unread, *_read_errors(conventions.documents)]
+        if readable := [document for document in conventions.documents if not document.read_error]:
             found = _worth_reading(specs.search(_written(readable), planned, limit=CANDIDATES))
             findings += scan.sections("## Conventions", found)
             findings.append(_files_of_conventions(readable))
@@ -420,7 +420,7 @@ def spec_check(
 
 
 class _Scan:
-    """Turns what was found for a description into portions."""
+    """Turns the search results for a description into portions."""
 
     def __init__(self, description: str, detail: Detail, count: Callable[[str], int]) -> None:
         self._description = description
@@ -433,7 +433,7 @@ class _Scan:
             yield self._finding(each, heading)
 
     def changes(self, found: Sequence[FoundSection], documents: Sequence[Document]) -> Iterator[_Finding]:
-        """The best sections of each change, the first of them below a line about the change."""
+        """Yield the best sections of each change, the first one below a line about the change."""
         by_change: dict[str, list[FoundSection]] = {}
         for each in found:
             by_change.setdefault(each.document.group, []).append(each)
@@ -467,11 +467,11 @@ class _Scan:
 
 
 def _written(documents: Sequence[Document]) -> list[Document]:
-    return [document for document in documents if not document.trouble and not document.empty]
+    return [document for document in documents if not document.read_error and not document.empty]
 
 
-def _troubles(documents: Sequence[Document]) -> list[Unread]:
-    return [Unread(document.path, document.trouble) for document in documents if document.trouble]
+def _read_errors(documents: Sequence[Document]) -> list[Unread]:
+    return [Unread(document.path, document.read_error) for document in documents if document.read_error]
 
 
 def _worth_reading(found: Sequence[FoundSection]) -> list[FoundSection]:

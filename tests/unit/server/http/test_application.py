@@ -202,7 +202,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy(bag: satchel.Satchel, monkey
 
 def test_a_store_that_does_not_answer_is_not_healthy(bag: satchel.Satchel, monkeypatch: pytest.MonkeyPatch):
     leave = threading.Event()
-    monkeypatch.setattr(application, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(application, "TIMEOUT_SECONDS", 0.02)
     monkeypatch.setattr(satchel.Satchel, "embedder", property(lambda _: leave.wait(60)))
     app = made(bag)
 
@@ -283,7 +283,7 @@ def test_an_answer_that_is_too_large_is_not_given(bag: satchel.Satchel):
 def test_a_session_too_many_ends_the_one_that_has_rested_longest(
     bag: satchel.Satchel, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(mcp_endpoint, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(mcp_endpoint, "MAX_SESSIONS", 2)
     app = made(bag)
 
     async def posted(message: bytes, **headers: str) -> tuple[int, str]:

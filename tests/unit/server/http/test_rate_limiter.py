@@ -34,7 +34,7 @@ def test_a_slow_rate_says_how_long_to_wait():
 
 
 def test_names_that_are_made_up_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(gate, "MOST_NAMES", 10)
+    monkeypatch.setattr(gate, "MAX_BUCKETS", 10)
     asked = RateLimiter(1.0, 1.0, clock=Clock())
     for number in range(1000):
         asked.take(str(number))

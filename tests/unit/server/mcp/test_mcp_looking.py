@@ -51,7 +51,7 @@ def test_a_search_shows_the_best_first_with_as_much_of_each_as_was_asked(context
     answer = ask(context, "mem_search", query="rotation of keys")
     first, snippet, second, *_ = answer.text.split("\n")
     assert first.endswith(" [decision] Key rotation (2026-02-10, atlas, #auth)")
-    assert best.id.startswith(first.split(" ")[0])
+    assert context.bag.short_ids([best]) == first.split(" ")[:1]
     assert snippet.startswith("    Keys rotate every hour, ")
     assert re.fullmatch(r"    .{150,300}\w,?…", snippet)
     assert second.endswith(" [observation] (2026-02-10, boreal)")
@@ -112,7 +112,7 @@ def test_what_is_no_id_is_said_beside_those_that_are_there(context: ToolContext)
     memory = context.bag.add("There.")
     answer = ask(context, "mem_get", ids=["zz\n📏 ~1 tokens", memory.id])
     assert "There." in answer.text
-    assert "\n'zz\\n📏 ~1 tokens' is not an id: give at least its first 8" in answer.text
+    assert "\n'zz\\n📏 ~1 tokens' is not an id: give a short id" in answer.text
     assert footers(answer.text).tokens > 20
 
 

@@ -166,7 +166,7 @@ def test_one_wrong_id_forgets_nothing(context: ToolContext):
 
 def test_a_prefix_that_several_share_is_refused_with_some_of_them(context: ToolContext):
     one, other = saved(context, "One."), saved(context, "Other.")
-    with pytest.raises(AmbiguousIdError, match=one.id):
+    with pytest.raises(AmbiguousIdError, match=f"{context.bag.short_ids([one])[0]} 'One.'"):
         ask(context, "mem_forget", ids=[other.id[:8]])
 
 

@@ -127,7 +127,7 @@ def test_what_could_not_be_read_is_tried_again(tmp_path, monkeypatch):
     specs = Specs(tmp_path)
     with monkeypatch.context() as refusing:
         refusing.setattr(os, "open", refuse)
-        assert specs.survey().documents[0].trouble == "permission denied, not read"
+        assert specs.survey().documents[0].read_error == "permission denied, not read"
     assert specs.survey().documents[0].text == "one"
 
 

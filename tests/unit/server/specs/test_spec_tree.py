@@ -135,8 +135,8 @@ def test_what_the_system_refuses_is_told(root, monkeypatch):
     monkeypatch.setattr(os, "listdir", refuse)
     monkeypatch.setattr(os, "lstat", refuse)
     assert tree.read(place) == ("", "permission denied, not read")
-    assert tree.children(folder, bool) == [folder._replace(trouble="permission denied, not read")]
-    assert tree.look("docs/design.md").trouble == "permission denied, not read"
+    assert tree.children(folder, bool) == [folder._replace(read_error="permission denied, not read")]
+    assert tree.look("docs/design.md").read_error == "permission denied, not read"
 
 
 def test_a_large_file_is_not_read(root):

@@ -1,7 +1,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.text.tokens import MOST_BYTES, PieceClass, classify, split_pieces
+from satchel.text.tokens import LONGEST_PIECE, PieceClass, classify, split_pieces
 from tables import each_row
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_lost_in_cutting(text):
 @example(" " + "𠀀" * 40)
 @example("🏴" * 40)
 def test_no_piece_is_larger_than_the_walk_back_over_the_last_pieces_allows_for(text):
-    assert all(len(piece.encode()) <= MOST_BYTES for piece in split_pieces(text))
+    assert all(len(piece.encode()) <= LONGEST_PIECE for piece in split_pieces(text))
 
 
 @given(st.text(min_size=1), st.text())

@@ -123,7 +123,7 @@ def test_four_megabytes_of_base64_and_of_random_han_characters_count():
 
 
 def test_what_the_tokenizer_remembers_is_cleared_now_and_then(monkeypatch):
-    monkeypatch.setattr(vocabulary, "_CHARACTERS_BETWEEN_CLEARINGS", 1000)
+    monkeypatch.setattr(vocabulary, "_CHARACTERS_PER_CACHE_CLEAR", 1000)
     count = vocabulary.encoder("olmo2")
     letters = random.Random(3)
     for _ in range(500):
@@ -134,7 +134,7 @@ def test_what_the_tokenizer_remembers_is_cleared_now_and_then(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_every_vocabulary_goes_on_counting_past_a_clearing(name, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_CHARACTERS_BETWEEN_CLEARINGS", 10)
+    monkeypatch.setattr(vocabulary, "_CHARACTERS_PER_CACHE_CLEAR", 10)
     counting = counter(name)
     assert len(set(counting.count_many(["a longer text than that"] * 4))) == 1
 
