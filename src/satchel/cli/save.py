@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from satchel.api.satchel import Satchel
+from satchel.api.satchel import NEVER_EMPTY, Satchel
 from satchel.api.saving import (
     Outcome,
     Similar,
@@ -34,7 +34,7 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.errors import InputError
-from satchel.model.memory import Draft, Memory, Scope, compact, utc_now
+from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, compact, utc_now
 from satchel.store.contract import Held
 from satchel.store.locations import index_left
 
@@ -43,7 +43,7 @@ __all__ = ["add_command", "forget_command", "relate_command", "show_saved", "upd
 # Some editors begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 _INSIDE = ("agent", "session")
-CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
+CLEARABLE = tuple(name for name in CHANGEABLE if name not in NEVER_EMPTY)
 
 
 @click.command("add")
