@@ -147,7 +147,10 @@ def test_a_server_that_never_answers_the_greeting_does_not_hold_up_the_others(tm
         assert names(pipe) == ["echo", "result_page", "result_find", "budget_status"]
         wait_until(lambda: "the server mute has not answered initialize within 0.5 s" in pipe.errors)
         status = json.loads(pipe.call("budget_status")["content"][0]["text"])
-        assert status["servers"] == {"mute": "starting: it has not answered initialize within 0.5 s", "good": "ready"}
+        assert status["servers"] == {
+            "mute": "starting: it has not answered initialize within 0.5 s",
+            "good": "ready",
+        }
         assert pipe.call("echo", text="on")["content"][0]["text"] == "on"
 
 

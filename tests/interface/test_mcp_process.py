@@ -69,7 +69,10 @@ def test_with_text_only_what_is_read_has_no_structured_content_and_writes_still_
 
 def test_whoever_starts_it_by_hand_is_told_what_it_waits_for(tmp_path: Path):
     shown = on_a_terminal("mcp", folder=tmp_path, typed="\x04")
-    assert "waiting for an MCP client on standard input; `satchel mcp install` sets one up, Ctrl-D quits" in shown.screen
+    assert (
+        "waiting for an MCP client on standard input; `satchel mcp install` sets one up, Ctrl-D quits"
+        in shown.screen
+    )
     assert shown.returncode == 0
 
 
