@@ -10,7 +10,8 @@ from satchel import Draft, Satchel
 
 VALUES: tuple[Any, ...] = (
     1, 2, 0, -1, 1.5, 1e300, True, False, None, "1", "", "true", "null", "größe", 'quo"te', "back\\slash",
-    "line\nbreak", "nul \x00 and \ufdd0", [], [1], [1, 2], ["1"], {}, {"a": 1}, {"a": {"b": [1, None]}}, 2**63, -(2**63),
+    "line\nbreak", "nul \x00 and \ufdd0", [], [1], [1, 2], ["1"], {}, {"a": 1}, {"a": {"b": [1, None]}},
+    2**63, -(2**63),
 )  # fmt: skip
 
 
