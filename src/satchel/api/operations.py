@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, Parameter, Shape, shape_of
 from satchel.api.satchel import Satchel
-from satchel.api.signatures import parameters_of
 from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.signatures import parameters_of
 
 __all__ = ["OPERATIONS", "Interface", "Offer", "Offered", "Operation", "offered", "operation"]
 

@@ -31,6 +31,7 @@ __all__ = [
     "Fields",
     "Forgotten",
     "Hit",
+    "Identifier",
     "Kind",
     "Memory",
     "PlacedFields",
@@ -512,3 +513,7 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
     def _summary(self) -> str:
         return f"{self.score:.2f} {self.memory._summary()}"
+
+
+Identifier = str | Memory | Hit
+"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or a `Memory` or `Hit`."""

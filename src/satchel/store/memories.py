@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -214,13 +215,16 @@ def count_names(db: Database, where: Filter, column: Literal["project", "tags"])
     Tags that differ only in the case of ASCII letters are one, as in a filter, under its most frequent spelling.
     """
     condition, values = filter_sql(db.dialect, where)
-    counts: dict[str, dict[str, int]] = {}
+    counts: Counter[str] = Counter()
+    spelled: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for value, count in db.execute(db.statement("count_by", column=column, where=condition), values):
-        for name in json_list(value) if column == "tags" else filter(None, [value]):
-            spelled = counts.setdefault(_lower_ascii(name) if column == "tags" else name, {})
-            spelled[name] = spelled.get(name, 0) + count
-    found = [(min(each, key=lambda name: (-each[name], name)), sum(each.values())) for each in counts.values()]
-    return dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+        names = json_list(value) if column == "tags" else [value] if value else []
+        keys = {name: _lower_ascii(name) if column == "tags" else name for name in names}
+        counts.update(dict.fromkeys(keys.values(), count))
+        for name, key in keys.items():
+            spelled[key][name] += count
+    shown = {key: min(each, key=lambda name: (-each[name], name)) for key, each in spelled.items()}
+    return {shown[key]: count for key, count in sorted(counts.items(), key=lambda pair: (-pair[1], shown[pair[0]]))}
 
 
 def _lower_ascii(name: str) -> str:

@@ -32,6 +32,7 @@ def results_of(bag: satchel.Satchel) -> Iterator[Any]:
     yield from (hits, hits[0], first, block, block.receipt, block.receipt.entries[0])
     yield from (bag.context_pack(token_budget=500), bag.relate(first.id, second.id), bag.timeline(first.id))
     yield from (bag.history(first.id)[0], bag.stats(), bag.checks()[0], satchel.truncate("a b c", token_budget=2))
+    yield bag.forget(second)
     imported = bag.import_([b"{}"])
     yield from (imported, imported.problems[0])
     session = bag.session("work")
