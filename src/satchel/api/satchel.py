@@ -235,8 +235,9 @@ class Satchel:
         if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
-        if "tags" in fields and fields["tags"] is None:
-            fields["tags"] = ()
+        for name, empty in (("tags", ()), ("metadata", {})):
+            if name in fields and fields[name] is None:
+                fields[name] = empty
         memory = self._find(identifier)
         if fields.get("status") == "active":
             fields["superseded_by"] = None
@@ -896,8 +897,8 @@ def _id_of(named: Identifier | ReceiptEntry) -> str:
 
 
 def _filtered(chosen: Chosen) -> bool:
-    """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
-    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
+    """Whether a caller asks for a kind, a tier, a tag, a time or metadata: that is never answered with nothing."""
+    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until", "metadata"))
 
 
 def _moment(as_of: When | None) -> datetime | None:

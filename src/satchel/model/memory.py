@@ -3,7 +3,7 @@
 import contextlib
 import reprlib
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from functools import cache, partial
 from typing import Any, Literal, TypedDict, get_args
@@ -12,6 +12,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.model.checks import check_weight, repair_surrogates
+from satchel.model.metadata import check_metadata, texts_in
 from satchel.model.result import Result, quoted
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "check_name",
     "checked",
     "compact",
+    "free_texts",
     "utc_now",
     "values_changed",
 ]
@@ -191,6 +193,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "confidence": partial(check_weight, name="confidence"),
     "status": partial(_choice, "status", STATUSES),
     "pinned": _flag,
+    "metadata": check_metadata,
     **{name: partial(as_time, name=name) for name in ("at", "valid_from", "invalid_at")},
     **{
         name: partial(check_name, name)
@@ -227,9 +230,14 @@ def compact(value: msgspec.Struct) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for field in _fields(type(value)):
         content = getattr(value, field.name)
-        if field.required or content != field.default:
+        if field.required or content != _default(field):
             plain[field.name] = compact(content) if isinstance(content, msgspec.Struct) else content
     return plain
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    made = field.default_factory
+    return field.default if made is msgspec.NODEFAULT else made()
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +280,7 @@ class Draft(msgspec.Struct, frozen=True):
     source: str | None = None
     ref: str | None = None
     topic_key: str | None = None
+    metadata: Mapping[str, Any] | None = None
     org: str | None = None
     project: str | None = None
     user: str | None = None
@@ -307,6 +316,7 @@ class Fields(TypedDict, total=False):
     source: str | None
     ref: str | None
     topic_key: str | None
+    metadata: Mapping[str, Any] | None
 
 
 class PlacedFields(Fields, total=False):
@@ -352,6 +362,8 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     ref: str | None = None
     topic_key: str | None = None
+    metadata: dict[str, Any] = {}
+    """The caller's own values, as a JSON object with sorted keys."""
     revision: int = 1
     tokens: int
     masked: tuple[str, ...] = ()
@@ -361,6 +373,9 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How often the same text was added again."""
     confirmed_at: datetime | None = None
     """The latest time at which it was said again."""
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.revision))
 
     def current(self, moment: datetime) -> bool:
         """Whether it is active and valid at this moment."""
@@ -392,6 +407,13 @@ FREE_TEXT = _TOLD_FIRST + tuple(
     if field.type in (str, str | None) and field.name in CHANGEABLE and field.name not in _TOLD_FIRST + IDENTITY
 )
 """Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
+
+
+def free_texts(fields: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a memory in which secrets are masked, from its fields by name."""
+    yield from filter(None, (fields.get(name) for name in FREE_TEXT))
+    yield from fields.get("tags") or ()
+    yield from texts_in(fields.get("metadata"))
 
 
 class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):
