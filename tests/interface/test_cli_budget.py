@@ -45,7 +45,7 @@ def test_a_project_has_its_own_sessions(cli, handles):
 def test_no_session_is_a_remark_and_no_error(cli, bag):
     done = cli("budget")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "no sessions here" in done.stderr
+    assert "no sessions; " in done.stderr
 
 
 def test_json_has_the_state_of_each(cli, handles):

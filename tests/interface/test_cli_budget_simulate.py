@@ -61,7 +61,7 @@ def test_a_transcript_is_replayed_through_every_policy(cli: Cli, session: Path):
         "watermarks, down to 0.5",
         "watermarks, down to 0.3",
     ]
-    assert rows[0].endswith("1.00  does not fit a window of 20,000")
+    assert rows[0].endswith("1.00  exceeds a window of 20,000")
     assert rows[7].startswith("60 turns, a limit of 8,000 tokens")
     assert all(row.startswith("  - ") for row in rows[8:])
     assert "1 line of other kinds skipped" in done.stderr
@@ -110,7 +110,7 @@ def test_the_synthetic_session_shows_the_difference(shown: Shown):
 
 def test_a_session_within_the_limit_is_told_to_show_nothing(cli: Cli, session: Path):
     done = cli(*COMMAND, session, "--limit", "1000000")
-    assert "within the limit; a smaller --limit shows more" in done.stderr
+    assert "within the limit; try a smaller --limit" in done.stderr
 
 
 def test_free_tokens_have_no_ratio(cli: Cli, shown: Shown):
@@ -122,8 +122,8 @@ def test_free_tokens_have_no_ratio(cli: Cli, shown: Shown):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "give a TRANSCRIPT to replay, or --synthetic"),
-        (["x.jsonl", "--synthetic", "5"], "one of the two"),
+        ([], "give either a TRANSCRIPT or --synthetic"),
+        (["x.jsonl", "--synthetic", "5"], "give either a TRANSCRIPT or --synthetic"),
         (["--synthetic", "0"], "synthetic 0 is out of range"),
         (["--synthetic", "5", "--write-price", "nan"], "write price nan"),
         (["--synthetic", "5", "--cache-minutes", "3"], "have no times"),

@@ -141,8 +141,8 @@ def test_without_any_tool_one_line_says_what_was_looked_for_and_what_works():
     with pytest.raises(SatchelError) as caught:
         copy(TEXT)
     assert str(caught.value) == (
-        "no clipboard to copy to: looked for pbcopy, wl-copy (WAYLAND_DISPLAY), xclip (DISPLAY), xsel (DISPLAY), "
-        "clip.exe, termux-clipboard-set and a terminal: there is no terminal; use -o FILE or a pipe"
+        "cannot copy to a clipboard; tried pbcopy, wl-copy (WAYLAND_DISPLAY), xclip (DISPLAY), xsel (DISPLAY), "
+        "clip.exe, termux-clipboard-set and the terminal: there is no terminal; use -o FILE or a pipe"
     )
 
 
@@ -172,8 +172,8 @@ def test_a_terminal_is_asked_by_its_escape_sequence(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "term", "complaint"),
     [
-        ("'x' * 80_000", "xterm", "the terminal takes 74,994 bytes at most, not 80,000; use -o FILE or a pipe"),
-        ("'x'", "dumb", "the terminal is a dumb one; use -o FILE or a pipe"),
+        ("'x' * 80_000", "xterm", "a terminal accepts at most 74,994 bytes, not 80,000; use -o FILE or a pipe"),
+        ("'x'", "dumb", "the terminal is dumb (TERM=dumb); use -o FILE or a pipe"),
     ],
 )
 def test_a_terminal_is_not_asked_for_what_it_cannot_do(tmp_path: Path, text: str, term: str, complaint: str):

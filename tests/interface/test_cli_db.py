@@ -80,7 +80,7 @@ def test_a_database_is_set_up_looked_at_and_brought_up_to_date(pg: Server, comma
     url = pg.new_database()
     shown = shown_location(url)
     assert command("db", "upgrade", "--db", url).line.endswith(
-        f"there is no store at {shown}; `satchel db init` makes one\n"
+        f"there is no store at {shown}; `satchel db init` creates one\n"
     )
     would = command("db", "init", "--dry-run", store=url)
     assert would.out.startswith(f"would be done: {shown}\n  added pgvector ")
@@ -131,7 +131,7 @@ def test_where_there_is_no_store_it_says_how_to_make_one(pg: Server, command: Co
     with pg.database(template="template0") as empty:
         said = command("db", name, "--db", empty.url)
         assert "there is no store at" in said.line
-        assert "`satchel db init` makes one" in said.line
+        assert "`satchel db init` creates one" in said.line
         assert command("db", "status", "--db", empty.url).code == 1
 
 
@@ -142,7 +142,7 @@ def test_the_doctor_says_whose_part_of_a_server_it_looked_at(pg_rows_url: str, c
 def test_the_commands_of_a_server_are_not_for_a_file(command: Command) -> None:
     for words in (["db", "init"], ["db", "upgrade"], ["db", "status"], ["db", "distribute"]):
         said = command(*words, "--db", "notes.db")
-        assert "is for a store on a server, --db postgresql://…" in said.line
+        assert "is for PostgreSQL stores (--db postgresql://…)" in said.line
         assert said.code == 2
 
 

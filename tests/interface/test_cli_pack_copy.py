@@ -53,7 +53,7 @@ def test_a_copy_may_be_written_or_printed_too(
 
 def test_without_a_clipboard_it_is_a_failure_of_one_line(cli: Cli, thesis: Path, tmp_path: Path):
     said = complaint(cli("context-pack", "--copy", PATH=str(tmp_path)), code=1)
-    assert "no clipboard to copy to" in said
+    assert "cannot copy to a clipboard" in said
     assert "use -o FILE" in said
 
 

@@ -145,9 +145,12 @@ def test_a_server_that_never_answers_the_greeting_does_not_hold_up_the_others(tm
     servers = config(tmp_path, mute=upstream("--mute"), good=upstream("--only", "echo"))
     with gateway_pipe(tmp_path, "--config", servers, "--start-seconds", "0.5") as pipe:
         assert names(pipe) == ["echo", "result_page", "result_find", "budget_status"]
-        wait_until(lambda: "the server mute has not answered initialize for 0.5 s" in pipe.errors)
+        wait_until(lambda: "the server mute has not answered initialize within 0.5 s" in pipe.errors)
         status = json.loads(pipe.call("budget_status")["content"][0]["text"])
-        assert status["servers"] == {"mute": "starting: it has not answered initialize for 0.5 s", "good": "ready"}
+        assert status["servers"] == {
+            "mute": "starting: it has not answered initialize within 0.5 s",
+            "good": "ready",
+        }
         assert pipe.call("echo", text="on")["content"][0]["text"] == "on"
 
 
@@ -267,11 +270,11 @@ def test_results_of_an_earlier_run_can_be_paged_in_a_later_one(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "there is no server to put a budget in front of"),
+        ([], "no server is given"),
         (["--config", "none.json"], "cannot read none.json: No such file"),
         (["--config", "broken.json"], "broken.json, line 1, column 17"),
-        (["--config", "empty.json"], "names no server that is not disabled"),
-        (["--name", "x"], "--name is for the server of"),
+        (["--config", "empty.json"], "has no enabled server"),
+        (["--name", "x"], "--name needs a server from"),
         (["--", "satchel", "gateway"], "is a gateway itself"),
         (["--start-seconds", "0", "--", "x"], "start-seconds"),
         (["--total", "-3", "--", sys.executable], "-3"),

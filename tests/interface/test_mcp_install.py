@@ -100,7 +100,7 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
 
     again = mcp("install", client, "--project", "shop")
     assert (again.returncode, again.stderr) == (0, "")
-    assert again.stdout == f"satchel is already there, nothing changed: {place}\n"
+    assert again.stdout == f"satchel is already set up, nothing changed: {place}\n"
     assert set(snapshot(home)) == {*before, backup}
 
     gone = mcp("uninstall", client)
@@ -115,7 +115,7 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     }
 
     absent = mcp("uninstall", client)
-    assert (absent.returncode, absent.stdout) == (0, f"satchel is not there, nothing changed: {place}\n")
+    assert (absent.returncode, absent.stdout) == (0, f"satchel is not set up, nothing changed: {place}\n")
 
 
 @EVERY_CLIENT
@@ -152,7 +152,7 @@ def test_a_missing_file_is_made_and_a_missing_folder_is_remarked_on(mcp: Mcp, tm
     assert not place.exists()
     done = mcp("install", client)
     assert done.stdout.startswith("added satchel to ")
-    assert ("is new" if client == "claude-code" else "was not there before; is ") in done.stderr
+    assert ("is new" if client == "claude-code" else "is new; is ") in done.stderr
     assert place.read_text() == mcp("config", client).stdout
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
@@ -281,7 +281,7 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
         (("install", "cursor", "--name", "my memory"), "is no server's name"),
         (("uninstall", "cursor", "--name", ""), "is no server's name"),
         (("install", "cursor", "--project", " "), "--project is blank"),
-        (("install", "cursor", "--db", ":memory:"), "needs a store in a file"),
+        (("install", "cursor", "--db", ":memory:"), "cannot use a :memory: store"),
         (("config", "--db", "postgresql://ana:hunter2@db:x/x"), "is no address of a PostgreSQL database"),
         (("config", "--db", " "), "--db is empty"),
         (("install", "cursor", "--tools", "none"), "there is no tool 'none'"),

@@ -70,14 +70,12 @@ def test_an_install_puts_it_in_front_and_an_uninstall_gives_the_file_back(mcp: M
 
     done = mcp("install", client, "--gateway")
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(
-        rf"put satchel-gateway in front of 1 server of [\w ]+: {re.escape(str(place))}\n", done.stdout
-    )
+    assert re.fullmatch(rf"put 1 server of [\w ]+ behind satchel-gateway: {re.escape(str(place))}\n", done.stdout)
     assert f"moved to {ours}: {moved}\n" in done.stderr
     assert "restart " in done.stderr
     (backup,) = (path for path in snapshot(home).keys() - before.keys() if path.parent == place.parent)
     assert backup.read_bytes() == before[place]
-    assert f"the file as it was: {backup}\n" in done.stderr
+    assert f"backup: {backup}\n" in done.stderr
     entry = servers(client, place)["satchel-gateway"]
     assert entry["command"] == str(COMMAND)
     assert entry["args"] == ["gateway", "--config", str(ours), "--db", str(home / "notes.db")]
@@ -86,21 +84,21 @@ def test_an_install_puts_it_in_front_and_an_uninstall_gives_the_file_back(mcp: M
 
     done = snapshot(home)
     again = mcp("install", client, "--gateway")
-    assert (again.returncode, again.stdout) == (0, f"satchel-gateway is already there, nothing changed: {place}\n")
+    assert (again.returncode, again.stdout) == (0, f"satchel-gateway is already set up, nothing changed: {place}\n")
     assert snapshot(home) == done
 
     gone = mcp("uninstall", client, "--gateway")
     assert gone.returncode == 0
-    assert re.fullmatch(r"removed satchel-gateway from [\w ]+, put back 1 server: .+\n", gone.stdout)
+    assert re.fullmatch(r"removed satchel-gateway from [\w ]+, restored 1 server: .+\n", gone.stdout)
     assert place.read_bytes() == before[place]
     assert not ours.exists()
     (aside,) = ours.parent.iterdir()
-    assert f"what was behind the gateway: {aside}\n" in gone.stderr
+    assert f"backup of the servers behind the gateway: {aside}\n" in gone.stderr
     assert {path: text for path, text in snapshot(home).items() if path in before} == before
     absent = mcp("uninstall", client, "--gateway")
     assert (absent.returncode, absent.stdout, absent.stderr) == (
         0,
-        f"satchel-gateway is not there, nothing changed: {place}\n",
+        f"satchel-gateway is not set up, nothing changed: {place}\n",
         "",
     )
 
@@ -152,14 +150,14 @@ def test_what_stays_and_what_is_not_used_is_remarked_on(mcp: Mcp, home: Path):
         )
     )
     done = mcp("install", "cursor", "--gateway")
-    assert done.stdout.startswith("put satchel-gateway in front of 3 servers of Cursor: ")
+    assert done.stdout.startswith("put 3 servers of Cursor behind satchel-gateway: ")
     lines = done.stderr.splitlines()
     assert lines[0].endswith("/gateway-cursor.json: far, a, b")
     assert lines[1:5] == [
-        "old stays where it is: its type is sse, which the gateway does not speak",
-        "odd \ufffd[31m stays where it is: it has ${work space\ufffd}, which only Cursor fills in",
-        "kept for the way back, but not used by the gateway: a (timeout, alwaysAllow), b (autoApprove)",
-        "the gateway cannot log in; if one of these needs it, move the others by --only: far",
+        "old is not moved: its type is sse, which the gateway does not speak",
+        "odd \ufffd[31m is not moved: it has ${work space\ufffd}, which only Cursor fills in",
+        "settings that the gateway does not use, kept for uninstall: a (timeout, alwaysAllow), b (autoApprove)",
+        "the gateway cannot log in; if one of these needs it, use --only for the others: far",
     ]
     assert "\x1b" not in done.stderr
     assert list(servers("cursor", place)) == ["satchel", "satchel-gateway", "old", "odd\n\x1b[31m"]
@@ -172,9 +170,9 @@ def test_a_file_without_servers_gets_no_gateway(mcp: Mcp, home: Path):
     done = mcp("install", "gemini", "--gateway")
     assert (done.returncode, done.stdout) == (
         0,
-        f"there is no server to put satchel-gateway in front of, nothing changed: {place}\n",
+        f"there is no server to put behind satchel-gateway, nothing changed: {place}\n",
     )
-    assert done.stderr == "off stays where it is: it is disabled\n"
+    assert done.stderr == "off is not moved: it is disabled\n"
     place.unlink()
     assert mcp("install", "gemini", "--gateway").returncode == 0
     assert snapshot(home) == {path: text for path, text in before.items() if path != place}
@@ -185,7 +183,7 @@ def test_more_servers_go_behind_it_one_by_one(mcp: Mcp, home: Path):
     place.write_text('{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}}}')
     before = place.read_text()
     file = ("--file", place)
-    assert "in front of 1 server of" in mcp("install", "cursor", "--gateway", "--only", "b", *file).stdout
+    assert "put 1 server of" in mcp("install", "cursor", "--gateway", "--only", "b", *file).stdout
     assert list(servers("cursor", place)) == ["a", "satchel-gateway", "c"]
     more = mcp("install", "cursor", "--gateway", "--only", "c", "--only", "a", *file)
     assert more.stdout == f"put 2 servers more of Cursor behind satchel-gateway: {place}\n"
@@ -193,7 +191,7 @@ def test_more_servers_go_behind_it_one_by_one(mcp: Mcp, home: Path):
     done = mcp("install", "cursor", "--gateway", "--db", "other.db", *file)
     assert done.stdout == f"updated satchel-gateway in Cursor: {place}\n"
     assert servers("cursor", place)["satchel-gateway"]["args"][-1] == str(home / "other.db")
-    assert mcp("uninstall", "cursor", "--gateway", *file).stdout.endswith(f"put back 3 servers: {place}\n")
+    assert mcp("uninstall", "cursor", "--gateway", *file).stdout.endswith(f"restored 3 servers: {place}\n")
     assert servers("cursor", place) == json.loads(before)["mcpServers"]
 
 
@@ -204,7 +202,7 @@ def test_a_name_that_another_bears_by_now_is_told(mcp: Mcp, home: Path):
     place.write_text(place.read_text().replace('"mcpServers": {', '"mcpServers": {"a": {"command": "other"}, '))
     done = mcp("uninstall", "cursor", "--gateway", "--file", place)
     assert re.search(
-        r"^others bear these names by now, and stay; those from behind the gateway are in "
+        r"^these names are used by other servers now, which are kept; the ones from the gateway are in "
         r"\S+/gateway-cursor-\w{12}\.json\.satchel-backup-[\d-]+: a$",
         done.stderr,
         re.MULTILINE,
@@ -239,10 +237,10 @@ def test_the_file_of_a_project_has_one_of_ours_that_is_not_in_the_project(mcp: M
     done = mcp("install", "claude-code", "--gateway", "--local")
     (ours,) = (home / ".config" / "satchel").iterdir()
     assert re.fullmatch(r"gateway-claude-code-[0-9a-f]{12}\.json", ours.name)
-    assert f"{ours} is outside of the project; do not share this change with others\n" in done.stderr
+    assert f"{ours} is outside the project, so do not commit this change\n" in done.stderr
     assert "asks before it starts" in done.stderr
     # The same file by its name is the same detour.
-    assert "already there" in mcp("install", "claude-code", "--gateway", "--file", place).stdout
+    assert "already set up" in mcp("install", "claude-code", "--gateway", "--file", place).stdout
     mcp("uninstall", "claude-code", "--gateway", "--local")
     assert place.read_text() == '{"mcpServers": {"a": {"command": "a"}}}'
 
@@ -255,19 +253,19 @@ def test_a_file_left_over_from_an_uninstall_is_set_aside_by_the_next(mcp: Mcp, h
     mcp("uninstall", "cursor", "--gateway")
     ours.write_bytes(left)
     done = mcp("uninstall", "cursor", "--gateway")
-    assert done.stdout == f"satchel-gateway is not there, nothing changed: {place}\n"
-    assert done.stderr.startswith("what was behind the gateway: ")
+    assert done.stdout == f"satchel-gateway is not set up, nothing changed: {place}\n"
+    assert done.stderr.startswith("backup of the servers behind the gateway: ")
     assert (place.read_bytes(), ours.exists()) == (before, False)
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("install", "cursor", "--gateway", "--project", "x"), "--project is for the memory server"),
-        (("install", "cursor", "--gateway", "--tools", "core"), "--tools is for the memory server"),
-        (("install", "cursor", "--gateway", "--name", "satchel"), "--name is for the memory server"),
-        (("uninstall", "cursor", "--gateway", "--name", "x"), "--name is for the memory server"),
-        (("install", "cursor", "--only", "time"), "give --gateway too"),
+        (("install", "cursor", "--gateway", "--project", "x"), "--project does not apply to the gateway"),
+        (("install", "cursor", "--gateway", "--tools", "core"), "--tools does not apply to the gateway"),
+        (("install", "cursor", "--gateway", "--name", "satchel"), "--name does not apply to the gateway"),
+        (("uninstall", "cursor", "--gateway", "--name", "x"), "--name does not apply to the gateway"),
+        (("install", "cursor", "--only", "time"), "--only needs --gateway"),
         (
             ("install", "cursor", "--gateway", "--only", "tiem"),
             "there is no server 'tiem'; there are: time, linear",
@@ -275,7 +273,7 @@ def test_a_file_left_over_from_an_uninstall_is_set_aside_by_the_next(mcp: Mcp, h
         (("uninstall", "cursor", "--gateway", "--only", "time"), "No such option"),
         (("install", "cursor", "--gateway", "--local", "--file", "x.json"), "--file and --local"),
         (("install", "claude-desktop", "--gateway", "--local"), "has no file for a project"),
-        (("install", "cursor", "--gateway", "--db", ":memory:"), "needs a store in a file"),
+        (("install", "cursor", "--gateway", "--db", ":memory:"), "cannot use a :memory: store"),
         (("install", "cursor", "--gateway", "--file", "."), "is a folder"),
     ],
 )

@@ -69,7 +69,10 @@ def test_with_text_only_what_is_read_has_no_structured_content_and_writes_still_
 
 def test_whoever_starts_it_by_hand_is_told_what_it_waits_for(tmp_path: Path):
     shown = on_a_terminal("mcp", folder=tmp_path, typed="\x04")
-    assert "this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this" in shown.screen
+    assert (
+        "waiting for an MCP client on standard input; `satchel mcp install` sets one up, Ctrl-D quits"
+        in shown.screen
+    )
     assert shown.returncode == 0
 
 
@@ -225,11 +228,11 @@ def test_whatever_libraries_print_and_read_does_not_touch_the_protocol(tmp_path:
         ("--root notes.txt", "'notes.txt' is not a folder"),
         ("--specs ../x", "'../x' is not inside the project"),
         ("--specs /etc", "'/etc' is not inside the project"),
-        ("--most-tokens 0", "--most-tokens 0 is too few"),
-        ("--most-tokens -5", "--most-tokens -5 is too few"),
+        ("--most-tokens 0", "--most-tokens 0 is too small"),
+        ("--most-tokens -5", "--most-tokens -5 is too small"),
         ("--most-tokens many", "'many' is not a valid integer"),
-        ("--token-file notes.txt", "--token-file is for --http; give that too"),
-        ("--allow-host example.org", "--allow-host is for --http; give that too"),
+        ("--token-file notes.txt", "--token-file needs --http; give that too"),
+        ("--allow-host example.org", "--allow-host needs --http; give that too"),
         ("--counter nonsense", "unknown counter 'nonsense'"),
         ("--embedder nonsense", "nonsense"),
         ("--project=", "--project is blank"),

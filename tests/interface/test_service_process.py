@@ -160,7 +160,7 @@ def test_without_tokens_it_serves_one_org_to_this_machine(tmp_path: Path):
     [
         (
             "--http 0.0.0.0:0",
-            "other machines can reach 0.0.0.0, so a token is required; name a file of tokens",
+            "other machines can reach 0.0.0.0, so a token is required; give a token file",
         ),
         ("--http [::]:0 --org acme", "other machines can reach ::"),
         ("--http nonsense", "is not HOST:PORT"),
@@ -168,8 +168,8 @@ def test_without_tokens_it_serves_one_org_to_this_machine(tmp_path: Path):
         ("--tokens .", "cannot read the token file .: Is a directory"),
         ("--tokens open", "other users may write open"),
         ("--tokens broken", "line 2 of broken is not a token"),
-        ("--tokens good --org acme", "--org is for a service without tokens"),
-        ("--rate fast", "--rate 'fast' is not a number of requests a second"),
+        ("--tokens good --org acme", "--org and --tokens cannot be combined"),
+        ("--rate fast", "--rate 'fast' is not a number of requests per second"),
         ("--rate 0", "--rate '0' is not"),
         ("--max-body 0", "--max-body '0' is not a size"),
         ("--max-body 2G", "--max-body '2G' is not a size"),
@@ -223,12 +223,12 @@ def test_tokens_are_made_listed_and_revoked_by_command(tmp_path: Path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--access write", "a token needs --org"),
+        ("--access write", "a token for write needs --org"),
         ("--access write --org ''", "org is blank"),
-        ("--access metrics --org acme", "a token for metrics opens no memories"),
-        ("--access write --org acme --expires soon", "--expires 'soon' is not a span of time"),
-        ("--access write --org acme --expires 0d", "--expires '0d' is not a span of time"),
-        ("--access write --org acme --expires 999999y", "is beyond the year 9999"),
+        ("--access metrics --org acme", "a token for metrics has no org"),
+        ("--access write --org acme --expires soon", "--expires 'soon' is not a duration"),
+        ("--access write --org acme --expires 0d", "--expires '0d' is not a duration"),
+        ("--access write --org acme --expires 999999y", "is after the year 9999"),
         ("--access all --org acme", "'all' is not one of"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The clipboard of the machine one sits at, by the tool that reaches it from here."""
+"""Copy text to the user's clipboard, with the tool that works on this system."""
 
 import base64
 import os
@@ -19,12 +19,12 @@ __all__ = ["copy"]
 
 TIMEOUT = 5.0
 TERMINAL = "/dev/tty"
-# A sequence of 100,000 bytes; of longer ones some terminals drop the text without a word.
+# Gives an escape sequence of 100,000 bytes; some terminals silently drop longer ones.
 MOST_BY_TERMINAL = 74_994
 
 
 class Tool(NamedTuple):
-    """A command that takes the text on its standard input, where a variable says that it can work."""
+    """A command that reads the text from standard input. It is used only if the variable `needs` is set."""
 
     command: tuple[str, ...]
     needs: str | None = None
@@ -37,9 +37,9 @@ class Tool(NamedTuple):
 
 
 TOOLS = (
-    # Without a locale it takes UTF-8 for Mac Roman.
+    # Without a locale, it reads UTF-8 as Mac Roman.
     Tool(("pbcopy",), environment={"LC_ALL": "en_US.UTF-8"}),
-    # Without a type it guesses one from the first bytes, and a wrong guess pastes nothing at all.
+    # Without a type, it guesses one from the first bytes; after a wrong guess nothing can be pasted.
     Tool(("wl-copy", "--type", "text/plain"), needs="WAYLAND_DISPLAY"),
     Tool(("xclip", "-selection", "clipboard"), needs="DISPLAY"),
     Tool(("xsel", "--clipboard", "--input"), needs="DISPLAY"),
@@ -49,11 +49,11 @@ TOOLS = (
 
 
 class _NotCopiedError(Exception):
-    """This way does not work here; the message says why."""
+    """A tool does not work here; the message says why."""
 
 
 def copy(text: str) -> str:
-    """Put a text on the clipboard, and say by what; a tool that failed before that is noted on stderr."""
+    """Copy a text to the clipboard, and return the name of the tool used. Failed tools are noted on stderr."""
     text = repair_surrogates(text)
     failed = []
     for tool in TOOLS:
@@ -72,7 +72,7 @@ def copy(text: str) -> str:
         wanted = ", ".join(f"{tool.name} ({tool.needs})" if tool.needs else tool.name for tool in TOOLS)
         tried = "; ".join([*failed, str(reason)])
         raise SatchelError(
-            f"no clipboard to copy to: looked for {wanted} and a terminal: {tried}; use -o FILE or a pipe"
+            f"cannot copy to a clipboard; tried {wanted} and the terminal: {tried}; use -o FILE or a pipe"
         ) from None
     return _after(failed, "the terminal (OSC 52)")
 
@@ -84,7 +84,7 @@ def _after(failed: list[str], way: str) -> str:
 
 
 def _run(tool: Tool, path: str, text: str) -> None:
-    # Some of them stay behind to serve the clipboard and keep what they inherit open: no pipe to wait on.
+    # Some tools keep running to serve the clipboard, with inherited files open: use no pipe, which would block.
     with tempfile.TemporaryFile() as said:
         try:
             done = subprocess.run(
@@ -108,14 +108,14 @@ def _run(tool: Tool, path: str, text: str) -> None:
 
 
 def _tell_terminal(text: str) -> None:
-    """By OSC 52, which a terminal far away understands too; whether it heeds it cannot be seen."""
+    """Copy with OSC 52, which also works over SSH. Terminals do not report whether they support it."""
     if not any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
         raise _NotCopiedError("there is no terminal")
     if os.environ.get("TERM") == "dumb":
-        raise _NotCopiedError("the terminal is a dumb one")
+        raise _NotCopiedError("the terminal is dumb (TERM=dumb)")
     content = text.encode()
     if len(content) > MOST_BY_TERMINAL:
-        raise _NotCopiedError(f"the terminal takes {MOST_BY_TERMINAL:,} bytes at most, not {len(content):,}")
+        raise _NotCopiedError(f"a terminal accepts at most {MOST_BY_TERMINAL:,} bytes, not {len(content):,}")
     try:
         with open(TERMINAL, "wb") as terminal:
             terminal.write(b"\x1b]52;c;" + base64.b64encode(content) + b"\x07")

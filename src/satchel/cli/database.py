@@ -1,4 +1,4 @@
-"""Commands for a store on a server: db init, db upgrade, db status, db index, db distribute."""
+"""Commands for a PostgreSQL store: db init, db upgrade, db status, db index, db distribute."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,22 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["db_command"]
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, without doing it.")
 
 
 @click.group("db")
 def db_command() -> None:
-    """Set up and look after the database of a store on a server, which --db postgresql://… names."""
+    """Set up and maintain a PostgreSQL store (--db postgresql://…)."""
 
 
 @db_command.command("init")
-@click.option(
-    "--grant", metavar="LOGIN", multiple=True, help="Let this login, which is there already, use the store."
-)
+@click.option("--grant", metavar="LOGIN", multiple=True, help="Allow this existing login to use the store.")
 @dry_run_option
 @store_options
 def init_command(grant: tuple[str, ...], dry_run: bool, db: str | None) -> None:
-    """Make the store: pgvector, the schema, the role satchel_app and its policies. What is there already stays."""
+    """Create the store: pgvector, the schema, the role satchel_app and its policies. Existing objects are kept."""
     url = _server(db)
     _print_done(prepare_server(url, grant=grant, dry_run=dry_run), url, dry_run=dry_run)
 
@@ -47,7 +45,7 @@ def init_command(grant: tuple[str, ...], dry_run: bool, db: str | None) -> None:
 @dry_run_option
 @store_options
 def upgrade_command(dry_run: bool, db: str | None) -> None:
-    """Bring the schema of a store to the version that this Satchel knows. Run it as the owner of the tables."""
+    """Migrate the schema of a store to the current version. Run it as the owner of the tables."""
     url = _server(db)
     due = _store_at(url).version < newest_schema()
     _print_done(prepare_server(url, dry_run=dry_run) if due else [], url, dry_run=dry_run)
@@ -58,9 +56,9 @@ def upgrade_command(dry_run: bool, db: str | None) -> None:
 @json_option
 @click.pass_context
 def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
-    """Say what there is: the server, pgvector, the schema, who is kept apart by what. Nothing is changed.
+    """Show the server, pgvector, the schema and tenant isolation. Changes nothing.
 
-    The exit code is 1 where a store could not be used.
+    The exit code is 1 if the store cannot be used.
     """
     found = server_status(_server(db))
     newest = newest_schema()
@@ -77,7 +75,7 @@ def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
 @dry_run_option
 @store_options
 def distribute_command(dry_run: bool, db: str | None) -> None:
-    """Spread the tables over the nodes of a Citus cluster, by org, each tenant's rows together on one of them."""
+    """Distribute the tables over a Citus cluster by org; all rows of a tenant stay on one node."""
     url = _server(db)
     _store_at(url)
     _print_done(distribute_server(url, dry_run=dry_run), url, dry_run=dry_run)
@@ -87,9 +85,9 @@ def distribute_command(dry_run: bool, db: str | None) -> None:
 @dry_run_option
 @store_options
 def index_command(dry_run: bool, db: str | None) -> None:
-    """Index the vectors of tenants that have grown large, while they are used. Drop indexes of what is gone.
+    """Create vector indexes for large tenants, without locking them, and drop unused ones.
 
-    Run it again as tenants grow, after a reembed, and after a large one was erased.
+    Run it again as tenants grow, after `reembed`, and after a large tenant was erased.
     """
     url = _server(db)
     _store_at(url)
@@ -99,14 +97,14 @@ def index_command(dry_run: bool, db: str | None) -> None:
 def _store_at(url: str) -> "Status":
     found = server_status(url)
     if not found.version:
-        raise InputError(f"there is no store at {found.place}; `satchel db init` makes one")
+        raise InputError(f"there is no store at {found.place}; `satchel db init` creates one")
     return found
 
 
 def _server(db: str | None) -> str:
     place = location(db)
     if not is_address(place):
-        raise InputError("`satchel db` is for a store on a server, --db postgresql://…; a file needs none of it")
+        raise InputError("`satchel db` is for PostgreSQL stores (--db postgresql://…); a file needs no setup")
     return place
 
 
@@ -119,24 +117,26 @@ def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
 
 
 def _told(found: "Status", newest: int) -> list[tuple[str, str]]:
-    schema = str(found.version) if found.version else "none; `satchel db init` makes it"
+    schema = str(found.version) if found.version else "none; `satchel db init` creates it"
     if 0 < found.version < newest:
-        schema += f", {newest} is due: `satchel db upgrade`"
+        schema += f", current is {newest}: run `satchel db upgrade`"
     elif found.version > newest:
-        schema += ", made by a newer Satchel"
+        schema += ", created by a newer Satchel"
     acting = f"{found.login}, acting as {found.role}" if found.role else found.login
     if found.version:
         acting += (
-            ": bound by row-level security" if found.bound else ": NOT bound by row-level security, and refused"
+            ": bound by row-level security"
+            if found.bound
+            else ": NOT bound by row-level security, so it is rejected"
         )
-    tenants = "this login sees only the one it names" if found.tenants is None else f"{found.tenants:,}"
+    tenants = "unknown; this login sees only its own" if found.tenants is None else f"{found.tenants:,}"
     citus = (
         f"{found.citus}, {'distributed by org' if found.distributed else 'not distributed'}"
         if found.citus
         else "no"
     )
     return [
-        ("server", f"PostgreSQL {found.server}{', a replica that can only be read' if found.read_only else ''}"),
+        ("server", f"PostgreSQL {found.server}{', a read-only replica' if found.read_only else ''}"),
         ("pgvector", found.vector or "none"),
         ("schema", schema),
         ("login", acting),

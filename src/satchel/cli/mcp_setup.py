@@ -1,4 +1,4 @@
-"""Commands that set up MCP clients: mcp install, mcp uninstall, mcp config, with a gateway in front or without."""
+"""Commands that set up MCP clients, with or without the gateway: mcp install, mcp uninstall, mcp config."""
 
 import json
 import os
@@ -13,20 +13,20 @@ from satchel.cli.clients.client import CLIENTS, GENERIC, Client, surroundings
 from satchel.cli.clients.config_file import Change, carry_out, difference, planned
 from satchel.cli.clients.detour import GATEWAY, Detour, Led, Returned, holding_path, lead_back, lead_through
 from satchel.cli.clients.entry import Edited, ServerEntry, check_name, satchel_entry
-from satchel.cli.options import Command, default_location, location, store_options
+from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.store.locations import is_address, secrets_in, shown_location
+from satchel.store.locations import is_address, secrets_in, shown_location, user_data_file
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
 
 def entry_options(command: Command) -> Command:
-    """What the entry says: --project, --tools and --db, which the server is started with."""
+    """Add --project, --tools and --db, with which the client will start the server."""
     for option in (
-        click.option("--tools", metavar="all|core|NAMES", help="Which tools the server offers."),
-        click.option("--project", metavar="NAME", help="The project the server works in."),
+        click.option("--tools", metavar="all|core|NAMES", help="Tools that the server offers."),
+        click.option("--project", metavar="NAME", help="Project of the server."),
     ):
         command = option(command)
     return store_options(command)
@@ -34,16 +34,18 @@ def entry_options(command: Command) -> Command:
 
 def name_option(command: Command) -> Command:
     return click.option(
-        "--name", metavar="NAME", default="satchel", show_default=True, help="What the client calls the server."
+        "--name", metavar="NAME", default="satchel", show_default=True, help="Name of the server in the client."
     )(command)
 
 
 def file_options(command: Command) -> Command:
-    """Which file is meant, and whether it is only looked at."""
+    """Add --local, --file and --dry-run: which file to edit, and whether to only show the change."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
-        click.option("--file", type=click.Path(path_type=Path), help="The client's file, if it is kept elsewhere."),
-        click.option("--local", is_flag=True, help="The file of the project in this folder, not the user's."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, without changing it."),
+        click.option(
+            "--file", type=click.Path(path_type=Path), help="Configuration file, if it is not at the usual place."
+        ),
+        click.option("--local", is_flag=True, help="Use the project's file in this folder, not the user's."),
     ):
         command = option(command)
     return command
@@ -54,8 +56,8 @@ def file_options(command: Command) -> Command:
 @entry_options
 @name_option
 @file_options
-@click.option("--gateway", is_flag=True, help="Put the gateway in front of the client's other servers.")
-@click.option("--only", metavar="NAME", multiple=True, help="With --gateway: only in front of this server.")
+@click.option("--gateway", is_flag=True, help="Put the client's other servers behind the gateway.")
+@click.option("--only", metavar="NAME", multiple=True, help="With --gateway: only this server; repeatable.")
 def install_command(
     client: str,
     project: str | None,
@@ -68,9 +70,9 @@ def install_command(
     gateway: bool,
     only: tuple[str, ...],
 ) -> None:
-    """Add Satchel to a client's own configuration. The rest of the file stays, and a copy of it is kept.
+    """Add Satchel to an MCP client's configuration. The rest of the file is kept, and a backup is made.
 
-    With --gateway, `satchel gateway` goes in front of the servers there, and keeps their answers within a budget.
+    With --gateway, the client's servers run behind `satchel gateway`, which keeps their results within a budget.
     """
     chosen = CLIENTS[client]
     path = _file(chosen, local=local, file=file)
@@ -80,7 +82,7 @@ def install_command(
         _note_password(db)
         return
     if only:
-        raise InputError("--only names servers to put behind a gateway; give --gateway too")
+        raise InputError("--only needs --gateway; give that too")
     entry = _entry(chosen, name, project, tools, db)
     folder_was_there = path.parent.is_dir()
     secrets = secrets_in(location(db))
@@ -91,13 +93,13 @@ def install_command(
     done = {
         "added": f"added {name} to {chosen.title}: {path}",
         "updated": f"updated {name} in {chosen.title}: {path}",
-        "unchanged": f"{name} is already there, nothing changed: {path}",
+        "unchanged": f"{name} is already set up, nothing changed: {path}",
     }
     print_text(done[change.what] + "\n")
     if not change.changes:
         return
     if not folder_was_there:
-        note(f"{path.parent} was not there before; is {chosen.title} installed?")
+        note(f"the folder {path.parent} is new; is {chosen.title} installed?")
     elif change.before is None:
         note("the file is new")
     _note_backup(change)
@@ -108,9 +110,9 @@ def install_command(
 @click.argument("client", type=click.Choice(list(CLIENTS)))
 @name_option
 @file_options
-@click.option("--gateway", is_flag=True, help="Take the gateway away, and put the servers behind it back.")
+@click.option("--gateway", is_flag=True, help="Remove the gateway, and restore the servers behind it.")
 def uninstall_command(client: str, name: str, local: bool, file: Path | None, dry_run: bool, gateway: bool) -> None:
-    """Take Satchel out of a client's configuration. Nothing else is removed; memories stay where they are."""
+    """Remove Satchel from an MCP client's configuration. Nothing else is removed; memories are kept."""
     chosen = CLIENTS[client]
     path = _file(chosen, local=local, file=file)
     if gateway:
@@ -120,11 +122,11 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
     check_name(name)
     change = _made(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
     if not change.changes:
-        print_text(f"{name} is not there, nothing changed: {path}\n")
+        print_text(f"{name} is not set up, nothing changed: {path}\n")
     elif not dry_run:
         print_text(f"removed {name} from {chosen.title}: {path}\n")
         _note_backup(change)
-        note(f"restart {chosen.title} to be rid of it")
+        note(f"restart {chosen.title} to apply this")
 
 
 @click.command("config")
@@ -132,7 +134,7 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
 @entry_options
 @name_option
 def config_command(client: str | None, project: str | None, tools: str | None, db: str | None, name: str) -> None:
-    """Print what a client's configuration needs, to be pasted. Without a client, in the form most of them take."""
+    """Print the configuration entry for a client, to paste. Without CLIENT, in the most common form."""
     chosen = CLIENTS[client] if client else GENERIC
     print_text(chosen.snippet(_entry(chosen, name, project, tools, db)))
     _note_password(db)
@@ -140,7 +142,7 @@ def config_command(client: str | None, project: str | None, tools: str | None, d
 
 def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> ServerEntry:
     if project is not None and not project.strip():
-        raise InputError("--project is blank; name it, or leave it out for any")
+        raise InputError("--project is blank; give a name, or leave it out")
     if tools is not None:
         from satchel.server.mcp.catalog import chosen_tools
 
@@ -148,22 +150,22 @@ def _entry(client: Client, name: str, project: str | None, tools: str | None, db
     options: list[str] = []
     for option, value in (("--db", _store(db)), ("--project", project), ("--tools", tools)):
         options += [option, value] if value is not None else []
-    # What such a client would show is the same text in JSON, which costs more.
+    # Such a client shows structured content instead of the text, which costs more tokens.
     options += ["--text-only"] if client.prefers_structured else []
     return satchel_entry(name, options)
 
 
 def _store(db: str | None) -> str | None:
-    """The store as the client has to name it; None where the server finds the same by itself."""
+    """Return the --db that the client must pass, or None if the server finds the same store by default."""
     place = location(db)
     if place == ":memory:":
-        raise InputError("a client's server needs a store in a file or on a server; name one by --db")
+        raise InputError("a client cannot use a :memory: store; give a file or a PostgreSQL URL with --db")
     if is_address(place):
-        # Refused here, and not by a client that starts a server and shows nothing of what it says.
+        # Check the URL here, because a client does not show the errors of a server it starts.
         shown_location(place)
         return place
-    # A client that a desktop starts does not know the variables of a shell.
-    if place == str(default_location()) and not os.environ.get("XDG_DATA_HOME"):
+    # A client started from a desktop does not have the shell's environment variables.
+    if place == str(user_data_file()) and not os.environ.get("XDG_DATA_HOME"):
         return None
     return str(Path(place).absolute())
 
@@ -171,24 +173,24 @@ def _store(db: str | None) -> str | None:
 def _file(client: Client, *, local: bool, file: Path | None) -> Path:
     if file is not None:
         if local:
-            raise InputError("--file and --local name two files; give one of them")
+            raise InputError("--file and --local cannot be combined; give one of them")
         return file.absolute()
     return client.file(surroundings(), Path.cwd() if local else None)
 
 
 def _refuse_beside_gateway(*names: str) -> None:
-    """Options of the memory server, which mean nothing to the gateway."""
+    """Reject options of the memory server, which do not apply to the gateway."""
     ctx = click.get_current_context()
     for name in names:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"--{name} is for the memory server, not for the gateway; leave it or --gateway out")
+            raise InputError(f"--{name} does not apply to the gateway; leave out either it or --gateway")
 
 
 def _note_password(db: str | None) -> None:
     if secrets_in(location(db)):
         note(
-            "the password of the database stands in it; to keep it out of files, name the store without it and put "
-            "it into ~/.pgpass (PGPASSFILE) or a service file (?service=NAME)"
+            "the configuration contains the database password; to avoid that, leave it out of the URL and use "
+            "~/.pgpass (PGPASSFILE) or a service file (?service=NAME)"
         )
 
 
@@ -200,13 +202,13 @@ def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: 
     return change
 
 
-# The gateway in front of a client's servers: mcp install --gateway, and the way back
+# mcp install --gateway, and mcp uninstall --gateway
 
 
 def _put_in_front(
     name: str, path: Path, *, store: str | None, only: Sequence[str], local: bool, dry_run: bool
 ) -> None:
-    """Lead a client's servers through the gateway, and say which and why not others."""
+    """Move a client's servers behind the gateway, and report which were moved and why others were not."""
     detour = _detour(name, path)
     options = ["--db", store] if store is not None else []
     led, change = lead_through(detour, options, only=only, now=None if dry_run else datetime.now())
@@ -217,56 +219,56 @@ def _put_in_front(
     if led.moved:
         note(f"{'would move' if dry_run else 'moved'} to {detour.ours}: {_names(led.moved)}")
     for each, reason in led.staying.items():
-        note(f"{_shown(each)} stays where it is: {_shown(reason)}")
+        note(f"{_shown(each)} is not moved: {_shown(reason)}")
     unused = [f"{_shown(each)} ({_names(found.unused)})" for each, found in led.moved.items() if found.unused]
     if unused:
-        note(f"kept for the way back, but not used by the gateway: {', '.join(unused)}")
+        note(f"settings that the gateway does not use, kept for uninstall: {', '.join(unused)}")
     open_ones = [
         each for each, found in led.moved.items() if "url" in found.server and "headers" not in found.server
     ]
     if open_ones:
-        note(f"the gateway cannot log in; if one of these needs it, move the others by --only: {_names(open_ones)}")
+        note(f"the gateway cannot log in; if one of these needs it, use --only for the others: {_names(open_ones)}")
     if dry_run or not change.changes:
         return
     if led.replaced:
-        note(f"took the place of what was moved before, of which a copy is beside it: {_names(led.replaced)}")
+        note(f"replaced servers that were moved before; a backup is next to the file: {_names(led.replaced)}")
     _note_backup(change)
-    note(f"rules that name a server or its tools, such as permissions, have to name {GATEWAY} now")
+    note(f"permissions and other rules that name a server or its tools must now name {GATEWAY}")
     if local:
-        note(f"{detour.ours} is outside of the project; do not share this change with others")
+        note(f"{detour.ours} is outside the project, so do not commit this change")
     _note_reading(detour.client, change, local=local)
 
 
 def _take_away(name: str, path: Path, *, dry_run: bool) -> None:
-    """Lead a client's servers back to where they were."""
+    """Remove the gateway and restore a client's servers."""
     detour = _detour(name, path)
     returned, change, aside = lead_back(detour, now=None if dry_run else datetime.now())
     title = detour.client.title
     if not change.changes:
-        print_text(f"{GATEWAY} is not there, nothing changed: {path}\n")
+        print_text(f"{GATEWAY} is not set up, nothing changed: {path}\n")
     elif dry_run:
         _print_difference(change, returned.secrets)
     else:
-        back = f"put back {_count(returned.back)}" if returned.back else "put nothing back"
+        back = f"restored {_count(returned.back)}" if returned.back else "restored nothing"
         print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
         _note_backup(change)
     if aside is not None:
-        note(f"what was behind the gateway: {aside}")
+        note(f"backup of the servers behind the gateway: {aside}")
     _note_what_differs(returned, detour, aside)
     if change.changes and not dry_run:
-        note(f"restart {title} to be rid of it")
+        note(f"restart {title} to apply this")
 
 
 def _note_what_differs(returned: Returned, detour: Detour, aside: Path | None) -> None:
     place = aside or detour.ours
     if returned.taken:
         note(
-            f"others bear these names by now, and stay; those from behind the gateway are in {place}: "
+            f"these names are used by other servers now, which are kept; the ones from the gateway are in {place}: "
             f"{_names(returned.taken)}"
         )
     if returned.edited:
         note(
-            f"changed in our file meanwhile, and back as before that; the changes are in {place}: "
+            f"edited in Satchel's file and restored without the edits, which are in {place}: "
             f"{_names(returned.edited)}"
         )
 
@@ -282,13 +284,13 @@ def _detour(name: str, path: Path) -> Detour:
 def _done(led: Led, detour: Detour) -> str:
     title = detour.client.title
     if led.what == "added":
-        return f"put {GATEWAY} in front of {_count(led.behind)} of {title}"
+        return f"put {_count(led.behind)} of {title} behind {GATEWAY}"
     if led.what == "updated":
         more = f"put {_count(led.moved)} more of {title} behind {GATEWAY}"
         return more if led.moved else f"updated {GATEWAY} in {title}"
     if led.behind:
-        return f"{GATEWAY} is already there, nothing changed"
-    return f"there is no server to put {GATEWAY} in front of, nothing changed"
+        return f"{GATEWAY} is already set up, nothing changed"
+    return f"there is no server to put behind {GATEWAY}, nothing changed"
 
 
 def _count(names: Iterable[str]) -> str:
@@ -301,15 +303,15 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Without what would lead a terminal astray; a name may be any text."""
+    """Return a name on one line, without terminal control characters; a name may be any text."""
     return " ".join(clean(name).split())
 
 
-# What is printed of a change
+# Printing a change
 
 
 def _print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
-    """What would change, without the secrets: those that look like some, and those that are known."""
+    """Print the diff of a change, with known secrets and text that looks like secrets masked."""
     from satchel.text.redact import redact
 
     hidden = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
@@ -326,11 +328,11 @@ def _print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
 
 def _note_backup(change: Change) -> None:
     if change.backup is not None:
-        note(f"the file as it was: {change.backup}")
+        note(f"backup: {change.backup}")
 
 
 def _note_reading(client: Client, change: Change, *, local: bool) -> None:
-    """What a client makes of its changed file."""
+    """Note what the user must do or know before the client reads its changed file."""
     if not client.comments and not _is_plain(change.after):
         note(f"the file has comments or trailing commas, which {client.title} may not read")
     if local and client.project_remark:

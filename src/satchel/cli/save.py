@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from satchel.api.answers import Counted, saved
-from satchel.api.satchel import Satchel
+from satchel.api.satchel import NEVER_EMPTY, Satchel
 from satchel.api.saving import (
     Outcome,
     Similar,
@@ -34,14 +34,14 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_text
 from satchel.errors import InputError
-from satchel.model.memory import Draft, Memory, Scope, utc_now
+from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, utc_now
 
 __all__ = ["add_command", "relate_command", "show_saved", "unrelate_command", "update_command"]
 
 # Some editors begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 _INSIDE = ("agent", "session")
-CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
+CLEARABLE = tuple(name for name in CHANGEABLE if name not in NEVER_EMPTY)
 
 
 @click.command("add")

@@ -1,4 +1,4 @@
-"""Commands that serve: mcp, gateway, serve, and the tokens of a service."""
+"""Server commands: mcp, gateway, serve, and token for the tokens of a service."""
 
 import contextlib
 import re
@@ -12,6 +12,7 @@ import click
 
 from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
 from satchel.cli.options import (
+    counter_option,
     embedder_option,
     json_option,
     open_store_for,
@@ -32,19 +33,31 @@ __all__ = ["gateway_command", "mcp_command", "serve_command", "token_command"]
 @click.group("mcp", invoke_without_command=True)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP instead of standard input.")
 @click.option(
-    "--token-file", type=click.Path(path_type=Path), help="The bearer token for --http; SATCHEL_TOKEN else."
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the bearer token for --http. Default: $SATCHEL_TOKEN.",
 )
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that --http is reached by; repeatable.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Accept this Host header for --http; repeatable.")
 @click.option(
-    "--tools", default="all", show_default=True, metavar="all|core|NAMES", help="Which tools: fewer cost less."
+    "--tools",
+    default="all",
+    show_default=True,
+    metavar="all|core|NAMES",
+    help="Tools to offer. Fewer tools cost fewer tokens.",
 )
 @click.option(
-    "--most-tokens", default=20_000, show_default=True, metavar="N", help="The longest answer without max_tokens."
+    "--most-tokens",
+    default=20_000,
+    show_default=True,
+    metavar="N",
+    help="Token limit of answers to calls without max_tokens.",
 )
-@click.option("--text-only", is_flag=True, help="No structured content beside the text of what is read.")
-@click.option("--root", default=".", type=click.Path(path_type=Path), help="The project whose specs are read.")
-@click.option("--specs", default="docs", show_default=True, metavar="FOLDER", help="Where in it they are.")
-@click.option("--counter", metavar="NAME", help="Who counts tokens.")
+@click.option("--text-only", is_flag=True, help="Answer reads with text only, without structured content.")
+@click.option("--root", default=".", type=click.Path(path_type=Path), help="Project root for the spec tools.")
+@click.option(
+    "--specs", default="docs", show_default=True, metavar="FOLDER", help="Folder of the spec documents in it."
+)
+@counter_option
 @scope_options
 @embedder_option
 @store_options
@@ -64,7 +77,7 @@ def mcp_command(
     embedder: str | None,
     db: str | None,
 ) -> None:
-    """Serve memory to an MCP client, over standard input and output. `install` sets a client up."""
+    """Serve memory to an MCP client over standard input and output. `satchel mcp install` sets up a client."""
     if ctx.invoked_subcommand is not None:
         refuse_options_of_group(ctx)
         return
@@ -75,11 +88,11 @@ def mcp_command(
     from satchel.session.session import new_session_name
 
     if most_tokens < 1:
-        raise InputError(f"--most-tokens {most_tokens} is too few; give 1 or more")
+        raise InputError(f"--most-tokens {most_tokens} is too small; give 1 or more")
     chosen = chosen_tools(tools)
     reader = Specs(root, folder=specs)
     if address is None and (token_file is not None or allow_host):
-        raise InputError(f"{'--token-file' if token_file else '--allow-host'} is for --http; give that too")
+        raise InputError(f"{'--token-file' if token_file else '--allow-host'} needs --http; give that too")
     if address is not None:
         from satchel.server.listening import check_reach, parse_address
         from satchel.server.mcp.web import TOKEN_REMEDY, find_token, serve_http
@@ -102,7 +115,7 @@ def mcp_command(
             from satchel.server.mcp.stdio import serve_stdio
 
             if sys.stdin is not None and sys.stdin.isatty():
-                note("this waits for an MCP client; `satchel mcp install` sets one up, and Ctrl-D ends this")
+                note("waiting for an MCP client on standard input; `satchel mcp install` sets one up, Ctrl-D quits")
             serve_stdio(context, chosen)
         else:
             serve_http(context, chosen, listen, token=token, allowed_hosts=allow_host)
@@ -112,7 +125,7 @@ for _command in (install_command, uninstall_command, config_command):
     mcp_command.add_command(_command)
 
 
-# The command that puts a budget in front of other MCP servers
+# gateway: other MCP servers behind a token budget
 
 LEAST_PER_CALL = 200
 
@@ -122,18 +135,18 @@ LEAST_PER_CALL = 200
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Servers, as a client's mcpServers names them.",
+    help="MCP configuration of a client, with mcpServers.",
 )
-@click.option("--session", "name", metavar="NAME", help="The books to go on with; new ones else.")
-@click.option("--total", type=int, metavar="N", help="Tokens of the whole context.")
-@click.option("--per-call", type=int, metavar="N", help="The most that one result gets.")
-@click.option("--model", metavar="NAME", help="Half the window of this model as the total.")
+@click.option("--session", "name", metavar="NAME", help="Session to continue. Default: a new one.")
+@click.option("--total", type=int, metavar="N", help="Token budget of the whole context.")
+@click.option("--per-call", type=int, metavar="N", help="Token limit of one tool result.")
+@click.option("--model", metavar="NAME", help="Use half of this model's context window as --total.")
 @click.option(
     "--hints",
     type=click.Choice(("footer", "schema")),
     default="footer",
     show_default=True,
-    help="Where it stands what the budget allows; schemas that change cost a prompt's cache.",
+    help="Where to state what the budget allows. Changing schemas invalidate the prompt cache.",
 )
 @click.option(
     "--start-seconds",
@@ -141,10 +154,10 @@ LEAST_PER_CALL = 200
     default=30.0,
     show_default=True,
     metavar="S",
-    help="How long a server is waited for.",
+    help="How long to wait for a server to start.",
 )
-@click.option("--name", "server_name", metavar="NAME", help="What the server of COMMAND is called.")
-@click.option("--counter", metavar="NAME", help="Who counts tokens.")
+@click.option("--name", "server_name", metavar="NAME", help="Name of the server that COMMAND starts.")
+@counter_option
 @store_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
@@ -162,9 +175,9 @@ def gateway_command(
     command: tuple[str, ...],
     db: str | None,
 ) -> None:
-    """Serve the tools of other MCP servers, whose results come in pages within a token budget.
+    """Serve the tools of other MCP servers, with their results in pages within a token budget.
 
-    The servers are those of --config, and the one that `-- COMMAND ARGS…` starts.
+    The servers are those in --config, and the one started by `-- COMMAND ARGS…`.
     """
     from satchel.server.gateway.servers import (
         can_start,
@@ -177,38 +190,37 @@ def gateway_command(
     from satchel.session.session import new_session_name
 
     if server_name is not None and not command:
-        raise InputError("--name is for the server of -- COMMAND ARGS…; give that too")
+        raise InputError("--name needs a server from -- COMMAND ARGS…; give that too")
     if config is None and not command:
-        raise InputError("there is no server to put a budget in front of; give --config FILE or -- COMMAND ARGS…")
+        raise InputError("no server is given; give --config FILE or -- COMMAND ARGS…")
     servers = [] if config is None else read_servers(config)
     if command:
         servers.append(command_server(command, server_name))
     if not servers:
-        raise InputError(f"{config} names no server that is not disabled")
+        raise InputError(f"{config} has no enabled server; enable one or give -- COMMAND ARGS…")
     check_servers(servers)
     if not any(map(can_start, servers)):
         for server in servers[:-1]:
             note(f"satchel: {why_not_started(server)}")
         raise SatchelError(why_not_started(servers[-1]))
     if name is not None and not name.strip():
-        raise InputError("--session is blank; name it, or leave it out for a new one")
+        raise InputError("--session is blank; give a name, or leave it out for a new session")
     budget = resolve_budget(total=total, per_call=per_call, model=model)
     if budget.per_call < LEAST_PER_CALL:
         raise InputError(
-            f"{budget.per_call} tokens for one result leave no room for a page and its note; "
-            f"give --per-call {LEAST_PER_CALL} or more"
+            f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
         )
     with open_store_for(db, create=True, counter=counter) as bag:
         session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
         if sys.stdin is not None and sys.stdin.isatty():
-            note("this waits for an MCP client, which would start it itself; Ctrl-D ends it")
+            note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
         from satchel.server.gateway.stdio import serve_gateway
 
         code = serve_gateway(servers, session, start_seconds=start_seconds)
     ctx.exit(code)
 
 
-# The command that serves many: serve
+# serve: the HTTP service for many tenants
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
@@ -218,35 +230,40 @@ _MOST_BYTES = 1024**3
 
 @click.command("serve")
 @click.option(
-    "--http", "address", default="127.0.0.1:8765", show_default=True, metavar="HOST:PORT", help="Where to listen."
+    "--http",
+    "address",
+    default="127.0.0.1:8765",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen on.",
 )
 @click.option(
-    "--tokens", type=click.Path(path_type=Path), help="The file of tokens; needed to listen beyond this machine."
+    "--tokens",
+    type=click.Path(path_type=Path),
+    help="Token file; required unless the address is a loopback address.",
 )
-@click.option("--org", metavar="NAME", help="Whose memories are served where there are no tokens.")
-@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that it is reached by; repeatable.")
-@click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Requests of one token.")
-@click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="The largest request.")
-@click.option(
-    "--max-answer", default="16M", show_default=True, metavar="SIZE", help="The largest answer to what reads."
-)
+@click.option("--org", metavar="NAME", help="Org to serve when there is no token file.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="Accept this Host header too; repeatable.")
+@click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Rate limit of one token.")
+@click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="Largest request body.")
+@click.option("--max-answer", default="16M", show_default=True, metavar="SIZE", help="Largest response to a read.")
 @click.option(
     "--threads",
     default=8,
     show_default=True,
     metavar="N",
-    help="Calls that run at once, half of them of one org. Python computes in one at a time: more than about 8 "
-    "make contexts slower; several processes behind a proxy use several cores.",
+    help="Calls that run in parallel, at most half of them for one org. Python runs on one core: more than "
+    "about 8 make context calls slower. To use several cores, run several processes behind a proxy.",
 )
-@click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for one.")
+@click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for a thread.")
 @click.option(
     "--grace",
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="How long calls in flight may take at the end.",
+    help="Time for calls in flight to finish at shutdown.",
 )
-@click.option("--counter", metavar="NAME", help="Who counts tokens.")
+@counter_option
 @embedder_option
 @store_options
 def serve_command(
@@ -264,17 +281,17 @@ def serve_command(
     embedder: str | None,
     db: str | None,
 ) -> None:
-    """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp, each tenant by its tokens."""
+    """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp. Tokens separate tenants."""
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
     from satchel.server.http.serving import serve
     from satchel.server.listening import check_reach, parse_address
 
     listen = parse_address(address)
-    remedy = "name a file of tokens with --tokens (`satchel token create` makes one)"
+    remedy = "give a token file with --tokens (`satchel token create` makes one)"
     check_reach(listen, has_token=tokens is not None, remedy=remedy)
     if tokens is not None and org is not None:
-        raise InputError("--org is for a service without tokens; each token is bound to an org of its own")
+        raise InputError("--org and --tokens cannot be combined, because each token has its own org; give one")
     for name, value, least in (("--threads", threads, 1), ("--waiting", waiting, 0), ("--grace", grace, 1)):
         if not least <= value <= 100_000:
             raise InputError(f"{name} {value} is out of range; give {least} to 100,000")
@@ -294,7 +311,7 @@ def serve_command(
 def _rate(given: str) -> float:
     found = _RATE.fullmatch(given.strip())
     if found is None or not 0 < float(found[1]) <= 1e6:
-        raise InputError(f"--rate {given!r} is not a number of requests a second, such as 100/s")
+        raise InputError(f"--rate {given!r} is not a number of requests per second, such as 100/s")
     return float(found[1])
 
 
@@ -306,7 +323,7 @@ def _size(option: str, given: str) -> int:
     return size
 
 
-# Commands for the tokens of a service: token create, list, revoke
+# token create, list, revoke: the tokens of a service
 
 _SPAN = re.compile(r"([0-9]{1,6})\s*([mhdwy])")
 _TIME_UNITS = {
@@ -318,51 +335,51 @@ _TIME_UNITS = {
 }
 
 _tokens_option = click.option(
-    "--tokens", "path", required=True, type=click.Path(path_type=Path), help="The file of tokens."
+    "--tokens", "path", required=True, type=click.Path(path_type=Path), help="Token file."
 )
 
 
 @click.group("token")
 def token_command() -> None:
-    """Make, list and revoke the tokens of `satchel serve`."""
+    """Create, list and revoke tokens for `satchel serve`."""
 
 
 @token_command.command("create")
 @_tokens_option
-@click.option("--org", metavar="NAME", help="Whose memories it opens.")
-@click.option("--project", metavar="NAME", help="Only this project of theirs.")
+@click.option("--org", metavar="NAME", help="Org whose memories the token gives access to.")
+@click.option("--project", metavar="NAME", help="Limit the token to this project.")
 @click.option(
     "--access",
     type=click.Choice(("read", "write", "metrics")),
     required=True,
-    help="Only to look, also to change, or for /metrics alone.",
+    help="What the token allows: read, read and write, or /metrics only.",
 )
-@click.option("--name", metavar="NAME", help="What it is for, such as ci.")
-@click.option("--expires", metavar="SPAN", help="After which it is refused, such as 90d or 12h.")
+@click.option("--name", metavar="NAME", help="Label, such as ci.")
+@click.option("--expires", metavar="SPAN", help="Lifetime, such as 90d or 12h. Default: no expiry.")
 def create_command(
     path: Path, org: str | None, project: str | None, access: str, name: str | None, expires: str | None
 ) -> None:
-    """Print a new token, once: only its hash is kept."""
+    """Create a token and print it. It is shown only once, because only its hash is stored."""
     from satchel.server.http.access import Access, add_token, new_token
 
     if access == "metrics" and (org or project):
-        raise InputError("a token for metrics opens no memories; leave --org and --project out")
+        raise InputError("a token for metrics has no org; leave --org and --project out")
     if access != "metrics" and org is None:
-        raise InputError("a token needs --org, the tenant whose memories it opens")
+        raise InputError(f"a token for {access} needs --org; give the org whose memories it may use")
     given = {"org": org, "project": project, "name": name}
     names = {field: None if value is None else as_name(field, value) for field, value in given.items()}
     token, kept = new_token(access=cast(Access, access), expires_at=_moment(expires), **names)
     add_token(path, kept)
     click.echo(token)
     ending = f"satchel token revoke {kept.id} --tokens {shlex.quote(str(path))}"
-    note(f"token {kept.id} for {access}, shown this once; `{ending}` ends it")
+    note(f"token {kept.id} for {access}, shown only once; `{ending}` revokes it")
 
 
 @token_command.command("list")
 @_tokens_option
 @json_option
 def list_command(path: Path, as_json: bool) -> None:
-    """Name the tokens of a file, with what they open."""
+    """List the tokens of a file and what they allow."""
     from satchel.server.http.access import read_tokens
 
     for token in read_tokens(path):
@@ -387,10 +404,10 @@ def list_command(path: Path, as_json: bool) -> None:
 @click.argument("identifier", metavar="ID")
 @_tokens_option
 def revoke_command(identifier: str, path: Path) -> None:
-    """End a token, by its id; a running service refuses it from the next request on."""
+    """Revoke a token by its id. A running service rejects it from the next request on."""
     from satchel.server.http.access import parse_token, revoke_token
 
-    # The token itself names its id as well.
+    # The whole token is accepted too, because it contains its id.
     revoked = revoke_token(path, parse_token(identifier)[0] or identifier)
     click.echo(f"revoked {revoked.id}")
 
@@ -408,8 +425,8 @@ def _moment(span: str | None) -> datetime | None:
         return None
     found = _SPAN.fullmatch(span.strip())
     if found is None or not int(found[1]):
-        raise InputError(f"--expires {span!r} is not a span of time; write it as 90d, 12h, 2w or 1y")
+        raise InputError(f"--expires {span!r} is not a duration; write it as 90d, 12h, 2w or 1y")
     try:
         return utc_now() + int(found[1]) * _TIME_UNITS[found[2]]
     except OverflowError:
-        raise InputError(f"--expires {span!r} is beyond the year 9999") from None
+        raise InputError(f"--expires {span!r} is after the year 9999; give a shorter duration") from None

@@ -1,4 +1,4 @@
-"""Commands about the budget of sessions: budget show, results, expand, forget, simulate."""
+"""Commands for session budgets: budget, budget show, results, expand, forget and simulate."""
 
 import functools
 from datetime import UTC, datetime
@@ -55,12 +55,12 @@ _TITLES = {
     "response_reserve": "response reserve",
 }
 
-# The session is named by itself.
+# Without --session: these commands take the session as an argument.
 place_options = functools.partial(scope_options, fields=("org", "project", "user", "agent"))
 
 
 @click.group("budget", invoke_without_command=True)
-@click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many sessions.")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="Show at most this many sessions.")
 @place_options
 @store_options
 @json_option
@@ -68,7 +68,7 @@ place_options = functools.partial(scope_options, fields=("org", "project", "user
 def budget_command(
     ctx: click.Context, limit: int, scope: dict[str, str | None], db: str | None, as_json: bool
 ) -> None:
-    """Show the sessions and what fills their context windows."""
+    """Show sessions and how much of their token budget is used."""
     if ctx.invoked_subcommand is not None:
         refuse_options_of_group(ctx)
         return
@@ -78,7 +78,7 @@ def budget_command(
             print_json({"sessions": [state.to_dict() for state in states]})
             return
     if not states:
-        note("no sessions here; `satchel gateway` and `bag.session(name)` begin one")
+        note("no sessions; `satchel gateway` and `bag.session(name)` start one")
         return
     for state in states:
         used = sum(state.used.values())
@@ -97,7 +97,7 @@ def budget_command(
 @store_options
 @json_option
 def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
-    """Show the budget of SESSION by category; --plot draws its tokens over the turns."""
+    """Show the budget of SESSION by category. --plot draws its tokens by turn."""
     with open_store_for(db, scope) as bag:
         books = bag.find_session(name)
         state, turns = books.state(), books.turns()
@@ -123,7 +123,7 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
 
 @click.command("results")
 @click.argument("name", metavar="SESSION")
-@click.option("--limit", type=LIMIT, default=20, show_default=True, help="At most this many, newest first.")
+@click.option("--limit", type=LIMIT, default=20, show_default=True, help="Show at most this many, newest first.")
 @place_options
 @store_options
 @json_option
@@ -161,7 +161,7 @@ def results_command(name: str, limit: int, scope: dict[str, str | None], db: str
 @place_options
 @store_options
 def expand_command(name: str, handle: str, scope: dict[str, str | None], db: str | None) -> None:
-    """Print what stands behind HANDLE in SESSION, byte for byte."""
+    """Print the stored original of HANDLE in SESSION, byte for byte."""
     with open_store_for(db, scope) as bag:
         whole = bag.find_session(name).expand(handle)
     write_bytes([whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")])
@@ -172,7 +172,7 @@ def expand_command(name: str, handle: str, scope: dict[str, str | None], db: str
 @place_options
 @store_options
 def forget_command(name: str, scope: dict[str, str | None], db: str | None) -> None:
-    """Remove SESSION and all results that it kept; memories stay."""
+    """Remove SESSION and all its stored results. Memories are kept."""
     with open_store_for(db, scope) as bag:
         bag.forget_session(name)
     print_text(f"removed the session {clean(name)}\n")
@@ -231,12 +231,12 @@ class _Tokens(click.ParamType[int]):
         label = f"--{param.name}" if param is not None else "tokens"
         tokens = checked_tokens(f"{label} ", value)
         if not tokens:
-            raise InputError(f"{label} 0 leaves no room for anything; give a number of tokens")
+            raise InputError(f"{label} 0 leaves room for nothing; give 1 or more")
         return tokens
 
 
 class _Lows(click.ParamType[tuple[float, ...]]):
-    name = "part,…"
+    name = "share,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
         if not isinstance(value, str):
@@ -248,28 +248,36 @@ class _Lows(click.ParamType[tuple[float, ...]]):
             except ValueError:
                 low = -1.0
             if not 0 <= low <= 1:
-                raise InputError(f"--low {word.strip()!r} is not a part of the limit; give numbers from 0 to 1")
+                raise InputError(f"--low {word.strip()!r} is not a share of the limit; give numbers from 0 to 1")
             lows.append(low)
         return tuple(dict.fromkeys(lows))
 
 
 @click.command("simulate")
 @click.argument("transcript", required=False, type=click.Path(path_type=Path))
-@click.option("--synthetic", type=LIMIT, metavar="TURNS", help="A made-up session of this many turns instead.")
-@click.option("--limit", type=_Tokens(), default=Budget().total, show_default=True, help="At most in a prompt.")
+@click.option(
+    "--synthetic", type=LIMIT, metavar="TURNS", help="Simulate a synthetic session of this many turns instead."
+)
+@click.option("--limit", type=_Tokens(), default=Budget().total, show_default=True, help="Token limit of a prompt.")
 @click.option(
     "--low",
     type=_Lows(),
     default=",".join(map(str, LOWS)),
     show_default=True,
-    help="Watermarks: evict down to this part of the limit.",
+    help="Low watermarks: evict down to this share of the limit.",
 )
-@click.option("--last", type=LIMIT, default=20, show_default=True, help="Keep this many turns.")
-@click.option("--read-price", type=float, default=0.1, show_default=True, help="Of a token read from the cache.")
-@click.option("--write-price", type=float, default=1.25, show_default=True, help="Of a token written to it.")
-@click.option("--output-price", type=float, default=5.0, show_default=True, help="Of a token of an answer.")
-@click.option("--cache-minutes", type=float, metavar="N", help="When the cache expires; 0 is no cache. Never else.")
-@click.option("--window", type=_Tokens(), default=WINDOW, show_default=True, help="What the model could take.")
+@click.option(
+    "--last", type=LIMIT, default=20, show_default=True, help="Turns kept by the policy that keeps the last ones."
+)
+@click.option(
+    "--read-price", type=float, default=0.1, show_default=True, help="Price of a token read from the cache."
+)
+@click.option(
+    "--write-price", type=float, default=1.25, show_default=True, help="Price of a token written to the cache."
+)
+@click.option("--output-price", type=float, default=5.0, show_default=True, help="Price of an output token.")
+@click.option("--cache-minutes", type=float, metavar="N", help="Cache lifetime; 0 is no cache. Default: no expiry.")
+@click.option("--window", type=_Tokens(), default=WINDOW, show_default=True, help="Context window of the model.")
 @counter_option
 @json_option
 def simulate_command(
@@ -286,10 +294,10 @@ def simulate_command(
     counter: str | None,
     as_json: bool,
 ) -> None:
-    """Replay TRANSCRIPT through policies of eviction: tokens, peak and cost with a prompt cache.
+    """Replay TRANSCRIPT under several eviction policies, and compare tokens, peak and cost with a prompt cache.
 
-    TRANSCRIPT is a session of Claude Code (JSON lines), or messages of OpenAI or Anthropic; - is standard input.
-    Prices are in units of a plain input token.
+    TRANSCRIPT is a Claude Code session (JSON lines) or messages for OpenAI or Anthropic; - is standard input.
+    Prices are relative to an uncached input token.
     """
     prices = Prices(read=read_price, write=write_price, output=output_price, cache_minutes=cache_minutes)
     counting = find_counter(counter or DEFAULT_COUNTER)
@@ -319,12 +327,12 @@ def simulate_command(
     for remark in skipped:
         note(remark)
     if outcomes[0].peak <= limit:
-        note(f"keeping all peaks at {outcomes[0].peak:,} tokens, within the limit; a smaller --limit shows more")
+        note(f"the whole session peaks at {outcomes[0].peak:,} tokens, within the limit; try a smaller --limit")
 
 
 def _recorded(source: Path | None, synthetic: int | None) -> Transcript | None:
     if (source is None) == (synthetic is None):
-        raise InputError("give a TRANSCRIPT to replay, or --synthetic TURNS; one of the two")
+        raise InputError("give either a TRANSCRIPT or --synthetic TURNS")
     if source is None:
         return None
     if str(source) == "-":
@@ -334,7 +342,7 @@ def _recorded(source: Path | None, synthetic: int | None) -> Transcript | None:
 
 def _heading(trace: Trace, limit: int) -> str:
     turns = "1 turn" if len(trace.steps) == 1 else f"{len(trace.steps):,} turns"
-    return f"{turns}, a limit of {limit:,} tokens; cost in tokens at the price of plain input. Assumed:\n"
+    return f"{turns}, a limit of {limit:,} tokens; cost in uncached input tokens. Assumptions:\n"
 
 
 def _table(outcomes: list[SimulatedCost], window: int) -> str:
@@ -349,7 +357,7 @@ def _table(outcomes: list[SimulatedCost], window: int) -> str:
 
 def _remark(outcome: SimulatedCost, window: int) -> str:
     if outcome.peak > window:
-        return f"does not fit a window of {window:,}"
+        return f"exceeds a window of {window:,}"
     if outcome.over_limit:
         return f"over the limit on {outcome.over_limit:,} turn" + ("s" if outcome.over_limit > 1 else "")
     return ""

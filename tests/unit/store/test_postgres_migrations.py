@@ -270,7 +270,7 @@ def test_a_login_without_rights_is_told_who_can_help(pg: Server, empty: str, log
     pg.run(sql.SQL("GRANT satchel_app TO {}").format(sql.Identifier(name)))
     with pytest.raises(StoreError, match=r"may not do this \(permission denied for database .*with the owner"):
         satchel.open(url)
-    with pytest.raises(InputError, match=r"there is no store at .*; `satchel db init` makes one"):
+    with pytest.raises(InputError, match=r"there is no store at .*; `satchel db init` creates one"):
         satchel.open(url, create=False)
     pg.run(sql.SQL("REVOKE satchel_app FROM {}").format(sql.Identifier(name)))
     prepare_server(empty)

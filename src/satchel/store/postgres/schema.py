@@ -247,7 +247,7 @@ def _access_of(raw: "psycopg.Connection[Any]", address: Address, *, create: bool
 
 def _refuse_without_store(found: Status) -> None:
     if not found.version:
-        raise InputError(f"there is no store at {found.place}; `satchel db init` makes one")
+        raise InputError(f"there is no store at {found.place}; `satchel db init` creates one")
     raise StoreError(
         f"{found.place} has schema version {found.version}, {SCHEMA_VERSION} is needed: run `satchel db upgrade` "
         "with the owner of the tables"
