@@ -1,5 +1,6 @@
 """What can be told of one memory alone: which filters it passes, where it stands, and which words it has."""
 
+import json
 from datetime import datetime
 
 import msgspec
@@ -32,6 +33,7 @@ def passes(memory: Memory, where: Filter) -> bool:
         and memory.status in (where.statuses or (memory.status,))
         and memory.id in (where.ids or (memory.id,))
         and all(folded(tag) in tags for tag in where.tags)
+        and all(_has(memory, line) for line in where.metadata)
         and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
         and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
         and (where.since is None or memory.at >= where.since)
@@ -40,6 +42,13 @@ def passes(memory: Memory, where: Filter) -> bool:
         and (memory.importance > 0.7 or not where.important)
         and not (where.unchanged_since is not None and changed_since(memory, where.unchanged_since))
     )
+
+
+def _has(memory: Memory, line: str) -> bool:
+    """Whether a key of its metadata has the value of a line, both as JSON, so that true is not 1."""
+    ((key, value),) = json.loads(f"{{{line}}}").items()
+    held = memory.metadata.get(key, ...)
+    return held is not ... and json.dumps(held, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
 def changed_since(memory: Memory, moment: datetime) -> bool:

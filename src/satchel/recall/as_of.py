@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.model.filters import Filter, Sort
-from satchel.model.memory import FREE_TEXT, Change, Memory, Relation, Scope, values_changed
+from satchel.model.memory import Change, Memory, Relation, Scope, free_texts, values_changed
+from satchel.model.metadata import metadata_lines
 from satchel.store import memories
 from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage
 from satchel.store.store import Store
@@ -74,7 +75,7 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
         revision=max(memory.revision - len(undone), 1),
         updated_at=entries[max(kept - 1, 0)].at,
         tokens=_count(then.text) if then.text != memory.text else memory.tokens,
-        masked=masked_labels(*(getattr(then, name) for name in FREE_TEXT), *then.tags),
+        masked=masked_labels(*free_texts(msgspec.structs.asdict(then))),
     )
 
 
@@ -406,6 +407,7 @@ def _passes(memory: Memory, where: Filter) -> bool:
         and memory.status in (where.statuses or (memory.status,))
         and memory.id in (where.ids or (memory.id,))
         and all(_folded(tag) in tags for tag in where.tags)
+        and (not where.metadata or {*where.metadata} <= {*metadata_lines(memory.metadata)})
         and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
         and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
         and (where.since is None or memory.at >= where.since)
