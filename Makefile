@@ -70,6 +70,7 @@ format: $(VENV)/dev
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/runtime
+	$(BIN)/python docs/async_stub.py
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
 	$(BIN)/python docs/http_reference.py

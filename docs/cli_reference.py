@@ -25,12 +25,13 @@ These apply to all commands:
   Only commands that embed something use it. If another embedder made the vectors of the store, the command
   fails and names `satchel reembed`.
 * Results go to standard output, messages to standard error.
+* On a terminal, tables are cut to its width. With `NO_COLOR` or `TERM=dumb` no escape sequence is printed.
 * Exit codes: 0 success, 1 failure, 2 bad input (nothing was changed), 130 interrupted by Ctrl-C.
 """
 
 
 def reference() -> str:
-    context = click.Context(app, info_name="satchel", max_content_width=100, terminal_width=100)
+    context = app.context_class(app, info_name="satchel", max_content_width=100, terminal_width=100)
     parts = [HEADING]
     for name in app.list_commands(context):
         command = app.get_command(context, name)
@@ -41,7 +42,7 @@ def reference() -> str:
 
 def sections(command: click.Command, name: str, parent: click.Context) -> list[str]:
     """Return the help of a command, then that of its subcommands."""
-    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    context = command.context_class(command, info_name=name, parent=parent, terminal_width=100)
     found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):
         for inner_name, inner in command.commands.items():

@@ -7,6 +7,7 @@ import msgspec
 from generated import write
 
 from satchel import errors
+from satchel.model.memory import Memory
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import NAMESPACE, as_problem
 from satchel.server.http.routes import ROUTES, Route
@@ -34,8 +35,10 @@ def responses() -> Iterator[str]:
     """One row for each type that a route answers with, in the order of the routes."""
     yield "| response | fields |\n|---|---|"
     for answer in dict.fromkeys(route.answer for route in ROUTES if route.answer):
-        said = ", ".join(f"`{field.encode_name}`" for field in msgspec.structs.fields(answer))
-        yield f"| `{answer.__name__}` | {said} |"
+        more = issubclass(answer, Memory) and answer is not Memory
+        known = set(Memory.__struct_fields__) if more else set()
+        said = [f"`{each.encode_name}`" for each in msgspec.structs.fields(answer) if each.name not in known]
+        yield f"| `{answer.__name__}` | {', '.join(['the fields of `Memory`', *said] if more else said)} |"
 
 
 def problems() -> Iterator[str]:

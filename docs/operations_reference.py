@@ -8,7 +8,7 @@ from typing import Any
 
 from satchel.api.operations import OPERATIONS, Interface, Offer, Operation, offered
 from satchel.api.satchel import Satchel
-from satchel.api.signatures import parameters_of
+from satchel.model.signatures import parameters_of
 
 PAGE = Path(__file__).parent / "reference/operations.md"
 INTERFACES: tuple[tuple[Interface, str], ...] = (("cli", "command"), ("mcp", "MCP tool"), ("http", "HTTP"))

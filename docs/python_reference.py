@@ -17,12 +17,13 @@ from generated import write
 import satchel
 from satchel import errors
 from satchel.api.filters import When
-from satchel.api.parameters import FIELDS, FILTERS, OPTIONS
-from satchel.api.signatures import parameters_of
+from satchel.api.parameters import FIELDS
 from satchel.fitting.formats import Format
 from satchel.fitting.listing import Detail
 from satchel.fitting.policies import PolicyName
 from satchel.model.memory import Kind, RelationKind, Status, Tier
+from satchel.model.result import Result
+from satchel.model.signatures import parameters_of
 
 PAGE = Path(__file__).parent / "reference/python.md"
 WIDTH = 100
@@ -51,16 +52,6 @@ def types_table() -> Iterator[str]:
         else:
             said = in_cell(spelled(value, named=False))
         yield f"| `{name}` | {said} |"
-
-
-def shared_parameters() -> Iterator[str]:
-    """What the registry of parameters says of those that methods of `Satchel` take."""
-    for title, group in (("Fields of a memory", FIELDS), ("Filters", FILTERS), ("Options", OPTIONS)):
-        yield f"**{title}**\n\n| parameter | meaning |\n|---|---|"
-        for key, about in group.items():
-            method, _, name = key.rpartition(".")
-            yield f"| `{name}`{f' of `{method}`' if method else ''} | {about.help.replace('|', chr(92) + '|')} |"
-        yield ""
 
 
 def opening() -> Iterator[str]:
@@ -106,11 +97,12 @@ def results() -> Iterator[str]:
             continue
         yield f"### {name}\n\n{described(found)}\n"
         fields = list(fields_of(found))
-        if fields:
+        if any(field.about for field in fields):
             yield "| field | type | meaning |\n|---|---|---|"
-            for field in fields:
-                yield f"| `{field.name}` | {in_cell(field.type)} | {field.about.replace('|', chr(92) + '|')} |"
+            yield from (f"| `{each.name}` | {in_cell(each.type)} | {escaped(each.about)} |" for each in fields)
             yield ""
+        elif fields:
+            yield "Fields: " + ", ".join(f"`{each.name}: {each.type}`" for each in fields) + ".\n"
         for each in methods_of(found):
             yield f"* `{each.name}{signature(each.function)}`: {first_sentence(each.function)}"
         if any(methods_of(found)):
@@ -222,13 +214,18 @@ class Method(NamedTuple):
 def fields_of(cls: type) -> Iterator[Field]:
     """The public fields and properties of a class and its bases, in the order of the source."""
     seen = set()
-    for base in reversed([each for each in cls.__mro__ if each.__module__.startswith("satchel.")]):
+    for base in reversed(bases_of(cls)):
         tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         assert isinstance(tree, ast.ClassDef)
         for field in declared(tree.body, vars(inspect.getmodule(base))):
             if not field.name.startswith("_") and field.name not in seen:
                 seen.add(field.name)
-                yield field
+                known = (
+                    FIELDS[field.name].help
+                    if base in (satchel.Memory, satchel.Draft) and field.name in FIELDS
+                    else ""
+                )
+                yield field._replace(about=field.about or known)
 
 
 def declared(body: list[ast.stmt], module: Mapping[str, Any]) -> Iterator[Field]:
@@ -290,7 +287,8 @@ def methods_of(cls: type) -> list[Method]:
     """The public methods that a class of values defines itself, with a docstring."""
     found = {
         name: member
-        for base in reversed([each for each in cls.__mro__ if each.__module__.startswith("satchel.")])
+        for base in reversed(bases_of(cls))
+        if base is not Result  # its methods are those of every result, and described once
         for name, member in vars(base).items()
         if not name.startswith("_") and isinstance(member, types.FunctionType | classmethod | staticmethod)
     }
@@ -298,8 +296,17 @@ def methods_of(cls: type) -> list[Method]:
     return [Method(name, each) for name, each in plain_functions.items() if inspect.getdoc(each)]
 
 
+def bases_of(cls: type) -> list[type]:
+    return [each for each in cls.__mro__ if each.__module__.startswith("satchel.")]
+
+
 def in_cell(type_: str) -> str:
-    return f"`{type_}`".replace("|", "\\|") if type_ else ""
+    return escaped(f"`{type_}`") if type_ else ""
+
+
+def escaped(text: str) -> str:
+    """A text for a cell of a table."""
+    return text.replace("|", "\\|")
 
 
 def described(found: Any) -> str:
@@ -315,7 +322,6 @@ def first_sentence(found: Any) -> str:
 
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "types": types_table,
-    "parameters": shared_parameters,
     "opening": opening,
     "satchel": methods(satchel.Satchel),
     "session": methods(satchel.Session),

@@ -9,10 +9,14 @@ from satchel.store.store import Store
 
 __all__ = ["CallByCall"]
 
-_READS = {name: getattr(memories, name) for name in ("resolve", "short_ids", "changed", "related_since", "stats")}
+_READS = {
+    name: getattr(memories, name)
+    for name in ("resolve", "short_ids", "changed", "related_since", "unrelated_since", "count_names", "stats")
+}
 _READS |= {name: getattr(index, name) for name in ("embedding", "backlog", "backlog_size", "unembedded")}
 _WRITES = {
-    name: getattr(memories, name) for name in ("add", "put", "put_relations", "change", "forget", "purge", "relate")
+    name: getattr(memories, name)
+    for name in ("add", "put", "put_relations", "change", "forget", "unforget", "purge", "relate", "unrelate")
 }
 _WRITES |= {
     name: getattr(index, name)

@@ -44,7 +44,9 @@ def merged(old: Memory, new: Memory, given: frozenset[str]) -> Memory:
             tags.append(tag)
     if len(tags) > MOST_TAGS:
         raise InputError
-    said: dict[str, Any] = {"tags": tuple(tags), "confirmations": old.confirmations + 1}
+    metadata = dict(old.metadata)
+    metadata.update(new.metadata)
+    said: dict[str, Any] = {"tags": tuple(tags), "metadata": metadata, "confirmations": old.confirmations + 1}
     for name in ("title", "speaker", "source", "ref", "topic_key"):
         said[name] = getattr(new, name) if getattr(old, name) is None else getattr(old, name)
     if old.kind == "observation":

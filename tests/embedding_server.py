@@ -83,7 +83,7 @@ def plain_environment(monkeypatch):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "SATCHEL_EMBED_API_KEY", "SATCHEL_EMBED_TIMEOUT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(endpoint, "_PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(endpoint, "_RETRY_PAUSES", (0.01, 0.02))
 
 
 @pytest.fixture

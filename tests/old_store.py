@@ -32,7 +32,7 @@ def make_unconfirmed(path: Path) -> None:
     with contextlib.closing(connect(str(path))) as db:
         for index in ("memory_text_key", "memory_revised", "relation_time", "memory_tail", "history_unrelated"):
             db.execute(f"DROP INDEX {index}")
-        for column in ("confirmations", "confirmed_at", "text_key", "tail"):
+        for column in ("confirmations", "confirmed_at", "text_key", "tail", "metadata"):
             db.execute(f"ALTER TABLE memory DROP COLUMN {column}")
         db.pragma("user_version", 4)
         db.execute("PRAGMA journal_mode = DELETE")

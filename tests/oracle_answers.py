@@ -9,7 +9,17 @@ from typing import Any
 
 import msgspec
 
-from oracle_memory import changed_since, contains, fields_of, in_scope, passes, place_of, thread_of, words_of
+from oracle_memory import (
+    changed_since,
+    contains,
+    fields_of,
+    folded,
+    in_scope,
+    passes,
+    place_of,
+    thread_of,
+    words_of,
+)
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
 from satchel.model.memory import Change, Memory, Relation, Scope
@@ -95,10 +105,14 @@ class Answers:
     def count_names(self, where: Filter, column: str) -> dict[str, int]:
         found = self._found(where)
         if column == "project":
-            counts = Counter(each.scope.project for each in found if each.scope.project)
-        else:
-            counts = Counter(tag for each in found for tag in each.tags)
-        return dict(counts)
+            return Counter(each.scope.project for each in found if each.scope.project)
+        spelled = Counter(tag for each in found for tag in each.tags)
+        counts: dict[str, int] = {}
+        # The most frequent spelling first, of several the first by name.
+        for tag, _ in sorted(spelled.items(), key=lambda pair: (-pair[1], pair[0])):
+            if not any(folded(tag) == folded(known) for known in counts):
+                counts[tag] = sum(folded(tag) in map(folded, each.tags) for each in found)
+        return counts
 
     def count(self, where: Filter, *, most: int) -> int:
         return min(most, len(self._found(where)))

@@ -1,5 +1,6 @@
 """What can be told of one memory alone: which filters it passes, where it stands, and which words it has."""
 
+import json
 from datetime import datetime
 
 import msgspec
@@ -8,12 +9,22 @@ from satchel.model.filters import Filter
 from satchel.model.memory import Memory, Scope
 from satchel.text.terms import terms
 
-__all__ = ["changed_since", "contains", "fields_of", "in_scope", "passes", "place_of", "thread_of", "words_of"]
+__all__ = [
+    "changed_since",
+    "contains",
+    "fields_of",
+    "folded",
+    "in_scope",
+    "passes",
+    "place_of",
+    "thread_of",
+    "words_of",
+]
 
 
 def passes(memory: Memory, where: Filter) -> bool:
     """Whether a memory is one that a filter means."""
-    tags = {_folded(tag) for tag in memory.tags}
+    tags = {folded(tag) for tag in memory.tags}
     moment = where.valid_at
     return (
         in_scope(memory, where.scope)
@@ -21,7 +32,8 @@ def passes(memory: Memory, where: Filter) -> bool:
         and memory.tier in (where.tiers or (memory.tier,))
         and memory.status in (where.statuses or (memory.status,))
         and memory.id in (where.ids or (memory.id,))
-        and all(_folded(tag) in tags for tag in where.tags)
+        and all(folded(tag) in tags for tag in where.tags)
+        and all(_has(memory, line) for line in where.metadata)
         and (moment is None or memory.valid_from is None or memory.valid_from <= moment)
         and (moment is None or memory.invalid_at is None or memory.invalid_at > moment)
         and (where.since is None or memory.at >= where.since)
@@ -30,6 +42,13 @@ def passes(memory: Memory, where: Filter) -> bool:
         and (memory.importance > 0.7 or not where.important)
         and not (where.unchanged_since is not None and changed_since(memory, where.unchanged_since))
     )
+
+
+def _has(memory: Memory, line: str) -> bool:
+    """Whether a key of its metadata has the value of a line, both as JSON, so that true is not 1."""
+    ((key, value),) = json.loads(f"{{{line}}}").items()
+    held = memory.metadata.get(key, ...)
+    return held is not ... and json.dumps(held, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
 def changed_since(memory: Memory, moment: datetime) -> bool:
@@ -41,7 +60,7 @@ def in_scope(memory: Memory, scope: Scope) -> bool:
     return all(getattr(memory.scope, name) == value for name, value in wanted.items())
 
 
-def _folded(tag: str) -> str:
+def folded(tag: str) -> str:
     """In ASCII alone: other letters have cases too, but not in every database the same."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in tag)
 

@@ -27,6 +27,10 @@ _replace = msgspec.structs.replace
 _UNTOLD = ("updated_at", "revision", "access_count", "accessed_at", "tokens", "masked")
 
 
+def _moment(value: Any) -> datetime | None:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
 class Oracle(Answers):
     def __init__(self, clock: Callable[[], datetime]) -> None:
         super().__init__()
@@ -91,6 +95,67 @@ class Oracle(Answers):
             for memory in ending:
                 self._revise(memory, _replace(memory, invalid_at=moment), "forget", None)
             return len(ending)
+
+    def unforget(self, scope: Scope, ids: Sequence[str] | None, moment: datetime | None) -> int:
+        with self.transaction():
+            found = [self._inside(scope, each) for each in ids or ()]
+            if ids is None:
+                found = self._found(Filter(scope=scope, statuses=()))
+            restored = 0
+            for memory in found:
+                ends = [each for each in self._told(memory) if each.action == "forget"]
+                if memory.invalid_at is None or (moment or memory.invalid_at) != memory.invalid_at or not ends:
+                    continue
+                before, after = (_moment(each) for each in ends[-1].changes["invalid_at"])
+                if after != memory.invalid_at:
+                    continue
+                if memory.status == "superseded":
+                    if ids is not None:
+                        raise InputError
+                    continue
+                self._revise(memory, _replace(memory, invalid_at=before), "unforget", None)
+                restored += 1
+            return restored
+
+    def unrelate(
+        self, scope: Scope, source: str, target: str, kind: str | None, moment: datetime
+    ) -> list[Relation]:
+        with self.transaction():
+            ends = self._inside(scope, source), self._inside(scope, target)
+            keys = [key for key in sorted(self._state.relations) if key[:2] == (source, target)]
+            removed = [self._state.relations.pop(key) for key in keys if kind in (None, key[2])]
+            for relation in removed:
+                for memory in ends:
+                    self._tell(memory, moment, "unrelate", {"relation": [msgspec.structs.asdict(relation), None]})
+                ended = self._inside(scope, target)
+                if relation.kind == "supersedes" and ended.superseded_by == source:
+                    self._unsupersede(ended, relation)
+            return removed
+
+    def _unsupersede(self, ended: Memory, relation: Relation) -> None:
+        others = [
+            (held.created_at, held.source)
+            for key, held in self._state.relations.items()
+            if key[1:] == (ended.id, "supersedes")
+        ]
+        fields: dict[str, Any]
+        if others:
+            fields = {"superseded_by": max(others)[1]}
+        else:
+            fields = {"status": "active", "superseded_by": None}
+            told = [each for each in self._told(ended) if each.action == "supersede"]
+            told = [each for each in told if each.changes["superseded_by"][1] == relation.source]
+            if told:
+                for name, (before, after) in told[-1].changes.items():
+                    read = _moment if name == "invalid_at" else str
+                    if read(after) == getattr(ended, name):
+                        fields[name] = None if before is None else read(before)
+            elif ended.invalid_at == relation.created_at:
+                fields["invalid_at"] = None
+        self._revise(ended, _replace(ended, **fields), "unsupersede", None)
+
+    def _told(self, memory: Memory) -> list[Change]:
+        return self._state.history.get((memory.scope.org, memory.id), [])
 
     def purge(self, where: Filter) -> int:
         with self.transaction():

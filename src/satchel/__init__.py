@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from satchel.api.aio import AsyncSatchel, AsyncSession, aopen
+    from satchel.api.aio import AsyncSatchel, AsyncSession, Opening, aopen
     from satchel.api.satchel import Satchel, open, restore
     from satchel.api.transfer import Imported, Problem
     from satchel.embed.embedder import Embedder
@@ -79,6 +79,7 @@ __all__ = [
     "LedgerRow",
     "Memory",
     "Messages",
+    "Opening",
     "PackResult",
     "ParameterError",
     "Prepared",
@@ -122,6 +123,7 @@ _HOMES = {
     "api.aio": (
         "AsyncSatchel",
         "AsyncSession",
+        "Opening",
         "aopen",
     ),
     "api.satchel": (

@@ -1,6 +1,52 @@
-"""`python -m satchel` is the command `satchel`."""
+"""Start the command `satchel`, also as `python -m satchel`.
 
-from satchel.cli.app import main
+Ctrl-C ends the command with exit code 130 and without a traceback, whenever it comes: while modules are imported,
+while a command runs, and while the interpreter shuts down. This module therefore imports next to nothing.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command that the arguments of the process name, and exit with its code."""
+    # A shell starts jobs in the background with Ctrl-C ignored; that stays as it is.
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, _exit_now)
+        sys.unraisablehook = _exit_if_interrupted
+    from satchel.cli.app import run
+
+    code = INTERRUPTED
+    try:
+        if interruptible:
+            # A command undoes or reports what it was doing, so it gets the exception.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run()
+    except KeyboardInterrupt:
+        # Ctrl-C again, while the first one was handled.
+        pass
+    if interruptible:
+        signal.signal(signal.SIGINT, _exit_now)
+    sys.exit(code)
+
+
+def _exit_now(number: int, frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)
+
+
+def _exit_if_interrupted(failure: "sys.UnraisableHookArgs") -> None:
+    """Exit when Ctrl-C came where Python cannot raise, such as in a destructor: it would print a traceback."""
+    if failure.exc_type is not None and issubclass(failure.exc_type, KeyboardInterrupt):
+        os._exit(INTERRUPTED)
+    sys.__unraisablehook__(failure)
+
 
 if __name__ == "__main__":
     main()

@@ -20,11 +20,15 @@ def seeded(location: Path | str) -> Satchel:
     bag = satchel.open(location)
     bag.add("apple", ref="a")
     bag.add("pear", ref="p")
+    bag.add("quince", ref="q")
+    bag.relate(by_ref(bag, "p").id, by_ref(bag, "q").id, "supersedes")
+    bag.add("medlar", ref="m")
+    bag.forget(by_ref(bag, "m").id)
     return bag
 
 
 def by_ref(bag: Satchel, ref: str) -> satchel.Memory:
-    return next(memory for memory in bag.recent(status=["active", "superseded"]) if memory.ref == ref)
+    return next(memory for memory in bag.recent(status=["active", "superseded"], ended=True) if memory.ref == ref)
 
 
 MUTATORS: dict[str, Callable[[Satchel], object]] = {
@@ -34,8 +38,10 @@ MUTATORS: dict[str, Callable[[Satchel], object]] = {
     "update": lambda bag: bag.update(by_ref(bag, "a").id, text="apple tart"),
     "forget": lambda bag: bag.forget(by_ref(bag, "a").id),
     "purge": lambda bag: bag.forget(by_ref(bag, "a").id, purge=True),
+    "unforget": lambda bag: bag.unforget(by_ref(bag, "m").id),
     "relate": lambda bag: bag.relate(by_ref(bag, "a").id, by_ref(bag, "p").id),
     "supersede": lambda bag: bag.relate(by_ref(bag, "a").id, by_ref(bag, "p").id, "supersedes"),
+    "unrelate": lambda bag: bag.unrelate(by_ref(bag, "p").id, by_ref(bag, "q").id),
     "import_": lambda bag: bag.import_([b'{"text": "plum"}', b'{"text": "fig"}']),
     "strict import_": lambda bag: bag.import_([b'{"text": "plum"}'], strict=True),
 }
@@ -113,8 +119,8 @@ def test_a_transaction_in_one_thread_does_not_hold_up_readers_in_another(locatio
     with seeded(location) as bag, bag.transaction(), ThreadPoolExecutor(4) as threads:
         bag.add("unseen")
         found = list(threads.map(lambda _: bag.stats().memories, range(8)))
-        assert found == [2] * 8
-        assert bag.stats().memories == 3
+        assert found == [4] * 8
+        assert bag.stats().memories == 5
 
 
 def test_threads_share_one_satchel_without_losing_a_write(location: Path | str):

@@ -99,6 +99,15 @@ def reembed(bag: satchel.Satchel) -> None:
     bag.reembed("none")
 
 
+def take_back(bag: satchel.Satchel) -> None:
+    """What was forgotten and superseded in the same transaction is restored."""
+    ends = by_ref(bag, "a"), by_ref(bag, "p")
+    with bag.transaction():
+        bag.unforget(at=bag.forget(ends[0]).at)
+        bag.relate(*ends, "supersedes")
+        bag.unrelate(*ends)
+
+
 def several(bag: satchel.Satchel) -> None:
     with bag.transaction():
         bag.add("fig")
@@ -112,6 +121,7 @@ OPERATIONS: dict[str, Callable[[Path, Callable[[], object]], object]] = {
     "update": on_bag(lambda bag: bag.update(by_ref(bag, "a"), text="apple tart", tags=["w"])),
     "supersede": on_bag(lambda bag: bag.relate(by_ref(bag, "a"), by_ref(bag, "p"), "supersedes")),
     "forget": on_bag(lambda bag: bag.forget(by_ref(bag, "a"))),
+    "taking back": on_bag(take_back),
     "purge": on_bag(lambda bag: bag.forget(by_ref(bag, "p"), purge=True)),
     "import": on_bag(lambda bag: bag.import_(LINES)),
     "strict import": on_bag(lambda bag: bag.import_(LINES, strict=True)),

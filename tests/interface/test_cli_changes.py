@@ -71,14 +71,21 @@ def test_search_says_how_many_say_the_same(cli: Cli):
     assert len(hit["duplicates"]) == 2
 
 
-def test_add_reads_standard_input_and_files_to_the_last_byte(cli: Cli, path: Path, tmp_path: Path):
-    text = "first line\r\n\tsecond 記憶 🎒\n\n"
+def test_add_reads_standard_input_and_files_without_the_last_line_end(cli: Cli, path: Path, tmp_path: Path):
+    text = "first line\r\n\tsecond 記憶 🎒"
     file = tmp_path / "note.txt"
-    file.write_bytes(text.encode())
     with satchel.open(path) as bag:
-        for done in (cli("add", "-", stdin=text), cli("add", "--file", file)):
-            assert done.returncode == 0, done.stderr
-            assert bag.get(done.stdout.strip()).text == text
+        for end, left in (("", ""), ("\n", ""), ("\r\n", ""), ("\n\n", "\n"), ("\r", "\r"), (" ", " ")):
+            file.write_bytes((text + end).encode())
+            for done in (
+                cli("add", "-", stdin=text + end),
+                cli("add", stdin=text + end),
+                cli("add", "--file", file),
+            ):
+                assert done.returncode == 0, done.stderr
+                assert bag.get(done.stdout.strip()).text == text + left
+    changed = cli("update", done.stdout.strip(), "--text", "-", "--json", stdin="new\n")
+    assert json.loads(changed.stdout)["text"] == "new"
 
 
 def test_add_takes_every_field_and_shows_it_as_json(cli: Cli):

@@ -236,7 +236,7 @@ def test_an_embedder_that_fails_leaves_the_old_vectors_and_says_why(
     server.for_ever = status(404, "no such model")
     named, why = {
         "http": (endpoint, "answered 404: no such model"),
-        "refused": ("openai:tiny@http://127.0.0.1:1/v1", "cannot be asked"),
+        "refused": ("openai:tiny@http://127.0.0.1:1/v1", "failed: "),
         "transformers": (f"sentence-transformers:{path.parent}/nothing", "nothing"),
     }[spec]
     before = contents(path)

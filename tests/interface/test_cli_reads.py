@@ -8,7 +8,6 @@ from sample import fill
 
 import satchel
 from conftest import Cli
-from satchel.model.ids import short_id
 
 
 def ids(done: subprocess.CompletedProcess[str], key: str = "hits") -> list[str]:
@@ -40,8 +39,29 @@ def test_list_shows_the_newest_first_one_line_each(cli: Cli, path: Path):
     lines = cli("list", "--limit", "3").stdout.splitlines()
     assert len(lines) == 3
     for line, memory in zip(lines, reversed(memories), strict=False):
-        assert short_id(memory.id, []) == line.split()[0]
-        assert f"[{memory.kind}] {memory.headline()}" in line
+        name, date, kind, *rest = line.split()
+        assert (date, kind) == (memory.at.date().isoformat(), memory.kind)
+        assert " ".join(rest) == " ".join([memory.scope.project or "", memory.headline()]).strip()
+        assert json.loads(cli("get", name, "--json").stdout)["id"] == memory.id
+    assert len({len(line.split()[0]) for line in lines}) == 1
+    assert len({line.index("2026-") for line in lines}) == 1
+
+
+def test_list_has_columns_only_for_what_is_there(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        kept, gone, later = (
+            bag.add(text, at="2026-02-10", valid_from=start)
+            for text, start in (("kept", None), ("gone", None), ("later", "2999-01-01"))
+        )
+        bag.forget(gone.id)
+    assert cli("list").stdout.split()[1:] == ["2026-02-10", "observation", "kept"]
+    everything = [line.split()[1:] for line in cli("list", "--ended").stdout.splitlines()]
+    assert sorted(everything) == [
+        ["2026-02-10", "observation", "ended", "gone"],
+        ["2026-02-10", "observation", "kept"],
+        ["2026-02-10", "observation", "later", "later"],
+    ]
+    assert kept.id != later.id
 
 
 def test_list_filters_and_details_and_json_agree(cli: Cli, path: Path):

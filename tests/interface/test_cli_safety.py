@@ -1,6 +1,7 @@
 """Stored text is data: it cannot command a terminal, pass for another entry, or carry a secret."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_a_text_cannot_look_like_another_entry(cli: Cli, path: Path):
         lines = cli(*command).stdout.splitlines()
         headings = [line for line in lines if line and not line.startswith(" ")]
         assert len(headings) == 8
-        assert all("[observation] real" in line for line in headings)
+        assert all(re.search(r"observation\]? +real", line) for line in headings)
 
 
 def test_a_text_cannot_look_like_a_relation_of_its_memory(cli: Cli, path: Path):

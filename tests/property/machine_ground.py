@@ -19,7 +19,7 @@ from store_oracle import Oracle
 
 __all__ = ["Driven", "Ground"]
 
-WRITES = ("add", "put", "put_relations", "change", "forget", "purge", "relate")
+WRITES = ("add", "put", "put_relations", "change", "forget", "unforget", "purge", "relate", "unrelate")
 
 
 class Driven:

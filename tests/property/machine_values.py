@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from satchel.model.memory import KINDS, STATUSES, TIERS, Memory
+from satchel.model.metadata import check_metadata, metadata_lines
 from satchel.recall.indexer import packed
 from satchel.store.contract import Embedded
 from satchel.text.passages import parts_of
@@ -34,6 +35,13 @@ texts = st.lists(words, min_size=1, max_size=6).map(" ".join).filter(str.strip)
 long_texts = texts.map(lambda text: "\n\n".join(f"{text} paragraph {place} {'lorem ' * 60}" for place in range(5)))
 names = st.none() | st.sampled_from(["one", "two"]) | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 tags = st.lists(st.sampled_from(["Auth", "auth", "GRÖSSE", "größe", 'a"b', "データ", "two words"]), max_size=3)
+pairs = st.fixed_dictionaries(
+    {},
+    optional={
+        "pr": st.sampled_from([1, 1.5, True, "1", None, [1], {"pr": 1}, '\n"pr":1\n']),
+        'größe "\x00\ufdd0%': st.sampled_from(["\x00", "\ufdd0", "{curly}", "%s", ""]),
+    },
+).map(check_metadata)
 some_times = st.sampled_from(
     [
         datetime(1, 1, 1, tzinfo=UTC),
@@ -77,6 +85,7 @@ some_fields = {
     "source": names,
     "ref": refs,
     "topic_key": topics,
+    "metadata": pairs,
 }
 fields = st.fixed_dictionaries({"text": texts | texts | long_texts}, optional=some_fields)
 changed_fields = st.fixed_dictionaries({}, optional={"text": texts | long_texts} | some_fields)
@@ -86,6 +95,7 @@ filters = st.fixed_dictionaries(
         "kinds": st.lists(st.sampled_from(KINDS[:3]), max_size=2).map(tuple),
         "tiers": st.lists(st.sampled_from(TIERS), max_size=2).map(tuple),
         "tags": tags.map(tuple),
+        "metadata": pairs.map(metadata_lines),
         "statuses": st.just(()) | st.lists(st.sampled_from(STATUSES), max_size=2).map(tuple),
         "valid_at": st.none() | times,
         "since": st.none() | times,

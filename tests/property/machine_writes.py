@@ -30,6 +30,7 @@ from machine_values import (
 )
 
 from satchel.errors import InputError
+from satchel.model.filters import Filter
 from satchel.model.memory import RELATIONS, Change, Relation, Scope
 from satchel.store.contract import Candidate, Record
 
@@ -122,6 +123,33 @@ class Writes(Ground):
     def forget(self, org: int, view: Fields, chosen: Fields, moment: datetime) -> None:
         org = self.begin(org)
         self.agree(org, "forget", self.filter(org, view, chosen), moment)
+
+    @rule(org=orgs, view=views, some=st.none() | st.lists(numbers, max_size=3), by_moment=st.booleans())
+    def unforget(self, org: int, view: Fields, some: list[int] | None, by_moment: bool) -> None:
+        """By ids, by a moment at which something has ended, or by both."""
+        org = self.begin(org)
+        ids = None if some is None else [self.any_id(org, number) for number in dict.fromkeys(some)]
+        moment = None
+        if by_moment or ids is None:
+            ends = sorted({each.invalid_at for each in map(self.oracle.get, self.ids(org)) if each.invalid_at})
+            assume(ends)
+            moment = ends[len(some or ()) % len(ends)]
+        self.agree(org, "unforget", Scope(org=self.orgs[org], **view), ids, moment)
+
+    @rule(
+        org=orgs,
+        view=views,
+        number=numbers,
+        kind=st.none() | st.sampled_from(["supersedes", *RELATIONS[:3]]),
+        moment=times,
+    )
+    def unrelate(self, org: int, view: Fields, number: int, kind: Any, moment: datetime) -> None:
+        org = self.begin(org)
+        held = self.oracle.all_relations(Filter(scope=Scope(org=self.orgs[org]), statuses=()))
+        assume(held)
+        ends = held[number % len(held)]
+        scope = Scope(org=self.orgs[org], **view)
+        self.agree(org, "unrelate", scope, ends.source, ends.target, kind, moment)
 
     @rule(org=orgs, view=views, chosen=filters, some=st.lists(numbers, min_size=1, max_size=2))
     def purge(self, org: int, view: Fields, chosen: Fields, some: list[int]) -> None:

@@ -65,6 +65,8 @@ steps = st.one_of(
         st.sampled_from(["related", "supersedes", "contradicts"]),
         st.sampled_from([0.3, 1.0]),
     ),
+    st.tuples(st.just("unforget"), numbers),
+    st.tuples(st.just("unrelate"), numbers),
 )
 filters = st.fixed_dictionaries(
     {},
@@ -167,6 +169,13 @@ def do(bag: Satchel, model: Model, step: tuple[Any, ...]) -> None:
     elif ids and name == "relate":
         one, other, kind, strength = given
         bag.relate(ids[one % len(ids)], ids[other % len(ids)], kind, strength=strength)
+    elif ids and name == "unforget":
+        bag.unforget(ids[given[0] % len(ids)])
+    elif ids and name == "unrelate":
+        held = [each for identifier in ids for each in bag.relations(identifier)]
+        if held:
+            one = held[given[0] % len(held)]
+            bag.unrelate(one.source, one.target, one.kind)
 
 
 @pytest.fixture(params=["in memory", ON_A_SERVER])

@@ -33,6 +33,7 @@ drafts = st.builds(
     kind=st.none() | st.sampled_from(["observation", "decision", "todo"]),
     tier=st.none() | st.sampled_from(["working", "knowledge", "conversation"]),
     tags=st.none() | st.lists(st.sampled_from(["a", "b", "A", "ä"]), max_size=3),
+    metadata=st.none() | st.dictionaries(st.sampled_from("ab"), st.sampled_from([1, True, "x"])),
     importance=weights,
     confidence=weights,
     status=st.none() | st.sampled_from(["active", "archived", "superseded", "pending"]),

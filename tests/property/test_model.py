@@ -18,6 +18,16 @@ names = st.none() | st.text(max_size=40)
 times = st.none() | st.datetimes(min_value=datetime(1900, 1, 1), timezones=st.just(UTC))
 weights = st.none() | st.floats(0, 1)
 
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
 drafts = st.builds(
     Draft,
     text=words,
@@ -25,6 +35,7 @@ drafts = st.builds(
     kind=st.none() | st.sampled_from(KINDS),
     tier=st.none() | st.sampled_from(TIERS),
     tags=st.none() | st.lists(st.text(max_size=20), max_size=5),
+    metadata=st.none() | st.dictionaries(st.text(max_size=10), values, max_size=4),
     importance=weights,
     confidence=weights,
     pinned=st.none() | st.booleans(),

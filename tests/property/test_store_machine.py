@@ -46,6 +46,8 @@ from satchel.text.terms import query_terms, stem
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 RUNS = 10 * FUZZ
 STEPS = 50
+# What was used last is told by uses that may not be written yet.
+sorts = st.sampled_from(["at", "created", "updated", "importance"])
 # How much longer or shorter than a word those are that may be meant by it.
 SPARE = 4
 
@@ -88,11 +90,14 @@ class Machine(Writes):
         self.written(org)
         self.agree(org, "records", everything)
 
-    @rule(org=orgs, view=views, chosen=filters, limit=limits, moment=times)
-    def read(self, org: int, view: Fields, chosen: Fields, limit: int, moment: datetime) -> None:
+    @rule(org=orgs, view=views, chosen=filters, limit=limits, moment=times, sort=sorts)
+    def read(self, org: int, view: Fields, chosen: Fields, limit: int, moment: datetime, sort: str) -> None:
         org = self.begin(org)
         where = self.filter(org, view, chosen)
         self.agree(org, "select", where, limit=limit)
+        self.agree(org, "select", where, limit=limit, sort=sort, offset=limit // 2)
+        self.agree(org, "count_names", where, "project")
+        self.agree(org, "count_names", where, "tags")
         self.agree(org, "count", where, most=limit)
         self.agree(org, "stats", where, moment)
         self.agree(org, "records", where)

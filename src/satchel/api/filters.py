@@ -1,7 +1,7 @@
 """Which memories a call means: its keyword arguments, checked, as a filter."""
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, TypedDict
 
@@ -9,6 +9,7 @@ from satchel.errors import InputError
 from satchel.model.checks import check_known
 from satchel.model.filters import Filter
 from satchel.model.memory import KINDS, STATUSES, TIERS, Draft, Scope, as_name, as_time, utc_now
+from satchel.model.metadata import check_metadata, metadata_lines
 
 __all__ = ["Choice", "Chosen", "When", "as_draft", "filter_for"]
 
@@ -20,7 +21,8 @@ class Chosen(TypedDict, total=False):
     """Which memories are meant; several of a kind, tier or status are any of them, tags all of them.
 
     `since` and `until` bound the time a memory speaks of, both inclusive: a date, a datetime, or words such as
-    "last month", of which `since` takes the beginning and `until` the end.
+    "last month", of which `since` takes the beginning and `until` the end. `metadata` gives keys and values that a
+    memory's own must have, all of them: {"pr": 12} is not matched by "12".
     """
 
     kind: Choice
@@ -29,6 +31,7 @@ class Chosen(TypedDict, total=False):
     status: Choice
     since: When | None
     until: When | None
+    metadata: Mapping[str, Any] | None
 
 
 def as_draft(text: str, fields: dict[str, Any]) -> Draft:
@@ -63,6 +66,7 @@ def filter_for(
     status: Choice = None,
     since: When | None = None,
     until: When | None = None,
+    metadata: Mapping[str, Any] | None = None,
     ids: tuple[str, ...] = (),
     ended: bool = False,
     everything: bool = False,
@@ -87,6 +91,7 @@ def filter_for(
         valid_at=None if past else seen_from or now,
         since=first,
         until=min((each for each in (seen_from, last) if each is not None), default=None),
+        metadata=metadata_lines(check_metadata(metadata or {})),
         ids=ids,
     )
 

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, Parameter, Shape, shape_of
 from satchel.api.satchel import Satchel
-from satchel.api.signatures import parameters_of
 from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.signatures import parameters_of
 
 __all__ = ["OPERATIONS", "Interface", "Offer", "Offered", "Operation", "offered", "operation"]
 
@@ -118,6 +118,7 @@ OPERATIONS: tuple[Operation, ...] = (
                     "speaker",
                     "source",
                     "ref",
+                    "metadata",
                 ),
                 "the server sets them": ("org", "user", "agent"),
             },
@@ -149,7 +150,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         mcp=Offer(
             "mem_search",
-            without={_COST: ("tier", "status", "ended", "explain"), "answers are text": ("format",)},
+            without={_COST: ("tier", "status", "metadata", "ended", "explain"), "answers are text": ("format",)},
             defaults={"detail": ("standard", _ONE_LOOK)},
             own=_PAGES,
             scope=_PROJECT,
@@ -162,7 +163,7 @@ OPERATIONS: tuple[Operation, ...] = (
         mcp=Offer(
             "mem_context",
             without={
-                _COST: ("tier", "status", "ended", "explain", "policy", "pins"),
+                _COST: ("tier", "status", "metadata", "ended", "explain", "policy", "pins"),
                 "always shown: a model may want to update what it reads": ("ids",),
                 "the footer is one": ("frame",),
             },
@@ -191,7 +192,7 @@ OPERATIONS: tuple[Operation, ...] = (
         mcp=Offer(
             "context_pack",
             without={
-                _COST: ("tier", "status", "ended", "policy", "pins", "limit", "as_of"),
+                _COST: ("tier", "status", "metadata", "ended", "policy", "pins", "limit", "as_of"),
                 "a model pastes markdown": ("format",),
                 "the footer is one": ("frame",),
             },
@@ -215,6 +216,7 @@ OPERATIONS: tuple[Operation, ...] = (
                     "source",
                     "ref",
                     "topic_key",
+                    "metadata",
                 )
             },
             scope=(),
@@ -234,6 +236,7 @@ OPERATIONS: tuple[Operation, ...] = (
                     "status",
                     "since",
                     "until",
+                    "metadata",
                     "everything",
                     "dry_run",
                 )

@@ -94,6 +94,7 @@ FIELDS: Mapping[str, Parameter] = {
     "topic_key": Parameter(
         "Its topic. The same topic again updates the memory.", Name, "KEY", "such as deploy/day"
     ),
+    "metadata": Parameter("Values of your own, as a JSON object.", dict[str, Any]),
     **{name: Parameter(f"It belongs to this {name}.", Name, "NAME") for name in SCOPE_FIELDS},
 }
 """The fields of a memory that can be set."""
@@ -110,6 +111,7 @@ FILTERS: Mapping[str, Parameter] = {
         'date or "2 weeks ago"',
     ),
     "until": Parameter("Only about this time or earlier, to its end: 2026-03 is all of March.", When, "DATE"),
+    "metadata": Parameter("Only with these values in its metadata.", dict[str, Any]),
 }
 """Which memories a call is about. Several kinds, tiers or statuses mean any of them, several tags all of them."""
 

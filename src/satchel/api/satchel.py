@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 
 import msgspec
 
-from satchel.api.filters import Chosen, When, as_draft, filter_for
-from satchel.api.signatures import checked_keywords
+from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -45,6 +44,7 @@ from satchel.model.memory import (
     Draft,
     Forgotten,
     Hit,
+    Identifier,
     Memory,
     PlacedFields,
     Relation,
@@ -53,14 +53,16 @@ from satchel.model.memory import (
     as_name,
     as_time,
     checked,
+    compact,
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
+from satchel.model.signatures import checked_function, checked_keywords
 from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
-from satchel.store.locations import open_store, restore_store
+from satchel.store.locations import default_location, open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
@@ -82,24 +84,26 @@ __all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
+@checked_function
 def open(
-    location: str | os.PathLike[str],
+    location: str | os.PathLike[str] | None = None,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
     create: bool = True,
 ) -> "Satchel":
-    """Open the store at a location: a file, ":memory:" or "postgresql://…".
+    """Open a store: a file, ":memory:" or "postgresql://…".
 
-    A file that is not there is made, unless `create` is False. `counter` names what tokens are counted with: a
-    vocabulary or a model. Without an `embedder` the store's own is used, and `minilm` for a new store; naming one
-    that did not make the store's vectors is an error.
+    Without a location it is the store that the command line uses: $SATCHEL_DB, then a file in the user data
+    directory. A file that does not exist is created, unless `create` is False. `counter` is the vocabulary or the
+    model whose tokens are counted, such as "o200k_base" or "gpt-4o". `embedder` makes the vectors of a new store,
+    `minilm` by default; an existing store keeps its own, and naming another one is an error.
     """
     counting = find_counter(counter)
     if embedder is not None:
         # Refused before a store is made for it.
         resolve_embedder(embedder)
-    store = open_store(as_path(location), create=create)
+    store = open_store(default_location(create=create) if location is None else as_path(location), create=create)
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
     except BaseException:
@@ -107,6 +111,7 @@ def open(
         raise
 
 
+@checked_function
 def restore(
     backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
 ) -> Path | None:
@@ -181,7 +186,8 @@ class Satchel:
         self._store.close()
 
     def __repr__(self) -> str:
-        return f"<Satchel {self._store.location} {self.scope}>"
+        chosen = " ".join(f"{name}={value!r}" for name, value in compact(self.scope).items())
+        return f"<Satchel {self._store.location} {chosen}".rstrip() + ">"
 
     # Save and change.
 
@@ -209,6 +215,39 @@ class Satchel:
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
         return self._save([new_candidate(draft, self.scope, now=now) for draft in wanted])
 
+    def add_messages(
+        self,
+        messages: Iterable[Any],
+        *,
+        session: str | None = None,
+        at: When | None = None,
+        tags: Choice = None,
+        source: str | None = None,
+        skip: Iterable[str] = ("system", "developer", "tool", "function"),
+    ) -> list[Memory]:
+        """Remember what was said in a conversation, and return its memories, one for each message, in order.
+
+        `messages` are dicts or SDK objects as the APIs of OpenAI and Anthropic have them: `{"role": "user",
+        "content": "…"}`, where the content is a string or a list of parts. Each becomes a memory of the tier
+        `conversation` in the session, with its name or else its role as the speaker. Not remembered: messages whose
+        role is in `skip`, tool calls and their results, thinking, images and other parts without text, and messages
+        that are empty or only a secret.
+
+        Calling it again with the same list, grown by new messages or without the oldest ones, adds only what is
+        new. A list with only the new messages works too, unless it starts as the conversation does.
+
+        `session` names the conversation; a view of a session has it already. `at` is the time of the first message,
+        now by default; the others follow it in order. `tags` and `source` are those of every memory.
+        """
+        from satchel.api.conversations import save_turns, turns_of
+
+        name = self.scope.session if session is None else as_name("session", session)
+        if name is None:
+            raise InputError("add_messages needs a session, such as session='chat-1'")
+        start = utc_now() if at is None else as_time(at, name="at")
+        turns = turns_of(messages, skip=skip)
+        return save_turns(self.scoped(session=name), turns, start=start, tags=tags, source=source) if turns else []
+
     def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
             return []
@@ -218,7 +257,7 @@ class Satchel:
         self._indexer.catch_up()
         return stored
 
-    def update(self, identifier: str, **changes: Unpack[ChangedFields]) -> Memory:
+    def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of a memory, by its id or a unique prefix of it, and return it as it is then.
 
         None clears a field that may be empty. What it was before stays in `history`. Making it active again also
@@ -233,8 +272,9 @@ class Satchel:
         if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
         fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
-        if "tags" in fields and fields["tags"] is None:
-            fields["tags"] = ()
+        for name, empty in (("tags", ()), ("metadata", {})):
+            if name in fields and fields[name] is None:
+                fields[name] = empty
         memory = self._find(identifier)
         if fields.get("status") == "active":
             fields["superseded_by"] = None
@@ -250,7 +290,7 @@ class Satchel:
 
     def forget(
         self,
-        identifiers: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
         *,
         purge: bool = False,
         everything: bool = False,
@@ -287,7 +327,7 @@ class Satchel:
 
     def unforget(
         self,
-        identifiers: str | Memory | Hit | Iterable[str | Memory | Hit] | None = None,
+        identifiers: Identifier | Iterable[Identifier] | None = None,
         *,
         at: When | None = None,
     ) -> int:
@@ -315,7 +355,7 @@ class Satchel:
         return self._store.erase(self.scope.org)
 
     def relate(
-        self, source: str, target: str, kind: RelationKind = "related", *, strength: float = 1.0
+        self, source: Identifier, target: Identifier, kind: RelationKind = "related", *, strength: float = 1.0
     ) -> Relation:
         """Link two memories, by their ids or unique prefixes, and return the relation.
 
@@ -331,9 +371,7 @@ class Satchel:
         with self._store.writing(self.scope.org) as tx:
             return memories.relate(tx, self.scope, relation)
 
-    def unrelate(
-        self, source: str | Memory | Hit, target: str | Memory | Hit, kind: RelationKind | None = None
-    ) -> int:
+    def unrelate(self, source: Identifier, target: Identifier, kind: RelationKind | None = None) -> int:
         """Remove the relations from one memory to another, of one kind or of all kinds. Returns how many.
 
         A target that `supersedes` had ended becomes what it was before, unless another memory supersedes it too.
@@ -556,7 +594,7 @@ class Satchel:
 
     # Look at what is there.
 
-    def get(self, identifier: str, *, as_of: When | None = None) -> Memory:
+    def get(self, identifier: Identifier, *, as_of: When | None = None) -> Memory:
         """Return one memory by its id or a unique prefix of it. This counts as a use.
 
         `as_of` returns it as it was at an earlier moment; a memory that was not known then is an error, as is an
@@ -592,7 +630,7 @@ class Satchel:
             where, limit=check_limit(limit), sort=sort, offset=check_offset(offset)
         )
 
-    def relations(self, identifier: str, *, as_of: When | None = None) -> list[Relation]:
+    def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]:
         """Return the relations that start or end at a memory, to others inside this view.
 
         `as_of` returns those that were made by then.
@@ -602,7 +640,7 @@ class Satchel:
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         return self._store_at(where, moment).relations(self.scope, [known])
 
-    def similar(self, identifier: str, *, limit: int = 3) -> list[Hit]:
+    def similar(self, identifier: Identifier, *, limit: int = 3) -> list[Hit]:
         """Return the current memories of this view that are about the same thing as one memory, most alike first.
 
         Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
@@ -615,7 +653,9 @@ class Satchel:
         within = msgspec.structs.replace(self.scope, project=memory.scope.project)
         return similar(self._store, memory, filter_for(within), limit=most)
 
-    def timeline(self, identifier: str, *, before: int = 5, after: int = 5, as_of: When | None = None) -> Timeline:
+    def timeline(
+        self, identifier: Identifier, *, before: int = 5, after: int = 5, as_of: When | None = None
+    ) -> Timeline:
         """Return what came just before and after a memory, in its session or else in its scope.
 
         The order is by the time that memories speak of. `as_of` shows the timeline as it was at an earlier moment.
@@ -632,20 +672,20 @@ class Satchel:
             after=tuple(each for each in around if (each.at, each.id) > (focus.at, focus.id)),
         )
 
-    def history(self, identifier: str) -> list[Change]:
+    def history(self, identifier: Identifier) -> list[Change]:
         """Return every change of a memory, oldest first.
 
         A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it then.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
-                known = memories.resolve(tx, self.scope, identifier)
+                known = memories.resolve(tx, self.scope, _id_of(identifier))
             except UnknownIdError:
                 # What is left of a memory does not say in which project it was.
                 if self.scope != Scope(org=self.scope.org):
                     raise
                 # Whatever else is there by this id belongs to another scope.
-                whole = parse_id(identifier).prefix
+                whole = parse_id(_id_of(identifier)).prefix
                 found = memories.history(tx, self.scope.org, whole.first) if whole else []
                 if not found or found[-1].action != "purge":
                     raise
@@ -672,13 +712,13 @@ class Satchel:
         with self._store.reading(self.scope.org) as tx:
             return memories.count_names(tx, filter_for(self.scope), column)
 
-    def short_ids(self, memories: Sequence[Memory | Hit | ReceiptEntry | str]) -> list[str]:
+    def short_ids(self, memories: Sequence[Identifier | ReceiptEntry]) -> list[str]:
         """Return a short id for each of these memories, which may be given by their full ids.
 
         It has 4 to 6 characters, more where that is not unique in the org, and is taken wherever an id is. The same
         memory has the same short id in every store, but for its length.
         """
-        ids = [each if isinstance(each, str) else _id_of(each) for each in memories]
+        ids = [_id_of(each) for each in memories]
         with self._store.reading(self.scope.org) as tx:
             return shortened_ids(tx, self.scope.org, ids)
 
@@ -736,15 +776,19 @@ class Satchel:
         self,
         name: str,
         *,
-        budget: "Budget | None" = None,
+        budget: "Budget | int | None" = None,
         model: str | None = None,
         hints: "Hints" = "footer",
         holds: "Holds | None" = None,
     ) -> "Session":
-        """Open the books of an agent's session by its name; a session without books is begun.
+        """Open the session of an agent by its name, or create it.
 
-        Without a budget a new session takes the one of `model`, of the environment, of the settings' file, or the
-        default. With `holds="whole"` earlier results are not made into digests, since the caller keeps them.
+        A session counts what enters the agent's context against a budget, and keeps tool results in full. `budget`
+        is the total number of tokens, or a `Budget` with its parts. Without one, a new session takes the budget of
+        `model` (half its context window), of the environment, of the settings file, or the default of 100,000.
+        `hints` says where the model is told what is left: in the "footer" of results, in the "schema" of tools, or
+        nowhere ("none"). With `holds="whole"`, earlier results are not replaced by digests, because the caller
+        keeps them in full.
         """
         from satchel.session.session import open_session
 
@@ -757,25 +801,26 @@ class Satchel:
             model=model,
             hints=hints,
             holds=holds,
+            notebook=self,
         )
 
     def sessions(self, *, limit: int = 20) -> "list[SessionState]":
-        """Return the state of the sessions in this view, those changed last first."""
+        """Return the state of at most `limit` sessions in this view, the last changed first."""
         from satchel.session.session import session_states
 
         return session_states(self._store, self.scope, limit=limit)
 
     def find_session(self, name: str) -> "Session":
-        """Open the books of a session that is there; one that is not is an error.
+        """Open a session that exists; an unknown name is an error that lists the latest ones.
 
-        In a view that spans several sessions of the name it is the one changed last.
+        If several sessions of this view have the name, it is the one changed last.
         """
         from satchel.session.session import find_session
 
-        return find_session(self._store, self.scope, name, counter=self.counter)
+        return find_session(self._store, self.scope, name, counter=self.counter, notebook=self)
 
     def forget_session(self, name: str) -> None:
-        """Remove a session with all that it kept. Its handles give nothing back any more."""
+        """Remove a session with all that it stored. Its handles and cursors no longer work."""
         from satchel.session.session import remove_session
 
         remove_session(self._store, self.scope, name)
@@ -840,34 +885,33 @@ class Satchel:
 
     # What the methods above share.
 
-    def _resolve(self, identifier: str | Memory | Hit) -> str:
-        named = identifier if isinstance(identifier, str) else _id_of(identifier)
+    def _resolve(self, identifier: Identifier) -> str:
         with self._store.reading(self.scope.org) as tx:
-            return memories.resolve(tx, self.scope, named)
+            return memories.resolve(tx, self.scope, _id_of(identifier))
 
-    def _ids(self, named: str | Memory | Hit | Iterable[str | Memory | Hit] | None) -> tuple[str, ...] | None:
+    def _ids(self, named: Identifier | Iterable[Identifier] | None) -> tuple[str, ...] | None:
         """The full ids of what a caller names; None if nothing was given, which an empty list is not."""
         if named is None:
             return None
         several = [named] if isinstance(named, str | Memory | Hit) else named
         return tuple(dict.fromkeys(map(self._resolve, several)))
 
-    def _find(self, identifier: str) -> Memory:
+    def _find(self, identifier: Identifier) -> Memory:
         known = self._resolve(identifier)
         where = Filter(scope=self.scope, ids=(known,), statuses=())
         found = self._store.select(where, limit=1)
         if not found:
-            raise UnknownIdError(f"no memory has the id {identifier!r} here")
+            raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here")
         return found[0]
 
-    def _find_at(self, identifier: str, moment: datetime | None) -> Memory:
+    def _find_at(self, identifier: Identifier, moment: datetime | None) -> Memory:
         memory = self._find(identifier)
         if moment is None:
             return memory
         where = Filter(scope=self.scope, ids=(memory.id,), statuses=(), until=moment)
         found = self._store_at(where, moment).select(where, limit=1)
         if not found:
-            raise UnknownIdError(f"no memory has the id {identifier!r} here as of {moment.isoformat()}")
+            raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here as of {moment.isoformat()}")
         return found[0]
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
@@ -889,16 +933,14 @@ class _Candidates(NamedTuple):
     """Whether each hit is; all of them without a question."""
 
 
-def _id_of(named: object) -> str:
-    """The id of what a caller gave in place of an id. Anything else is given back: the check of ids refuses it."""
-    memory: Any = named.memory if isinstance(named, Hit) else named
-    found: str = getattr(memory, "id", memory)
-    return found
+def _id_of(named: Identifier | ReceiptEntry) -> str:
+    """Return the id of what a caller gave to name a memory. The check of ids refuses what is none of these."""
+    return named.id if isinstance(named, Memory | Hit | ReceiptEntry) else named
 
 
 def _filtered(chosen: Chosen) -> bool:
-    """Whether a caller asks for a kind, a tier, a tag or a time: that is never answered with nothing."""
-    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until"))
+    """Whether a caller asks for a kind, a tier, a tag, a time or metadata: that is never answered with nothing."""
+    return any(chosen.get(name) for name in ("kind", "tier", "tags", "since", "until", "metadata"))
 
 
 def _moment(as_of: When | None) -> datetime | None:

@@ -22,8 +22,10 @@ from satchel.model.memory import (
     Memory,
     Scope,
     checked,
+    free_texts,
     utc_now,
 )
+from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
 from satchel.store.contract import Candidate, Record
 from satchel.text.redact import masked_labels, redact, without_masks
@@ -75,7 +77,7 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
     if redact("\n".join(_texts(changes))).masked:
         _mask_fields(clean)
     if "text" in clean:
-        labels = masked_labels(*(clean.get(name) for name in FREE_TEXT), *(clean.get("tags") or ()))
+        labels = masked_labels(*free_texts(clean))
         if labels and not without_masks(clean["text"]).strip():
             raise InputError("the whole text is private or secret; there is nothing to remember")
         clean["tokens"] = _count(clean["text"])
@@ -84,10 +86,10 @@ def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(fields: dict[str, Any]) -> Iterator[str]:
-    for name in (*FREE_TEXT, *IDENTITY):
-        if value := fields.get(name):
-            yield value
-    yield from fields.get("tags") or ()
+    yield from free_texts(fields)
+    yield from filter(None, (fields.get(name) for name in IDENTITY))
+    # With its keys: what is called a password is one.
+    yield from metadata_lines(fields.get("metadata") or {})
 
 
 def _mask_fields(fields: dict[str, Any]) -> None:
@@ -101,12 +103,38 @@ def _mask_fields(fields: dict[str, Any]) -> None:
             fields[name] = checked(name, redact(value).text)
     if tags := fields.get("tags"):
         fields["tags"] = checked("tags", [redact(tag).text for tag in tags])
+    if metadata := fields.get("metadata"):
+        fields["metadata"] = checked("metadata", _masked_object(metadata))
+
+
+def _masked_object(values: dict[str, Any]) -> dict[str, Any]:
+    for key in values:
+        if found := redact(key).masked:
+            # Masked, two keys could become one.
+            raise InputError(f"a key of the metadata looks like a secret ({found[0]}); give it another name")
+    return {key: _masked_value(key, value) for key, value in values.items()}
+
+
+def _masked_value(key: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return _masked_object(value)
+    if isinstance(value, list):
+        return [_masked_value(key, each) for each in value]
+    if not isinstance(value, str):
+        return value
+    text = redact(value).text
+    (line,) = metadata_lines({key: text})
+    if found := redact(line).text.removeprefix(line[: line.index(":") + 1]):
+        with contextlib.suppress(msgspec.DecodeError):
+            masked = msgspec.json.decode(found)
+            return masked if isinstance(masked, str) else text
+    return text
 
 
 def redacted_record(record: Record) -> Record:
     """A record from elsewhere, treated as if it had been added here."""
     memory = record.memory
-    fields = ("tags", *FREE_TEXT, *IDENTITY)
+    fields = ("tags", "metadata", *FREE_TEXT, *IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
     history = tuple(
         msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history

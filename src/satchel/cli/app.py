@@ -1,4 +1,7 @@
-"""The command `satchel`: its commands by name, each imported when it is called, and how it ends."""
+"""The command `satchel`: its commands by name, each imported when it is called, and how it ends.
+
+`satchel.__main__` starts it. An error is one line on standard error, and the exit code says whose fault it was.
+"""
 
 import importlib
 import os
@@ -6,8 +9,10 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
 from satchel import __version__
+from satchel.cli.help import HelpContext, with_wrapped_help
 from satchel.errors import InputError, SatchelError
 
 __all__ = ["app", "main", "run"]
@@ -24,6 +29,7 @@ COMMANDS = {
     "context": "satchel.cli.find",
     "context-pack": "satchel.cli.find",
     "update": "satchel.cli.save",
+    "edit": "satchel.cli.edit",
     "forget": "satchel.cli.save",
     "relate": "satchel.cli.save",
     "similar": "satchel.cli.show",
@@ -48,37 +54,70 @@ COMMANDS = {
 }
 
 
+ALIASES = {
+    "remember": "add",
+    "show": "get",
+    "cat": "get",
+    "ls": "list",
+    "rm": "forget",
+    "delete": "forget",
+    "remove": "forget",
+}
+"""Other names that people try. Help lists only the command, and each command's help names its aliases."""
+
+
 class LazyCommands(click.Group):
+    """The commands by name or alias. A module is imported when one of its commands is needed."""
+
+    context_class = HelpContext
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name])
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        module = importlib.import_module(COMMANDS[name])
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        with_wrapped_help(command)
+        if aliases := [alias for alias, meant in ALIASES.items() if meant == name]:
+            command.epilog = f"{'Alias' if len(aliases) == 1 else 'Aliases'}: {', '.join(aliases)}"
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        known = [*COMMANDS, *ALIASES]
+        # While a shell completes a line, a wrong word in it is nothing to complain about.
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
+            near = get_close_matches(args[0], known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(COMMANDS)}"
             raise InputError(f"there is no command {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
+        name, command, left = super().resolve_command(ctx, args)
+        # Messages name the command itself, whichever name was typed.
+        return (ALIASES.get(name, name) if name else None), command, left
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offer the commands, and an alias only where no command begins like this."""
+        found = super().shell_complete(ctx, incomplete)
+        if not found and incomplete:
+            found = [CompletionItem(alias) for alias in ALIASES if alias.startswith(incomplete)]
+        return found
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="satchel %(version)s")
-@click.option("--db", metavar="STORE", help="A file or postgresql://…; SATCHEL_DB or the user's data folder else.")
+@click.option(
+    "--db", metavar="STORE", help="A file or postgresql://…. Default: $SATCHEL_DB, then the user data directory."
+)
 @click.option(
     "--embedder",
     metavar="SPEC",
-    help="Who makes vectors: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]; "
-    "SATCHEL_EMBEDDER or the store's own else.",
+    help="What makes vectors: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL]. "
+    "Default: $SATCHEL_EMBEDDER, then the embedder of the store.",
 )
 @click.pass_context
 def app(ctx: click.Context, db: str | None, embedder: str | None) -> None:
@@ -86,20 +125,20 @@ def app(ctx: click.Context, db: str | None, embedder: str | None) -> None:
     if embedder is not None:
         from satchel.embed.embedder import resolve_embedder
 
-        # Most commands embed nothing; a wrong word is wrong before all of them.
+        # Also for commands that embed nothing: a wrong name is an error everywhere.
         resolve_embedder(embedder)
     ctx.obj = {"db": db, "embedder": embedder}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and leave with its exit code: 2 for bad input, 1 for a failure."""
+    """Run a command and exit with its code: 0 for success, 2 for bad input, 1 for a failure, 130 for Ctrl-C."""
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; an error is one line on stderr."""
+    """Run a command and return its exit code; an error is one line on standard error."""
     try:
-        # Click hands back the code of an early exit, such as that of --help, and None otherwise.
+        # Click returns the code of an early exit, such as that of --help, and None otherwise.
         code = app.main(args=arguments, prog_name="satchel", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -118,7 +157,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt) as stop:
         return _complain(str(stop) or "stopped", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not try to flush into the closed pipe.
+        # The reader of our output has gone, and Python must not try to flush into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except OSError as error:

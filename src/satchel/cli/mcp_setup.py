@@ -21,11 +21,11 @@ from satchel.cli.clients.gateway_move import (
     move_behind_gateway,
     restore_servers,
 )
-from satchel.cli.options import Command, default_location, location, store_options
+from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.store.locations import is_address, secrets_in, shown_location
+from satchel.store.locations import is_address, secrets_in, shown_location, user_data_file
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
@@ -173,7 +173,7 @@ def _store(db: str | None) -> str | None:
         shown_location(place)
         return place
     # A client started from a desktop does not have the shell's environment variables.
-    if place == str(default_location()) and not os.environ.get("XDG_DATA_HOME"):
+    if place == str(user_data_file()) and not os.environ.get("XDG_DATA_HOME"):
         return None
     return str(Path(place).absolute())
 

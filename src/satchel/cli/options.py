@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from satchel.api.operations import Offered, offered
@@ -21,7 +22,7 @@ from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
 from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
-from satchel.store.locations import shown_location
+from satchel.store.locations import default_location, shown_location, user_data_file
 from satchel.text.tokens import DEFAULT_COUNTER
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "about_this_store",
     "counter_option",
     "decode",
-    "default_location",
     "detail_option",
     "embed_waiting",
     "embedder_option",
@@ -69,7 +69,7 @@ def operation_options(method: str) -> Callable[[Command], Command]:
         @functools.wraps(command)
         def wrapped(*args: Any, **options: Any) -> Any:
             typed = [(each, options.pop(each.python_name)) for each in parameters]
-            given = {each.python_name: value for each, value in typed if not _absent(each, value)}
+            given = {each.python_name: _joined(value) for each, value in typed if not _absent(each, value)}
             scope = _named({name: given.pop(name, None) for name in SCOPE_FIELDS})
             try:
                 return command(*args, given=given, scope=scope, **options)
@@ -82,6 +82,13 @@ def operation_options(method: str) -> Callable[[Command], Command]:
         return decorated
 
     return decorate
+
+
+def _joined(value: Any) -> Any:
+    """The values of an option; several KEY=VALUE are one dictionary."""
+    if isinstance(value, tuple) and all(isinstance(each, dict) for each in value):
+        return {key: content for each in value for key, content in each.items()}
+    return value
 
 
 def _absent(parameter: Offered, value: object) -> bool:
@@ -140,11 +147,13 @@ def _option_settings(parameter: Offered) -> dict[str, Any]:
     settings: dict[str, Any] = {"help": about.help, "default": parameter.default}
     if shape.base is bool:
         return settings if parameter.default is None else settings | {"is_flag": True}
-    if shape.choices:
+    if shape.base is dict:
+        settings |= {"type": _Values(), "multiple": True, "help": f"{about.help} Repeatable."}
+    elif shape.choices:
         settings["type"] = click.Choice(shape.choices)
     elif shape.check is not None:
         settings["type"] = _Checked(shape)
-    if about.metavar:
+    if about.metavar and shape.base is not dict:
         settings["metavar"] = about.metavar
     if shape.several:
         settings |= {"multiple": True, "help": f"{about.help} Repeatable."}
@@ -168,6 +177,31 @@ class _Checked(click.ParamType[Any]):
         return self._shape.check(value, name=param.name)
 
 
+class _Values(click.ParamType[dict[str, Any]]):
+    """KEY=VALUE, or a JSON object. A value that is JSON is taken as such, anything else as text."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        whole = _json_or_text(value)
+        if isinstance(whole, dict):
+            return whole
+        key, equals, text = value.partition("=")
+        if not equals or not key.strip():
+            option = "" if param is None else f"{param.opts[0]} "
+            raise InputError(f'{option}{value!r} is not KEY=VALUE; write it as pr=12 or {{"pr": 12}}')
+        return {key.strip(): _json_or_text(text)}
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
 LIMIT = _Checked(shape_of(Limit))
 
 
@@ -187,11 +221,11 @@ def embedder_option(command: Command, *, text: str = "Who makes vectors; `satche
 
 
 def location(db: str | None) -> str:
-    """The store's place: --db, then SATCHEL_DB, then the user's data folder."""
+    """The location of the store: --db, then $SATCHEL_DB, then the user data directory."""
     given = _given("db", db)
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file or a server, or leave it out")
-    return given or os.environ.get("SATCHEL_DB") or str(default_location())
+    return given or default_location()
 
 
 def _embedder_spec(embedder: str | None) -> str | None:
@@ -214,17 +248,11 @@ def _given(name: str, value: str | None) -> str | None:
 
 
 def location_to_write(db: str | None) -> str:
-    """The same; the folder of the default one is made if need be."""
+    """The same; if it is the default file, its folder is made."""
     place = location(db)
-    if place == str(default_location()):
-        default_location().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place == str(user_data_file()):
+        user_data_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return place
-
-
-def default_location() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("satchel", appauthor=False) / "satchel.db"
 
 
 def open_store_for(

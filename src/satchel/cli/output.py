@@ -1,10 +1,15 @@
-"""Printing: exact bytes into a pipe, a little colour on a terminal, tables and remarks on stderr."""
+"""Printing: exact bytes into a pipe, tables that fit a terminal, remarks on standard error.
+
+Colours and progress bars are for terminals only. With `NO_COLOR` set, or `TERM=dumb`, no escape sequence is
+written at all.
+"""
 
 import contextlib
+import os
 import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TextIO
 
 import msgspec
 
@@ -26,6 +31,7 @@ __all__ = [
     "counting_bar",
     "explain_hits",
     "explain_receipt",
+    "is_terminal",
     "legend",
     "note",
     "nothing_kept",
@@ -38,16 +44,18 @@ __all__ = [
     "print_text",
     "progress_bar",
     "spent",
+    "terminal_width",
     "write_bytes",
 ]
 
 
 def print_text(text: str) -> None:
-    """Write a text as it is, in UTF-8 whatever the locale says."""
+    """Write a text to standard output as it is, in UTF-8 whatever the locale is."""
     write_bytes([text.encode("utf-8", "surrogateescape")])
 
 
 def write_bytes(chunks: Iterable[bytes]) -> None:
+    """Write bytes to standard output."""
     if sys.stdout is None:
         raise SatchelError("standard output is closed; there is nowhere to print to")
     sys.stdout.flush()
@@ -56,69 +64,195 @@ def write_bytes(chunks: Iterable[bytes]) -> None:
 
 
 def print_json(value: object) -> None:
+    """Write a value to standard output as one line of JSON."""
     print_text(msgspec.json.encode(value).decode() + "\n")
 
 
 def note(text: str) -> None:
-    """A remark for the person, apart from the output."""
+    """Write a remark for people to standard error, apart from the output."""
     if sys.stderr is not None:
         sys.stderr.write(repair_surrogates(text) + "\n")
 
 
-def print_listing(text: str, *, apart: bool = False) -> None:
-    """Entries whose headings stand at the margin, which a terminal sets off; `apart` puts them on stderr."""
-    stream = sys.stderr if apart else sys.stdout
-    if stream is None or not stream.isatty():
-        if apart:
-            note(text.removesuffix("\n"))
-        else:
-            print_text(text)
-        return
-    from rich.console import Console
-    from rich.text import Text
+# Terminals.
 
-    console = Console(stderr=apart, highlight=False, soft_wrap=True)
-    for line in text.splitlines():
-        console.print(Text(line, style="" if line.startswith(" ") else "bold cyan"))
+
+DEFAULT_WIDTH = 80
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is there and is a terminal."""
+    return stream is not None and stream.isatty()
+
+
+def terminal_width(stream: TextIO) -> int:
+    """How many columns a terminal has: $COLUMNS, or what the terminal says, or 80."""
+    with contextlib.suppress(ValueError):
+        if (columns := int(os.environ.get("COLUMNS", ""))) > 0:
+            return columns
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+    return DEFAULT_WIDTH
+
+
+def _takes_escapes(stream: TextIO | None) -> bool:
+    """Whether escape sequences may be written: a terminal that knows them, whose user did not switch them off."""
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+Look = Literal["heading", "dim", "plain"]
+_STYLES: dict[Look, dict[str, Any]] = {"heading": {"fg": "cyan", "bold": True}, "dim": {"dim": True}, "plain": {}}
+
+
+def _print_lines(lines: Sequence[tuple[str, Look]], *, stderr: bool = False) -> None:
+    """Write lines with their looks, which only a terminal shows."""
+    stream = sys.stderr if stderr else sys.stdout
+    if not lines:
+        return
+    if _takes_escapes(stream):
+        from click import style
+
+        text = "\n".join(style(line, **_STYLES[look]) if _STYLES[look] else line for line, look in lines)
+    else:
+        text = "\n".join(line for line, _ in lines)
+    if stderr:
+        note(text)
+    else:
+        print_text(text + "\n")
+
+
+def print_listing(text: str, *, apart: bool = False) -> None:
+    """Print entries whose headings begin at the margin; a terminal highlights those. `apart` is standard error."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    _print_lines(
+        [(line, "plain" if line.startswith(" ") or not line else "heading") for line in lines], stderr=apart
+    )
+
+
+# Tables.
 
 
 def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
-    """Columns under each other, one of them to the right."""
-    print_text(aligned(rows, right=() if right is None else (right,)))
+    """Print rows in columns, one of them aligned to the right. A terminal wraps the last column."""
+    wrap = terminal_width(sys.stdout) if is_terminal(sys.stdout) else None
+    print_text(aligned(rows, right=() if right is None else (right,), wrap=wrap))
 
 
-def print_table(rows: Sequence[Sequence[str]], *, right: Container[int], quiet_from: int) -> None:
-    """Rows under their headings on stderr; a terminal cuts long ones, and those from a place on step back."""
-    text = aligned(rows, right=right)
-    if sys.stderr is None or not sys.stderr.isatty():
-        note(text.removesuffix("\n"))
-        return
-    from rich.console import Console
-    from rich.text import Text
+def print_table(
+    rows: Sequence[Sequence[str]],
+    *,
+    headings: Sequence[str],
+    right: Container[int] = (),
+    cut: Sequence[int] | None = None,
+    dim_from: int | None = None,
+    stderr: bool = False,
+) -> None:
+    """Print a table. On a terminal it has headings and is cut to the terminal's width.
 
-    console = Console(stderr=True, highlight=False)
-    for place, line in enumerate(text.splitlines()):
-        style = "bold cyan" if place == 0 else "dim" if place >= quiet_from else ""
-        console.print(Text(line, style=style), no_wrap=True, overflow="ellipsis")
+    The columns in `cut` are cut first; without it the last one. In a pipe nothing is cut. Standard output then has
+    no headings, so that each line is one row. Rows from `dim_from` on are dimmed.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    on_terminal = stream is not None and is_terminal(stream)
+    headed = on_terminal or stderr
+    width = terminal_width(stream) if stream is not None and on_terminal else None
+    lines = aligned([headings, *rows] if headed else rows, right=right, width=width, cut=cut).splitlines()
+    looks: list[Look] = ["plain" if dim_from is None or place < dim_from else "dim" for place in range(len(rows))]
+    _print_lines(list(zip(lines, ["heading", *looks] if headed else looks, strict=True)), stderr=stderr)
 
 
-def aligned(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> str:
-    """Lines of columns under each other, some of them to the right."""
+def aligned(
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Container[int] = (),
+    width: int | None = None,
+    cut: Sequence[int] | None = None,
+    wrap: int | None = None,
+) -> str:
+    """Return rows as lines of columns, some of them aligned to the right.
+
+    Columns are aligned by their width on a screen, where Chinese characters and emoji take two cells. With `width`
+    no line is longer: the columns in `cut` are cut first, or the last one, and then all but the first. With `wrap`
+    the last column is wrapped at that width.
+    """
+    if not rows:
+        return ""
     rows = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(_cell_width, column)) for column in zip(*rows, strict=True)]
+    gaps = len(GAP) * (len(widths) - 1)
+    if width is not None:
+        last = len(widths) - 1
+        widths = _narrowed(widths, width - gaps, cut or [last], least=LEAST_CUT)
+        widths = _narrowed(widths, width - gaps, range(1, last + 1), least=1)
+    indent = sum(widths[:-1]) + gaps
     lines = []
     for row in rows:
-        cells = [
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ends = _wrapped(row[-1], wrap - indent) if wrap is not None else [row[-1]]
+        cells = [*row[:-1], ends[0]]
+        padded = [
+            _padded(_cut(cell, width), width, right=column in right)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ]
-        lines.append("  ".join(cells).rstrip())
+        lines.append(GAP.join(padded).rstrip())
+        lines += [" " * indent + end for end in ends[1:]]
     return "\n".join(lines) + "\n"
+
+
+GAP = "  "
+LEAST_WRAP = 20
+LEAST_CUT = 8
+
+
+def _narrowed(widths: Sequence[int], room: int, cut: Sequence[int], *, least: int) -> list[int]:
+    """Take from the widest of some columns until all have room, or each has only the least width."""
+    found = list(widths)
+    while sum(found) > room and (wide := [column for column in cut if found[column] > least]):
+        found[max(wide, key=lambda column: found[column])] -= 1
+    return found
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Break a text at spaces into lines of a width, unless that is too narrow to read."""
+    if width < LEAST_WRAP or _cell_width(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and _cell_width(lines[-1]) + 1 + _cell_width(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    space = " " * (width - _cell_width(text))
+    return space + text if right else text + space
+
+
+def _cell_width(text: str) -> int:
+    """How many cells of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut a text to a number of cells; an ellipsis says that it was cut."""
+    if _cell_width(text) <= width:
+        return text
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+# Progress.
 
 
 @contextlib.contextmanager
 def progress_bar(total: int | None, label: str) -> Iterator[Callable[[int], None]]:
-    """A function that takes progress in bytes; a bar is drawn on a terminal only."""
+    """Yield a function that takes progress in bytes. A bar is drawn on a terminal only."""
     done = 0
 
     def advance(amount: int) -> None:
@@ -132,8 +266,8 @@ def progress_bar(total: int | None, label: str) -> Iterator[Callable[[int], None
 
 @contextlib.contextmanager
 def counting_bar(label: str, total: int | None = None) -> Iterator[Callable[[int, int | None], None]]:
-    """A function that takes how many are done, and of how many; a bar is drawn on a terminal only."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Yield a function that takes how many are done, and of how many. A bar is drawn on a terminal only."""
+    if not _takes_escapes(sys.stderr):
         yield lambda done, total: None
         return
     from rich.console import Console
@@ -207,9 +341,8 @@ def explain_receipt(bag: Satchel, receipt: Receipt) -> None:
     names = dict(zip((entry.id for entry in receipt.entries), bag.short_ids(receipt.entries), strict=True))
     kept = list(_kept(receipt, names))
     left_out = [_row(entry, names) for entry in receipt.left_out]
-    on_a_screen = sys.stderr is not None and sys.stderr.isatty()
-    shown = left_out[:ON_A_SCREEN] if on_a_screen else left_out
-    print_table([HEADINGS, *kept, *shown], right=NUMBERS, quiet_from=1 + len(kept))
+    shown = left_out[:ON_A_SCREEN] if is_terminal(sys.stderr) else left_out
+    print_table([*kept, *shown], headings=HEADINGS, right=NUMBERS, dim_from=len(kept), stderr=True)
     if more := len(left_out) - len(shown):
         note(f"… and {more:,} more left out; `2>FILE` has them all")
     note(RECEIPT_LEGEND)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from satchel.api.satchel import Satchel
+from satchel.api.satchel import NEVER_EMPTY, Satchel
 from satchel.api.saving import (
     Outcome,
     Similar,
@@ -34,16 +34,16 @@ from satchel.cli.options import (
 )
 from satchel.cli.output import note, print_json, print_rows, print_text
 from satchel.errors import InputError
-from satchel.model.memory import Draft, Memory, Scope, compact, utc_now
+from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, compact, utc_now
 from satchel.store.contract import Held
 from satchel.store.locations import index_left
 
-__all__ = ["add_command", "forget_command", "relate_command", "update_command"]
+__all__ = ["add_command", "forget_command", "relate_command", "show_saved", "update_command"]
 
-# Some editors begin a file with it; it is no part of what is remembered.
+# Some editors begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 _INSIDE = ("agent", "session")
-CLEARABLE = ("title", "tags", "valid_from", "invalid_at", "speaker", "source", "ref", "topic_key")
+CLEARABLE = tuple(name for name in CHANGEABLE if name not in NEVER_EMPTY)
 
 
 @click.command("add")
@@ -79,7 +79,7 @@ def add_command(
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
         found = None if no_similar else similar_after_save(bag, memory)
-        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble, similar=found)
+        show_saved(bag, memory, outcome, as_json=as_json, similar=found)
         if found and not as_json:
             _show_similar(bag, memory, found, db, scope["org"])
         embed_waiting(bag, db)
@@ -107,7 +107,7 @@ def update_command(
     with open_store_for(db, scope, embedder=embedder) as bag:
         memory = bag.update(identifier, **changes)
         outcome: Outcome = "saved" if memory.revision == 1 else "updated"
-        _show(memory, outcome, as_json=as_json, trouble=bag.embedder_trouble)
+        show_saved(bag, memory, outcome, as_json=as_json)
         embed_waiting(bag, db)
 
 
@@ -172,12 +172,18 @@ def _content(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
         raise InputError("give a text, `-` for standard input, or --file, and only one of them")
     if file is not None:
-        return decode(read_file(file), str(file)).removeprefix(BYTE_ORDER_MARK)
+        return _without_marks(decode(read_file(file), str(file)))
     assert text is not None
     if text == "-":
-        return read_stdin().removeprefix(BYTE_ORDER_MARK)
+        return _without_marks(read_stdin())
     # What the shell handed over that is not UTF-8 arrives as lone surrogates.
     return decode(os.fsencode(text), "the text")
+
+
+def _without_marks(text: str) -> str:
+    """Without a byte order mark and without the line end of the last line, which are marks of a file."""
+    text = text.removeprefix(BYTE_ORDER_MARK)
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
 def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
@@ -196,16 +202,17 @@ def _show_similar(bag: Satchel, memory: Memory, found: Sequence[Similar], db: st
     note(about_this_store(advice, db))
 
 
-def _show(
+def show_saved(
+    bag: Satchel,
     memory: Memory,
     outcome: Outcome,
     *,
     as_json: bool,
-    trouble: str | None,
     similar: Sequence[Similar] | None = None,
 ) -> None:
-    if trouble:
-        note(f"not embedded yet, and found by its words meanwhile: {trouble}")
+    """Print the id of a memory that was saved, and say on standard error what became of it."""
+    if trouble := bag.embedder_trouble:
+        note(f"not embedded yet, found by its words until then: {trouble}")
     if as_json:
         print_json(compact(memory) | ({} if similar is None else {"similar": similar}))
         return

@@ -1,6 +1,7 @@
 """Commands that show memories: get, list, similar, timeline, history, stats."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -9,19 +10,23 @@ import msgspec
 from satchel.api.satchel import Satchel
 from satchel.api.saving import similar_ones
 from satchel.cli.options import detail_option, json_option, open_store_for, operation_options, store_options
-from satchel.cli.output import note, print_json, print_listing, print_rows, print_text
+from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
 from satchel.fitting.listing import Detail, clean, entry, entry_json, join_entries, join_json
 from satchel.model.checks import MAX_LIMIT
-from satchel.model.memory import Change, Memory, compact
+from satchel.model.memory import Change, Memory, compact, utc_now
 
 __all__ = [
     "get_command",
     "history_command",
     "list_command",
+    "print_memories",
     "similar_command",
     "stats_command",
     "timeline_command",
 ]
+
+# Characters of a text without a title, in a table.
+FIRST_WORDS = 100
 
 
 @click.command("get")
@@ -60,12 +65,14 @@ def list_command(
         if as_json:
             objects = [entry_json(memory, detail=detail) for memory in memories]
             print_text(join_json("memories", objects))
+        elif memories and detail == "summary":
+            print_memories(bag, memories)
         elif memories:
             print_listing(_entries(bag, memories, detail))
-            if len(found) > limit:
-                note(f"the newest {limit:,}; there are more: --limit")
         else:
             note("no memories here")
+        if len(found) > limit:
+            note(f"the newest {limit:,}; there are more: --limit")
 
 
 @click.command("similar")
@@ -150,6 +157,35 @@ def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str |
     print_rows(rows, right=1)
     if embedder:
         print_rows([("embedder", embedder)])
+
+
+def print_memories(bag: Satchel, memories: Sequence[Memory]) -> None:
+    """Print a table of memories: id, date, kind, project, first words.
+
+    The project is left out where no memory has one, and the status where all are current.
+    """
+    names = bag.short_ids(memories)
+    now = utc_now()
+    columns: dict[str, list[str]] = {
+        "id": names,
+        "date": [memory.at.date().isoformat() for memory in memories],
+        "kind": [memory.kind for memory in memories],
+        "project": [memory.scope.project or "" for memory in memories],
+        "status": [_status(memory, now) for memory in memories],
+        "memory": [memory.headline(width=FIRST_WORDS) for memory in memories],
+    }
+    shown = {heading: column for heading, column in columns.items() if any(column)}
+    cut = [place for place, heading in enumerate(shown) if heading in ("project", "memory")]
+    print_table(list(zip(*shown.values(), strict=True)), headings=list(shown), cut=cut)
+
+
+def _status(memory: Memory, now: datetime) -> str:
+    """What makes a memory not current, or an empty text."""
+    if memory.status != "active":
+        return memory.status
+    if memory.invalid_at is not None and memory.invalid_at <= now:
+        return "ended"
+    return "later" if not memory.current(now) else ""
 
 
 def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:

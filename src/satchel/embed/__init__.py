@@ -1,4 +1,4 @@
-"""Text to vectors: the sentence encoder that comes with the package, word vectors, local models, an endpoint.
+"""Embedders, from text to vectors: the bundled sentence encoder, word vectors, local models, an HTTP endpoint.
 
-Only the vectors themselves; which texts are embedded and when is up to `recall.indexer`.
+This package only computes vectors. `recall.indexer` decides which texts are embedded and when.
 """

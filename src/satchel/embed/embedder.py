@@ -1,4 +1,4 @@
-"""What every embedder offers, and how one is chosen by its name."""
+"""The interface of embedders, and lookup by name."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -16,15 +16,15 @@ __all__ = [
     "DEFAULT_EMBEDDER",
     "Embedder",
     "NoEmbedder",
+    "embed_nonblank",
     "passages_inline",
     "resolve_embedder",
     "unit_rows",
-    "written_rows",
 ]
 
 
 def unit_rows(rows: "Vectors") -> "Vectors":
-    """The rows, changed in place to length 1; a row of zeros stays."""
+    """Normalize rows to length 1 in place, and return them; a row of zeros stays."""
     import numpy as np
 
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -33,8 +33,11 @@ def unit_rows(rows: "Vectors") -> "Vectors":
     return rows
 
 
-def written_rows(texts: Sequence[str], embed: Callable[[list[str]], "Vectors"], *, dimensions: int) -> "Vectors":
-    """Unit rows from a model that sees only the texts with something in them, as text it can read."""
+def embed_nonblank(texts: Sequence[str], embed: Callable[[list[str]], "Vectors"], *, dimensions: int) -> "Vectors":
+    """Embed the texts that are not blank, and return unit rows for all; blank texts get zeros.
+
+    The model receives valid Unicode: lone surrogates are replaced.
+    """
     import numpy as np
 
     rows = np.zeros((len(texts), dimensions), np.float32)
@@ -44,42 +47,42 @@ def written_rows(texts: Sequence[str], embed: Callable[[list[str]], "Vectors"], 
     return unit_rows(rows)
 
 
-# What every embedder offers, and the one that embeds nothing.
-
-
 class Embedder(Protocol):
-    """Turns texts into vectors; cheap to make, loaded when first used, safe to share between threads."""
+    """Turns texts into vectors.
+
+    An embedder is cheap to create, loads its model when first used, and is safe to share between threads.
+    """
 
     @property
     def name(self) -> str:
-        """All that decides the vectors: those of equal names may be compared. As a spec it gives the same again."""
+        """Identifies the vectors: those of equal names can be compared. `resolve_embedder` accepts it."""
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; 0 means that nothing is embedded. May load the model or ask the server."""
+        """The length of a vector; 0 if nothing is embedded. May load the model or call the server."""
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row of float32 for each text, of length 1; a row of zeros where a text has nothing to embed."""
+        """Return one row of float32 for each text, normalized to length 1; zeros if a text has nothing to embed."""
 
 
 def passages_inline(embedder: Embedder) -> int | None:
-    """How many passages an embedder makes vectors for while a write waits; None for any number.
+    """Return how many passages an embedder may embed during a write; None for any number.
 
-    An embedder that takes its time says so by an attribute of this name, which is no part of the
-    protocol: those without it are as quick as `static`, or wait for a server.
+    A slow embedder sets an attribute of this name, which is not part of the protocol. An embedder without it is as
+    fast as `static`, or waits for a server.
     """
     limit: int | None = getattr(embedder, "passages_inline", None)
     return limit
 
 
 class NoEmbedder:
-    """Embeds nothing: for stores that are searched by their words alone."""
+    """Embeds nothing: for stores that are searched by words only."""
 
     name = "none"
     dimensions = 0
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """A row without numbers for each text."""
+        """Return an empty row for each text."""
         import numpy as np
 
         return np.zeros((len(texts), 0), np.float32)
@@ -88,7 +91,7 @@ class NoEmbedder:
         return "<satchel embedder none>"
 
 
-# From a spec to an embedder, the way a store records it and a user writes it.
+# Lookup of embedders, by the spec that a user writes or a store records.
 
 
 DEFAULT_EMBEDDER = "minilm"
@@ -98,10 +101,10 @@ _CHOICES = "minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:M
 
 
 def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> Embedder:
-    """The embedder of this spec or recorded name; an embedder is given back as it is.
+    """Return the embedder for a spec or a recorded name; an `Embedder` is returned as it is.
 
-    Nothing is loaded or asked yet. `dimensions`, where a store has them recorded, spares an
-    endpoint the call that would find them out, and holds it to them.
+    Nothing is loaded and no server is called yet. `dimensions` are those that a store has recorded: an endpoint
+    then needs no call to find them out, and must keep to them.
     """
     if not isinstance(spec, str):
         return _checked(spec)
@@ -131,7 +134,7 @@ def resolve_embedder(spec: str | Embedder, *, dimensions: int | None = None) -> 
 
 
 def _checked(given: Embedder) -> Embedder:
-    # Not by isinstance: Python 3.11 would read `dimensions`, for which some ask a server.
+    # Not with isinstance: in Python 3.11 it reads `dimensions`, which may call a server.
     if isinstance(given, type) or not callable(getattr(given, "embed", None)):
-        raise InputError(f"embedder {given!r} is neither a spec nor an Embedder; choose {_CHOICES}")
+        raise InputError(f"embedder {given!r} is neither a name nor an Embedder; choose {_CHOICES}")
     return given

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint: OpenAI itself, Ollama, vLLM, llama.cpp, LM Studio."""
+"""Embeddings from an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LM Studio."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from satchel.embed.embedder import written_rows
+from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError, InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _read_vectors = msgspec.json.Decoder(_Answer).decode
 
 
 class EndpointEmbedder:
-    """Embeds by asking a server, in batches; every failure is an `EmbedderError` of one line."""
+    """Embeds with requests to a server, in batches. Every failure is an `EmbedderError` with a one-line message."""
 
     def __init__(self, model: str, base: str = _OPENAI, *, dimensions: int | None = None) -> None:
         self._base = _checked_base(base)
@@ -48,35 +48,39 @@ class EndpointEmbedder:
 
     @classmethod
     def from_spec(cls, spec: str, *, dimensions: int | None = None) -> "EndpointEmbedder":
-        """From `MODEL` or `MODEL@BASE_URL`; without an address that of OPENAI_BASE_URL, or OpenAI's own."""
+        """Create from `MODEL` or `MODEL@BASE_URL`. The default URL is $OPENAI_BASE_URL, then that of OpenAI."""
         match = _SPEC.fullmatch(spec)
         if match is None:
-            raise InputError(f"embedder openai:{_hidden(spec)} is not openai:MODEL or openai:MODEL@BASE_URL")
-        return cls(match["model"], match["base"] or _usual_base(), dimensions=dimensions)
+            raise InputError(
+                f"embedder openai:{_without_credentials(spec)} is not openai:MODEL or openai:MODEL@BASE_URL"
+            )
+        return cls(match["model"], match["base"] or _default_base(), dimensions=dimensions)
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; asks the server unless it was given or is known by now."""
+        """The length of a vector. Sends a request unless it was given or is known from an earlier one."""
         if self._dimensions is None:
-            self._ask(["dimensions"])
+            self._request(["dimensions"])
         assert self._dimensions is not None
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row for each text; zeros for a blank one, which is never sent."""
-        return written_rows(texts, self._ask_in_batches, dimensions=self.dimensions)
+        """Return one row for each text; zeros for a blank text, which is not sent."""
+        return embed_nonblank(texts, self._request_in_batches, dimensions=self.dimensions)
 
-    def _ask_in_batches(self, texts: list[str]) -> "Vectors":
+    def _request_in_batches(self, texts: list[str]) -> "Vectors":
         import numpy as np
 
-        return np.concatenate([self._ask(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)])
+        return np.concatenate(
+            [self._request(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        )
 
-    def _ask(self, texts: list[str]) -> "Vectors":
+    def _request(self, texts: list[str]) -> "Vectors":
         exchange = Exchange(f"{self._base}/embeddings", key=_key_for(self._base))
-        asked = {"model": self._model, "input": texts, "encoding_format": "float"}
-        answered = exchange.post(msgspec.json.encode(asked))
+        body = {"model": self._model, "input": texts, "encoding_format": "float"}
+        answer = exchange.post(msgspec.json.encode(body))
         try:
-            embeddings = _read_vectors(answered).data
+            embeddings = _read_vectors(answer).data
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise EmbedderError(f"{exchange.url} did not answer with embeddings: {error}") from error
         return self._in_order(embeddings, texts)
@@ -85,83 +89,86 @@ class EndpointEmbedder:
         import numpy as np
 
         if len(embeddings) != len(texts):
-            raise EmbedderError(f"{self._base} gave {len(embeddings)} vectors for {len(texts)} texts")
+            raise EmbedderError(f"{self._base} returned {len(embeddings)} vectors for {len(texts)} texts")
         embeddings.sort(key=lambda embedding: embedding.index)
         if [embedding.index for embedding in embeddings] != list(range(len(texts))):
-            raise EmbedderError(f"{self._base} gave vectors whose indexes are not 0 to {len(texts) - 1}")
+            raise EmbedderError(f"{self._base} returned vectors whose indexes are not 0 to {len(texts) - 1}")
         if self._dimensions is None:
-            self._dimensions = _counted(embeddings[0], self.name)
+            self._dimensions = _dimensions_of(embeddings[0], self.name)
         for embedding in embeddings:
             if len(embedding.embedding) != self._dimensions:
                 raise EmbedderError(
-                    f"{self.name} gave a vector of {len(embedding.embedding)} numbers where "
-                    f"{self._dimensions} were expected"
+                    f"{self.name} returned a vector of {len(embedding.embedding)} numbers, "
+                    f"expected {self._dimensions}"
                 )
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        with np.errstate(over="ignore"):  # an overflow becomes infinite, which is an error below
             vectors = np.array([embedding.embedding for embedding in embeddings], np.float32)
         if not np.isfinite(vectors).all():
-            raise EmbedderError(f"{self.name} gave a vector with a number that is not finite")
+            raise EmbedderError(f"{self.name} returned a vector with a number that is not finite")
         return vectors
 
     def __repr__(self) -> str:
         return f"<satchel embedder {self.name}>"
 
 
-def _counted(embedding: _Embedding, name: str) -> int:
+def _dimensions_of(embedding: _Embedding, name: str) -> int:
     if not embedding.embedding:
-        raise EmbedderError(f"{name} gave a vector without numbers")
+        raise EmbedderError(f"{name} returned an empty vector")
     return len(embedding.embedding)
 
 
-def _usual_base() -> str:
+def _default_base() -> str:
     return os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI
 
 
 def _key_for(base: str) -> str | None:
-    """The key to send. OpenAI's goes only where the environment says it belongs.
+    """Return the API key to send. OPENAI_API_KEY is sent only to OpenAI and to $OPENAI_BASE_URL.
 
-    An address can come out of a store that someone else made; it must not collect keys.
+    The URL may come from a store that someone else created, and must not be able to collect keys.
     """
     key = os.environ.get("SATCHEL_EMBED_API_KEY", "").strip()
-    if not key and base in (_OPENAI, _checked_base(_usual_base())):
+    if not key and base in (_OPENAI, _checked_base(_default_base())):
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not (key.isascii() and key.isprintable()):  # the HTTP library would refuse it, and show it
-        raise InputError("the API key in the environment has characters that no header can carry")
+    if not (key.isascii() and key.isprintable()):  # the error of the HTTP library would show it
+        raise InputError("the API key in the environment has characters that an HTTP header cannot contain")
     return key or None
 
 
 def _checked_base(base: str) -> str:
-    """The address in one spelling, so that equal places have equal names."""
+    """Return a base URL in normal form, so that equal endpoints have equal names."""
     try:
         parts = urlsplit(base)
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
-        raise InputError(f"base address {_hidden(base)} is not of the form http://HOST[:PORT]/v1 or https://…")
+        raise InputError(
+            f"base URL {_without_credentials(base)} is not of the form http://HOST[:PORT]/v1 or https://…"
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InputError(
-            f"base address {_hidden(base)} carries credentials or a query; give the key in SATCHEL_EMBED_API_KEY"
+            f"base URL {_without_credentials(base)} contains credentials or a query; "
+            "set the key in SATCHEL_EMBED_API_KEY"
         )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
 
 
-def _hidden(address: str) -> str:
-    """An address as it may be shown: nothing of who logs in, nor of a query."""
+def _without_credentials(address: str) -> str:
+    """Return a URL for messages, with credentials and the query replaced by an ellipsis."""
     return re.sub(r"//[^/]*@|[?#].*", lambda found: "//…@" if found[0].startswith("//") else "?…", address)
 
 
-# The exchange over HTTP
+# HTTP requests.
 
 
 _TIMEOUT = 30.0
-_PAUSES = (0.2, 0.8)
+_RETRY_PAUSES = (0.2, 0.8)
 _LONGEST_PAUSE = 5.0
 _MOST_BYTES = 256 << 20
 _MOST_ERROR_BYTES = 1 << 16
-_WORTH_ANOTHER_TRY = frozenset({429, 500, 502, 503, 504})
-# Nothing is compressed, so that the size of an answer is the size of what was sent.
+_TRANSIENT_STATUS = frozenset({429, 500, 502, 503, 504})
+# Without compression, the size limit applies to what is received.
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json",
@@ -170,8 +177,8 @@ _HEADERS = {
 }
 
 
-class _TryAgainError(Exception):
-    """A failure that may pass, with the seconds the server asked to wait."""
+class _TransientError(Exception):
+    """A failure worth a retry, with the seconds that the server asked to wait."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         super().__init__(message)
@@ -179,10 +186,10 @@ class _TryAgainError(Exception):
 
 
 class Exchange:
-    """Posts JSON to an address and returns the body of the answer.
+    """Posts JSON to a URL and returns the body of the response.
 
-    Failures that may pass are tried again after a pause. Redirects are not followed, since they would carry the
-    key elsewhere, and no error message shows the key.
+    Transient failures are retried after a pause. Redirects are not followed, because they would send the key
+    elsewhere, and no error message contains the key.
     """
 
     def __init__(self, url: str, *, key: str | None) -> None:
@@ -191,25 +198,25 @@ class Exchange:
         self._timeout = _timeout()
 
     def post(self, body: bytes) -> bytes:
-        """The body of the answer; an `EmbedderError` of one line if there is none in time."""
-        for pause in (*_PAUSES, None):
+        """Return the body of the response; raise an `EmbedderError` if there is none in time."""
+        for pause in (*_RETRY_PAUSES, None):
             try:
                 return self._post_once(body)
-            except _TryAgainError as failure:
+            except _TransientError as failure:
                 if pause is None:
                     raise EmbedderError(str(failure)) from failure
                 time.sleep(min(max(pause, failure.wait), _LONGEST_PAUSE))
         raise AssertionError("unreachable")
 
     def _post_once(self, body: bytes) -> bytes:
-        # Loading it takes longer than most commands do.
+        # Imported here: loading it takes longer than most commands.
         import httpx2
 
         headers = _HEADERS | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         deadline = time.monotonic() + self._timeout
         try:
             with (
-                # The certificates of the system, as every other program of this machine trusts them.
+                # With the certificates of the system.
                 httpx2.Client(
                     timeout=self._timeout,
                     verify=ssl.create_default_context(),
@@ -219,30 +226,30 @@ class Exchange:
                 client.stream("POST", self.url, content=body, headers=headers) as answer,
             ):
                 if not answer.is_success:
-                    raise self._refused(answer, _start_of_body(answer, deadline))
+                    raise self._error_for(answer, _start_of_body(answer, deadline))
                 return _read_body(answer, deadline)
         except (httpx2.TimeoutException, TimeoutError) as error:
             raise EmbedderError(
                 f"{self.url} did not answer within {self._timeout:g} s; SATCHEL_EMBED_TIMEOUT sets how long to wait"
             ) from error
         except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError) as error:
-            raise _TryAgainError(f"{self.url} broke the connection off: {self._said(error)}") from error
+            raise _TransientError(f"{self.url} closed the connection: {self._error_text(error)}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, OSError, ValueError) as error:
-            raise EmbedderError(f"{self.url} cannot be asked: {self._said(error)}") from error
+            raise EmbedderError(f"request to {self.url} failed: {self._error_text(error)}") from error
 
-    def _refused(self, answer: "httpx2.Response", body: bytes) -> Exception:
+    def _error_for(self, answer: "httpx2.Response", body: bytes) -> Exception:
         code = answer.status_code
-        said = self._without_key(_first_line(body, answer.reason_phrase))
-        message = f"{self.url} answered {code}{f': {said}' if said else ''}"
-        if code in _WORTH_ANOTHER_TRY:
-            return _TryAgainError(message, _asked_to_wait(answer.headers.get("Retry-After", "0")))
+        reason = self._without_key(_first_line(body, answer.reason_phrase))
+        message = f"{self.url} answered {code}{f': {reason}' if reason else ''}"
+        if code in _TRANSIENT_STATUS:
+            return _TransientError(message, _seconds_to_wait(answer.headers.get("Retry-After", "0")))
         if 300 <= code < 400:
-            return EmbedderError(f"{self.url} answered {code}: redirects are not followed; give its own address")
+            return EmbedderError(f"{self.url} answered {code}: redirects are not followed; use the final URL")
         if code in (401, 403) and not self._key:
             message += "; no key was sent, set SATCHEL_EMBED_API_KEY"
         return EmbedderError(message)
 
-    def _said(self, error: Exception) -> str:
+    def _error_text(self, error: Exception) -> str:
         return self._without_key(" ".join(str(error).split())) or type(error).__name__
 
     def _without_key(self, text: str) -> str:
@@ -250,9 +257,9 @@ class Exchange:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that `http_proxy` or `https_proxy` names, unless `no_proxy` excepts the host.
+    """Return the proxy of `http_proxy` or `https_proxy`, unless `no_proxy` excludes the host.
 
-    The HTTP library would read `all_proxy` as well, and refuse to work at all if that is a SOCKS proxy.
+    The HTTP library would also read `all_proxy`, and fail if that is a SOCKS proxy.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -262,7 +269,7 @@ def _proxy_for(url: str) -> str | None:
 
 
 def _read_body(answer: "httpx2.Response", deadline: float) -> bytes:
-    """The whole body. Each read has the timeout to itself, so a trickle is stopped by the deadline."""
+    """Read the whole body. The timeout applies to each read, so the deadline stops a slow trickle."""
     chunks: list[bytes] = []
     size = 0
     for chunk in answer.iter_raw():
@@ -276,7 +283,7 @@ def _read_body(answer: "httpx2.Response", deadline: float) -> bytes:
 
 
 def _start_of_body(answer: "httpx2.Response", deadline: float) -> bytes:
-    """As much of the body of an error as comes in time and is worth reading."""
+    """Read the beginning of the body of an error, as far as it arrives in time."""
     import httpx2
 
     start = b""
@@ -291,23 +298,23 @@ def _start_of_body(answer: "httpx2.Response", deadline: float) -> bytes:
 
 
 def _first_line(body: bytes, reason: str) -> str:
-    """What the server says is wrong: the message in its JSON, or the first line of whatever it sent."""
+    """Return the server's error message: from its JSON, or the first line of the body."""
     sent = body.decode("utf-8", "replace")
     try:
-        said = msgspec.json.decode(sent)
+        message = msgspec.json.decode(sent)
     except msgspec.DecodeError:
-        said = sent
+        message = sent
     for field in ("error", "message", "detail"):
-        if isinstance(said, dict) and said.get(field):
-            said = said[field]
-    lines = [line.strip() for line in str(said or reason).splitlines() if line.strip()]
+        if isinstance(message, dict) and message.get(field):
+            message = message[field]
+    lines = [line.strip() for line in str(message or reason).splitlines() if line.strip()]
     return lines[0][:300] if lines else ""
 
 
-def _asked_to_wait(retry_after: str) -> float:
+def _seconds_to_wait(retry_after: str) -> float:
     try:
         return float(retry_after)
-    except ValueError:  # a date; the usual pause will do
+    except ValueError:  # a date: use the default pause
         return 0.0
 
 

@@ -1,4 +1,4 @@
-"""`minilm`, the embedder of new stores: a small transformer in numpy, with its tokenizer."""
+"""`minilm`, the default embedder: the sentence encoder all-MiniLM-L6-v2 in numpy, with its tokenizer."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from satchel.embed.embedder import written_rows
+from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -33,23 +33,25 @@ __all__ = [
 ]
 
 
-# As numpy's own wheels name them, then other builds of OpenBLAS.
+# Limiting BLAS to one thread.
+
+
+# The function names in numpy's wheels, then those of other builds of OpenBLAS.
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
 
 
 def one_thread() -> contextlib.AbstractContextManager[None]:
-    """Within it, numpy computes matrix products in the calling thread; afterwards as before.
+    """Return a context manager in which numpy computes matrix products in the calling thread.
 
-    BLAS would start a thread for each processor. They wait for each other by spinning: where
-    others use the processors too, that makes small products many times slower, and a fork in the
-    middle of one may hang. The setting is one for the whole process, and callers share it. Where
-    numpy computes by anything else than OpenBLAS, nothing is changed.
+    By default OpenBLAS starts a thread for each processor. The threads wait for each other by spinning, which
+    makes small products many times slower on a busy machine, and a fork during a product may hang. The setting is
+    global to the process, and callers share it. If numpy uses another BLAS, nothing is changed.
     """
     return _limit.hold()
 
 
-class _Limit:
-    """Holds the limit while anyone computes: the first sets it, the last gives back what was before."""
+class _ThreadLimit:
+    """Reference-counted limit: the first user sets it, the last one restores the previous setting."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,6 +61,7 @@ class _Limit:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
+        """Limit BLAS to one thread inside the block."""
         self._enter()
         try:
             yield
@@ -66,7 +69,7 @@ class _Limit:
             self._leave()
 
     def forked(self) -> None:
-        """In the child of a fork no other thread computes, and none will release the lock."""
+        """Reset in a forked child: it has no other threads, and nobody would release the lock."""
         self._lock = threading.Lock()
         if self._computing:
             self._computing = 1
@@ -91,15 +94,15 @@ class _Limit:
                 self._threads[1](self._before)
 
 
-# The package threadpoolctl does this for every BLAS; finding them takes it longer than loading our weights.
+# The package threadpoolctl supports every BLAS, but takes longer to find them than loading our weights takes.
 def _openblas() -> tuple[Callable[[], int], Callable[[int], object]]:
-    """How many threads OpenBLAS uses, and how to change it; without OpenBLAS one, and nothing."""
+    """Return functions that get and set the number of threads of OpenBLAS; without OpenBLAS, they do nothing."""
     import ctypes
 
     import numpy as np
 
     package = Path(np.__file__).parent
-    # Names are looked up in all that a library was linked with, except on Windows.
+    # Except on Windows, a symbol is also found in the libraries that a library is linked with.
     extensions = (package / "_core").glob("_multiarray_umath*")
     for path in (*extensions, *package.with_name("numpy.libs").glob("*openblas*")):
         with contextlib.suppress(OSError):
@@ -110,22 +113,22 @@ def _openblas() -> tuple[Callable[[], int], Callable[[int], object]]:
     return (lambda: 1), (lambda count: None)
 
 
-_limit = _Limit()
+_limit = _ThreadLimit()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_limit.forked)
 
 
-# BERT's uncased WordPiece tokenizer: from a text to the numbers of its pieces.
+# BERT's uncased WordPiece tokenizer.
 #
-# It gives what the `tokenizers` library gives for `bert-base-uncased`, one word at a time and with a cache,
-# so that the encoder needs neither that library nor its loading time.
+# It gives the same result as the `tokenizers` library for `bert-base-uncased`, one word at a time and with a cache.
+# So the encoder needs neither that library nor its loading time.
 
 
 _LONGEST_WORD = 100
-_WORDS_KEPT = 1 << 16
-_LONGEST_KEPT = 32
+_WORDS_CACHED = 1 << 16
+_LONGEST_CACHED = 32
 
-# Written like this in a text they are the special tokens themselves, as they are for the original.
+# As in the original, these strings in a text are the special tokens themselves.
 _SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
 
 _IDEOGRAPHS = (
@@ -134,17 +137,17 @@ _IDEOGRAPHS = (
     (0x20000, 0x2A6DF),
     (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F),
-    (0x2B920, 0x2CEAF),  # so in the original, 0x100 later than the block begins
+    (0x2B920, 0x2CEAF),  # as in the original, 0x100 after the start of the block
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
 
 
 class WordPiece:
-    """Cuts texts into pieces of a vocabulary, longest first; a word that cannot be cut is `[UNK]`.
+    """Splits texts into pieces of a vocabulary, longest match first; a word that cannot be split is `[UNK]`.
 
-    `pieces` gives the numbers of a text without `[CLS]` and `[SEP]`. Threads may share one: they
-    race only for what the caches hold, and write the same.
+    `pieces` returns the numbers of the pieces without `[CLS]` and `[SEP]`. Threads may share an instance: they may
+    fill the caches at the same time, but write the same values.
     """
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
@@ -156,7 +159,7 @@ class WordPiece:
         self.start, self.end = self._numbers["[CLS]"], self._numbers["[SEP]"]
 
     def pieces(self, text: str, *, limit: int) -> list[int]:
-        """The numbers of the first pieces of a text, at most `limit` of them."""
+        """Return the numbers of the first pieces of a text, at most `limit`."""
         numbers: list[int] = []
         parts = _SPECIAL.split(text) if "[" in text else (text,)
         for place, part in enumerate(parts):
@@ -178,8 +181,8 @@ class WordPiece:
 
     def _pieces_of(self, word: str) -> list[int]:
         numbers = self._greedy(word)
-        if len(word) <= _LONGEST_KEPT:
-            if len(self._words) >= _WORDS_KEPT:
+        if len(word) <= _LONGEST_CACHED:
+            if len(self._words) >= _WORDS_CACHED:
                 self._words.clear()
             self._words[word] = numbers
         return numbers
@@ -203,18 +206,18 @@ class WordPiece:
 
 
 class _Characters(dict[int, str]):
-    """What each character becomes: itself in lower case without accents, a space, or nothing.
+    """A table for `str.translate`: each character in lower case without accents, or as a space, or removed.
 
-    Punctuation and ideographs are words of their own and get a space on either side. Filled as
-    characters are met; `str.translate` reads it.
+    Punctuation and ideographs are words of their own and get a space on either side. The table is filled when a
+    character is first seen.
     """
 
     def __missing__(self, code: int) -> str:
-        self[code] = became = _became(chr(code))
-        return became
+        self[code] = normalized = _normalized(chr(code))
+        return normalized
 
 
-def _became(character: str) -> str:
+def _normalized(character: str) -> str:
     if character in "\t\n\r":
         return " "
     if character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co"):
@@ -229,27 +232,27 @@ def _became(character: str) -> str:
 
 
 def _is_punctuation(character: str) -> bool:
-    # In ASCII also what Unicode calls a symbol, such as $ and +.
+    # In ASCII, symbols such as $ and + count as punctuation too.
     if character.isascii():
         return character.isprintable() and not character.isalnum() and character != " "
     return unicodedata.category(character)[0] == "P"
 
 
-# The sentence encoder all-MiniLM-L6-v2 in numpy, with its weights as whole numbers in the package.
+# The sentence encoder all-MiniLM-L6-v2 in numpy.
 #
-# Six layers of BERT, the mean over the tokens, length 1: what `sentence-transformers` computes, without
-# torch and without a download. The weights are int8 with one scale for each row, in one file that is
-# mapped; `bench/encoder_table.py` writes it. Texts are laid end to end and never padded: the
-# matrices see one long list of tokens, and attention goes over the texts of one length at a time.
+# Six layers of BERT, the mean over the tokens, normalized: what `sentence-transformers` computes, without torch
+# and without a download. The weights are int8 with one scale per row, in one memory-mapped file that
+# `bench/encoder_table.py` writes. Texts are concatenated and never padded: the matrices get one long list of
+# tokens, and attention is computed for all texts of one length at a time.
 
 
 WORDS, WIDTH, LAYERS, HEADS, INNER, POSITIONS = 30_522, 384, 6, 12, 1_536, 256
 _HEAD = WIDTH // HEADS
 _EPSILON = 1e-12
 
-# White space aside, hardly any text has 32 characters to a token; what comes later is not even looked at.
+# Only so much of a text is tokenized. Apart from white space, hardly any text has 32 characters per token.
 _CHARACTERS_READ = 32 * POSITIONS
-# Enough for BLAS to be at its best, and few enough that the work space stays in the processor's cache.
+# Enough tokens for BLAS to be efficient, and few enough for the processor's cache.
 _TOKENS_AT_ONCE = 1_024
 _ROWS_AT_ONCE = 16
 
@@ -257,7 +260,7 @@ _DATA = Path(__file__).with_name("minilm_data")
 
 
 class Section(NamedTuple):
-    """One array in the file of weights; each begins at a multiple of 64 bytes."""
+    """One array in the file of weights; each starts at a multiple of 64 bytes."""
 
     name: str
     kind: str
@@ -265,7 +268,7 @@ class Section(NamedTuple):
 
 
 def _matrix(name: str, rows: int, columns: int) -> list[Section]:
-    """Whole numbers, the scale of each row, and what is added to each output."""
+    """Return the sections of a matrix: int8 weights, the scale of each row, the bias."""
     return [
         Section(f"{name}.weight", "<i1", (rows, columns)),
         Section(f"{name}.scale", "<f4", (rows,)),
@@ -299,19 +302,19 @@ LAYOUT = (
 
 
 def weights_path() -> Path:
-    """The file of weights, which begins with `MAGIC` and holds the arrays of `LAYOUT`."""
+    """Return the path of the weights: a file that starts with `MAGIC` and holds the arrays of `LAYOUT`."""
     return _DATA / "weights.bin"
 
 
 def vocabulary_path() -> Path:
-    """The pieces of the vocabulary, one to a line."""
+    """Return the path of the vocabulary: one piece per line."""
     return _DATA / "vocab.txt"
 
 
 class MiniLMEmbedder:
-    """Embeds the first 256 tokens of a text by what it says, not by which words it has.
+    """Embeds the meaning of the first 256 tokens of a text.
 
-    Loaded when first used; any number of threads may share it. A text without a token gives zeros.
+    The model is loaded when first used, and threads may share it. A text without tokens gives zeros.
     """
 
     name = "minilm-l6-v2-int8"
@@ -323,13 +326,13 @@ class MiniLMEmbedder:
         self._loading = threading.Lock()
 
     def forked(self) -> None:
-        """In the child of a fork nobody is left who would release the lock."""
+        """Reset the lock in a forked child, where nobody would release it."""
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row for each text; zeros for a text without a token."""
+        """Return one row for each text; zeros for a text without tokens."""
         model = self._model if self._model is not None else self._load()
-        return written_rows(texts, model.encode, dimensions=WIDTH)
+        return embed_nonblank(texts, model.encode, dimensions=WIDTH)
 
     def _load(self) -> "_Model":
         with self._loading:
@@ -342,7 +345,7 @@ class MiniLMEmbedder:
 
 
 class _Model:
-    """The tokenizer and the layers, ready to be used."""
+    """The loaded tokenizer and layers."""
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", vocabulary: list[str]) -> None:
         self._tokenizer = WordPiece(vocabulary)
@@ -352,7 +355,7 @@ class _Model:
         self._layers = [_Layer(arrays, f"layer{number}") for number in range(LAYERS)]
 
     def encode(self, texts: list[str]) -> "Vectors":
-        """The mean of the last layer over the tokens of each text, not yet of length 1."""
+        """Return the mean of the last layer over the tokens of each text, not normalized."""
         import numpy as np
 
         tokens = [self._tokens(text) for text in texts]
@@ -388,7 +391,7 @@ class _Model:
 
 
 class _Layer:
-    """Attention and the two matrices after it; the scores' factor is in the weights of the queries."""
+    """One layer: attention, then two matrices. The weights of the queries include the scaling of the scores."""
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
         self._qkv = _Matrix(arrays, f"{name}.qkv")
@@ -411,12 +414,12 @@ class _Layer:
 
 
 class _Matrix:
-    """A matrix as floats, and what is added to its product."""
+    """A linear layer: a float matrix and a bias."""
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
         import numpy as np
 
-        # A column for each output: the other way BLAS takes half as long again for a few tokens.
+        # One column per output. With rows instead, BLAS takes 1.5 times as long for a few tokens.
         self._weight = np.ascontiguousarray(arrays[f"{name}.weight"].T).astype(np.float32)
         self._weight *= _floats(arrays, f"{name}.scale")
         self._bias = _floats(arrays, f"{name}.bias")
@@ -428,7 +431,7 @@ class _Matrix:
 
 
 class _Norm:
-    """Brings rows to mean 0 and variance 1, then stretches and shifts them; in place."""
+    """Layer normalization, in place."""
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
         self._weight, self._bias = _floats(arrays, f"{name}.weight"), _floats(arrays, f"{name}.bias")
@@ -444,7 +447,7 @@ class _Norm:
 
 
 def _attention(qkv: "Vectors", shapes: list[tuple[int, int]]) -> "Vectors":
-    """Each token looks at the tokens of its own text; `shapes` are lengths and how many texts have each."""
+    """Compute attention inside each text. `shapes` are pairs of a length and how many texts have it."""
     import numpy as np
 
     attended = np.empty((len(qkv), WIDTH), np.float32)
@@ -462,16 +465,16 @@ def _attention(qkv: "Vectors", shapes: list[tuple[int, int]]) -> "Vectors":
     return attended
 
 
-# tanh of this odd polynomial is erf(x / √2) so closely that GELU is off by 3e-6 at most.
+# tanh of this odd polynomial approximates erf(x / √2). The error of GELU is at most 3e-6.
 _GELU = (1.1190821863647707e-06, -3.058100614425294e-05, -0.0001248616377164627, 0.03646879096600655)
 _GELU_FIRST = 0.7978281359946672
 
 
 def _gelu(rows: "Vectors") -> None:
-    """x · (1 + erf(x / √2)) in place: twice GELU, whose half is in the weights that follow."""
+    """Compute x · (1 + erf(x / √2)) in place. This is twice GELU; the weights after it include the factor 1/2."""
     import numpy as np
 
-    # A few rows at a time: all that is done to them finds them in the nearest cache.
+    # A few rows at a time, so that they stay in the nearest cache.
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = rows[start : start + _ROWS_AT_ONCE]
         squares = block * block
@@ -487,11 +490,11 @@ def _gelu(rows: "Vectors") -> None:
 
 
 def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[int]], *, processors: int) -> None:
-    """Does the batches here and in one more thread; an error of either is raised here."""
+    """Run the batches in this thread and one more; an error in either is raised here."""
     waiting = deque(batches)
     failed: list[BaseException] = []
 
-    def take() -> None:
+    def run_batches() -> None:
         while not failed:
             try:
                 batch = waiting.popleft()
@@ -499,22 +502,22 @@ def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[in
                 return
             work(batch)
 
-    def help_out() -> None:
+    def run_in_helper() -> None:
         try:
-            take()
+            run_batches()
         except BaseException as error:  # noqa: BLE001 - raised by the caller's thread
             failed.append(error)
 
     if len(batches) < 2 or processors < 2:
-        return take()
-    helper = threading.Thread(target=help_out, name="satchel-minilm", daemon=True)
+        return run_batches()
+    helper = threading.Thread(target=run_in_helper, name="satchel-minilm", daemon=True)
     try:
         helper.start()
     except RuntimeError:
-        # The program is about to end.
-        return take()
+        # The interpreter is shutting down.
+        return run_batches()
     try:
-        take()
+        run_batches()
     finally:
         waiting.clear()
         helper.join()
@@ -524,7 +527,7 @@ def _in_two_threads(work: Callable[[list[int]], None], batches: Sequence[list[in
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Places of texts in the order of their lengths, so many at once that their tokens fit the work space."""
+    """Group the indexes of texts by length into batches of at most `_TOKENS_AT_ONCE` tokens."""
     batches: list[list[int]] = []
     tokens = 0
     for place in sorted((place for place, length in enumerate(lengths) if length), key=lengths.__getitem__):
@@ -543,13 +546,13 @@ def _floats(arrays: "dict[str, NDArray[np.generic]]", name: str) -> "Vectors":
 
 
 def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
-    """The arrays of the file, mapped and not read."""
+    """Return the arrays of the file, memory-mapped."""
     import numpy as np
 
     try:
         whole = np.asarray(np.memmap(path, np.uint8, "r"))
         if bytes(whole[: len(MAGIC)]) != MAGIC:
-            raise ValueError("it does not begin as it should")
+            raise ValueError("it does not start with the expected header")
         arrays: dict[str, NDArray[np.generic]] = {}
         start = len(MAGIC)
         for section in LAYOUT:

@@ -1,8 +1,8 @@
-"""The mean of WordLlama's vectors for the tokens of a text. No network, no model to run.
+"""`static`: the mean of WordLlama's word vectors. It needs no network and runs no model.
 
-Of the package `wordllama` only the weights are used. It is never imported: that is slow, and its
-loader asks the network for a file it carries. Its vocabulary is that of Llama 2, which the tokenizer
-we count with has too and loads several times faster.
+Only the weights of the package `wordllama` are used. It is never imported, because that is slow and its loader
+requests a file from the network that the package already contains. Its vocabulary is that of Llama 2, which splintr
+also has and loads several times faster.
 """
 
 import threading
@@ -28,14 +28,14 @@ _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TENSOR = "embedding.weight"
 _TOKENS, _DIMENSIONS = 32_000, 256
 
-_WORDS_KEPT = 1 << 17
-_LONGEST_KEPT = 32
+_WORDS_CACHED = 1 << 17
+_LONGEST_CACHED = 32
 _TOKENS_AT_ONCE = 4_096
-_WIDENED_SINGLY = 1_000
+_CONVERTED_SINGLY = 1_000
 
 
 class StaticEmbedder:
-    """Embeds by looking words up; white space only separates them, so where a line breaks changes nothing."""
+    """Embeds with a lookup of word vectors. All white space is equal, so line breaks change nothing."""
 
     name = "static:wordllama-l2-supercat-256"
     dimensions = _DIMENSIONS
@@ -45,14 +45,14 @@ class StaticEmbedder:
         self._loading = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row for each text; zeros for a text without a word."""
+        """Return one row for each text; zeros for a text without words."""
         import numpy as np
 
         words = self._words if self._words is not None else self._load()
         tokens_of, vectors_of = words.__getitem__, words.vectors.take
         rows = np.zeros((len(texts), _DIMENSIONS), np.float32)
-        # Text by text: what one gathers stays in the processor's cache, which makes this several
-        # times faster than gathering for many texts and `np.add.reduceat`.
+        # One text at a time: its vectors stay in the processor's cache, which is several times faster than
+        # collecting those of many texts for `np.add.reduceat`.
         for row, text in zip(rows, texts, strict=True):
             tokens = np.frombuffer(b"".join(map(tokens_of, text.split())), np.uint16)
             for start in range(0, len(tokens), _TOKENS_AT_ONCE):
@@ -70,10 +70,10 @@ class StaticEmbedder:
 
 
 class _Words(dict[str, bytes]):
-    """The tokens of each word met so far, as packed numbers, and the vectors of these tokens.
+    """Cache of the tokens of each word, as packed integers, and the vectors of these tokens.
 
-    No token of Llama 2 reaches over a space, so words can be cut into tokens one at a time.
-    Threads may race for a word: they write the same.
+    No token of Llama 2 extends over a space, so each word can be tokenized alone. Threads may add the same word at
+    the same time; they write the same value.
     """
 
     def __init__(self, weights: "NDArray[np.float16]") -> None:
@@ -82,7 +82,7 @@ class _Words(dict[str, bytes]):
 
         super().__init__()
         self.vectors: NDArray[np.float32] = np.empty(weights.shape, np.float32)
-        self._widened: set[int] = set()
+        self._converted: set[int] = set()
         self._weights = weights
         self._encode = Tokenizer.from_pretrained("llama2").encode_ordinary
 
@@ -91,32 +91,32 @@ class _Words(dict[str, bytes]):
             tokens = self._encode(word)
         except UnicodeEncodeError:
             tokens = self._encode(repair_surrogates(word))
-        if not self._widened.issuperset(tokens):
-            self._widen(tokens)
+        if not self._converted.issuperset(tokens):
+            self._convert(tokens)
         packed = array("H", tokens).tobytes()
-        if len(word) <= _LONGEST_KEPT:
-            if len(self) >= _WORDS_KEPT:
+        if len(word) <= _LONGEST_CACHED:
+            if len(self) >= _WORDS_CACHED:
                 self.clear()
             self[word] = packed
         return packed
 
-    def _widen(self, tokens: list[int]) -> None:
-        """Makes vectors ready as they are needed: a query needs a handful, many texts need them all."""
-        if len(self._widened) < _WIDENED_SINGLY:
+    def _convert(self, tokens: list[int]) -> None:
+        """Convert vectors to float32 when needed: a query needs a few, many texts need all."""
+        if len(self._converted) < _CONVERTED_SINGLY:
             self.vectors[tokens] = self._weights[tokens]
-            self._widened.update(tokens)
+            self._converted.update(tokens)
         else:
             self.vectors[:] = self._weights
-            self._widened.update(range(_TOKENS))
+            self._converted.update(range(_TOKENS))
 
 
 def _open_weights() -> "NDArray[np.float16]":
-    """The matrix in wordllama's wheel, mapped and not read."""
+    """Return the matrix in wordllama's package, memory-mapped."""
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
         raise EmbedderError(
-            "the embedder static needs the package wordllama: pip install 'satchel[static]', or make this store's "
-            "vectors by another one with `satchel reembed --embedder minilm`"
+            "the embedder static needs the package wordllama: pip install 'satchel[static]', or switch this "
+            "store to another embedder with `satchel reembed --embedder minilm`"
         )
     return _open_tensor(Path(found.submodule_search_locations[0], _WEIGHTS))
 
@@ -133,7 +133,7 @@ def _open_tensor(path: Path) -> "NDArray[np.float16]":
         if (tensor["dtype"], tensor["shape"]) != ("F16", [_TOKENS, _DIMENSIONS]):
             raise ValueError(f"{_TENSOR} is {tensor['dtype']} of shape {tensor['shape']}")
         start = 8 + size + tensor["data_offsets"][0]
-        # As a plain array: what is taken out of an `np.memmap` is one again, which is slow for small rows.
+        # As a plain array: slices of an `np.memmap` are memmaps too, which is slow for small rows.
         return np.asarray(np.memmap(path, "<f2", "r", start, (_TOKENS, _DIMENSIONS)))
     except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError) as error:
         raise EmbedderError(f"the weights of the embedder static cannot be read from {path}: {error}") from error

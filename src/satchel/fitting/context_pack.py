@@ -162,7 +162,7 @@ PACK_VERSION = 1
 _ALWAYS = ("id", "text", "kind")
 _WHERE_TELLING = (
     "title", "tags", "importance", "confidence", "pinned", "at", "speaker", "source", "ref", "topic_key",
-    "valid_from", "invalid_at", "project", "user", "agent", "session",
+    "metadata", "valid_from", "invalid_at", "project", "user", "agent", "session",
 )  # fmt: skip
 
 

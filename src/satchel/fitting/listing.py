@@ -58,7 +58,7 @@ SNIPPET_LENGTH = 300
 INDENT = "    "
 
 _LISTED_FIELDS = (
-    "title", "scope", "status", "superseded_by", "valid_from", "invalid_at", "tags", "speaker",
+    "title", "scope", "status", "superseded_by", "valid_from", "invalid_at", "tags", "metadata", "speaker",
     "importance", "confidence", "at",
 )  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")

@@ -31,6 +31,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing that speaks of an earlier time than this moment."""
     until: datetime | None = None
     """Nothing that speaks of a later time than this moment."""
+    metadata: tuple[str, ...] = ()
+    """Keys with their values, as `metadata_lines` gives them, all of which a memory must have."""
     ids: tuple[str, ...] = ()
     pinned: bool = False
     """Only what is pinned."""

@@ -3,7 +3,7 @@
 import contextlib
 import reprlib
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from functools import cache, partial
 from typing import Any, Literal, TypedDict, get_args
@@ -12,6 +12,8 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.model.checks import check_weight, repair_surrogates
+from satchel.model.ids import short_id
+from satchel.model.metadata import check_metadata, texts_in
 from satchel.model.result import Result, quoted
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Fields",
     "Forgotten",
     "Hit",
+    "Identifier",
     "Kind",
     "Memory",
     "PlacedFields",
@@ -44,6 +47,7 @@ __all__ = [
     "check_name",
     "checked",
     "compact",
+    "free_texts",
     "utc_now",
     "values_changed",
 ]
@@ -145,8 +149,9 @@ def _title(value: object) -> str | None:
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise InputError(f"tags must be a list of strings, not {type(value).__name__}")
+    if not isinstance(value, str | list | tuple | set | frozenset):
+        raise InputError(f"tags must be a string or a list of strings, not {type(value).__name__}")
+    value = (value,) if isinstance(value, str) else value
     named = [tag for item in value if (tag := check_name("tag", item))]
     tags = tuple(dict.fromkeys(sorted(named) if isinstance(value, set | frozenset) else named))
     if len(tags) > MAX_TAGS:
@@ -190,6 +195,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "confidence": partial(check_weight, name="confidence"),
     "status": partial(_choice, "status", STATUSES),
     "pinned": _flag,
+    "metadata": check_metadata,
     **{name: partial(as_time, name=name) for name in ("at", "valid_from", "invalid_at")},
     **{
         name: partial(check_name, name)
@@ -220,15 +226,28 @@ def _force(struct: msgspec.Struct, name: str, value: object) -> None:
 _fields = cache(msgspec.structs.fields)
 
 
+def _shown_id(identifier: str) -> str:
+    """The short id that a `repr` shows, which methods take as well."""
+    try:
+        return short_id(identifier, (), least=6)
+    except ValueError:
+        return identifier
+
+
 def compact(value: msgspec.Struct) -> dict[str, Any]:
     """The fields that differ from their defaults, ready for JSON; the same for equal values."""
     # msgspec's own `omit_defaults` compares by identity, and so depends on where a value comes from.
     plain: dict[str, Any] = {}
     for field in _fields(type(value)):
         content = getattr(value, field.name)
-        if field.required or content != field.default:
+        if field.required or content != _default(field):
             plain[field.name] = compact(content) if isinstance(content, msgspec.Struct) else content
     return plain
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    made = field.default_factory
+    return field.default if made is msgspec.NODEFAULT else made()
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,6 +290,7 @@ class Draft(msgspec.Struct, frozen=True):
     source: str | None = None
     ref: str | None = None
     topic_key: str | None = None
+    metadata: Mapping[str, Any] | None = None
     org: str | None = None
     project: str | None = None
     user: str | None = None
@@ -306,6 +326,7 @@ class Fields(TypedDict, total=False):
     source: str | None
     ref: str | None
     topic_key: str | None
+    metadata: Mapping[str, Any] | None
 
 
 class PlacedFields(Fields, total=False):
@@ -351,6 +372,8 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     ref: str | None = None
     topic_key: str | None = None
+    metadata: dict[str, Any] = {}
+    """The caller's own values, as a JSON object with sorted keys."""
     revision: int = 1
     tokens: int
     masked: tuple[str, ...] = ()
@@ -360,6 +383,9 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How often the same text was added again."""
     confirmed_at: datetime | None = None
     """The latest time at which it was said again."""
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.revision))
 
     def current(self, moment: datetime) -> bool:
         """Whether it is active and valid at this moment."""
@@ -378,7 +404,7 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
 
     def _summary(self) -> str:
         status = "" if self.status == "active" else f" {self.status}"
-        return f"{self.id} {self.kind}{status} {quoted(self.headline())}"
+        return f"{_shown_id(self.id)} {self.kind}{status} {quoted(self.headline())}"
 
 
 IDENTITY = ("ref", "topic_key")
@@ -391,6 +417,13 @@ FREE_TEXT = _TOLD_FIRST + tuple(
     if field.type in (str, str | None) and field.name in CHANGEABLE and field.name not in _TOLD_FIRST + IDENTITY
 )
 """Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
+
+
+def free_texts(fields: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a memory in which secrets are masked, from its fields by name."""
+    yield from filter(None, (fields.get(name) for name in FREE_TEXT))
+    yield from fields.get("tags") or ()
+    yield from texts_in(fields.get("metadata"))
 
 
 class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -408,7 +441,7 @@ class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):
         check_weight(self.strength, name="strength")
 
     def _summary(self) -> str:
-        return f"{self.source} {self.kind} {self.target}"
+        return f"{_shown_id(self.source)} {self.kind} {_shown_id(self.target)}"
 
 
 class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -420,7 +453,8 @@ class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
 
     def _summary(self) -> str:
-        return " ".join([self.memory, self.action, f"{self.at:%Y-%m-%d %H:%M}", ", ".join(self.changes)]).rstrip()
+        what = ", ".join(self.changes)
+        return f"{_shown_id(self.memory)} {self.action} {self.at:%Y-%m-%d %H:%M} {what}".rstrip()
 
 
 def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -512,3 +546,7 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
     def _summary(self) -> str:
         return f"{self.score:.2f} {self.memory._summary()}"
+
+
+Identifier = str | Memory | Hit
+"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or a `Memory` or `Hit`."""

@@ -68,6 +68,8 @@ class Dialect(NamedTuple):
     """A condition on {alias} that its id is in a JSON array, whose parameter is {value}."""
     tagged: str
     """A condition on {alias} that one tag, whose parameter is {value}, is there."""
+    contains: str
+    """A condition on {alias} that its metadata contains a text, whose parameter is {value}."""
     named: str
     """The parameter of a {name}."""
     numbered: str

@@ -1,6 +1,7 @@
 """Open a store by its location: a file, `:memory:` or the address of a server."""
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from satchel.store.postgres.schema import Status
 
 __all__ = [
+    "default_location",
     "distribute_server",
     "index_left",
     "index_server",
@@ -25,11 +27,32 @@ __all__ = [
     "secrets_in",
     "server_status",
     "shown_location",
+    "user_data_file",
 ]
 
 
 # What was meant for an address, though something in it may be wrong: it may have a password, and is no file's name.
 _ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
+
+
+def default_location(*, create: bool = False) -> str:
+    """Return the location that is used if none is given: $SATCHEL_DB, then a file in the user data directory.
+
+    With `create`, the folder of that file is made; a folder that $SATCHEL_DB names is not.
+    """
+    if named := os.environ.get("SATCHEL_DB"):
+        return named
+    file = user_data_file()
+    if create:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(file)
+
+
+def user_data_file() -> Path:
+    """Return the path of the default store in the user data directory of this system."""
+    from platformdirs import user_data_path
+
+    return user_data_path("satchel", appauthor=False) / "satchel.db"
 
 
 def is_address(location: str) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -14,12 +15,12 @@ from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
 from satchel.model.ids import TAIL, parse_id, short_id, short_length
 from satchel.model.memory import (
-    FREE_TEXT,
     Change,
     Memory,
     Relation,
     Scope,
     checked,
+    free_texts,
     utc_now,
     values_changed,
 )
@@ -214,13 +215,16 @@ def count_names(db: Database, where: Filter, column: Literal["project", "tags"])
     Tags that differ only in the case of ASCII letters are one, as in a filter, under its most frequent spelling.
     """
     condition, values = filter_sql(db.dialect, where)
-    counts: dict[str, dict[str, int]] = {}
+    counts: Counter[str] = Counter()
+    spelled: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for value, count in db.execute(db.statement("count_by", column=column, where=condition), values):
-        for name in json_list(value) if column == "tags" else filter(None, [value]):
-            spelled = counts.setdefault(_lower_ascii(name) if column == "tags" else name, {})
-            spelled[name] = spelled.get(name, 0) + count
-    found = [(min(each, key=lambda name: (-each[name], name)), sum(each.values())) for each in counts.values()]
-    return dict(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+        names = json_list(value) if column == "tags" else [value] if value else []
+        keys = {name: _lower_ascii(name) if column == "tags" else name for name in names}
+        counts.update(dict.fromkeys(keys.values(), count))
+        for name, key in keys.items():
+            spelled[key][name] += count
+    shown = {key: min(each, key=lambda name: (-each[name], name)) for key, each in spelled.items()}
+    return {shown[key]: count for key, count in sorted(counts.items(), key=lambda pair: (-pair[1], shown[pair[0]]))}
 
 
 def _lower_ascii(name: str) -> str:
@@ -415,14 +419,16 @@ def confirmed(existing: Memory, candidate: Candidate) -> Memory:
     """What a memory becomes when its text is added again; nothing that either of the two says is lost.
 
     The earliest `at` that was given stays, and the latest is `confirmed_at`. Where one holds without a limit
-    (`valid_from` or `invalid_at` unset), so does the outcome. What was archived or superseded is active again,
-    unless the candidate gives a status.
+    (`valid_from` or `invalid_at` unset), so does the outcome. Metadata is joined; where both have a key, the newer
+    value stays, and the history has the older one. What was archived or superseded is active again, unless the
+    candidate gives a status.
     """
     said, given = candidate.memory, candidate.given
     times = [said.at, *([existing.at] if "at" in given else []), existing.confirmed_at]
     fields: dict[str, Any] = {
         "kind": said.kind if existing.kind == DEFAULT_KIND else existing.kind,
         "tags": checked("tags", (*existing.tags, *said.tags)),
+        "metadata": checked("metadata", existing.metadata | said.metadata),
         "pinned": existing.pinned or said.pinned,
         "valid_from": _unset_or(min, existing.valid_from, said.valid_from),
         "invalid_at": _unset_or(max, existing.invalid_at, said.invalid_at),
@@ -789,7 +795,7 @@ def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str
         new,
         updated_at=now,
         revision=old.revision + 1,
-        masked=masked_labels(*(getattr(new, name) for name in FREE_TEXT), *new.tags),
+        masked=masked_labels(*free_texts(msgspec.structs.asdict(new))),
     )
     clash = _same_memory(db, new) if {"ref", "topic_key", "scope"} & changes.keys() else None
     if clash is not None and clash.id != new.id:

@@ -11,6 +11,7 @@ import msgspec
 
 from satchel.model.filters import Filter
 from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
+from satchel.model.metadata import metadata_lines
 from satchel.store.database import Dialect
 
 __all__ = [
@@ -49,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _encode = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
-_decode_changes = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def micros(moment: datetime) -> int:
@@ -80,15 +81,17 @@ def _of_type(*types: Any) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(Memory) if field.type in types)
 
 
-# What is kept in another form than the field has: times in microseconds, names as JSON, truths as numbers.
+# Stored in another form than the field's: times in microseconds, names and objects as JSON, booleans as 0 or 1.
 _TIMES = _of_type(datetime, datetime | None)
 _NAMES = _of_type(tuple[str, ...])
+_OBJECTS = _of_type(dict[str, Any])
 _TRUTHS = _of_type(bool)
 _READ = (*_PLAIN, *_USES)
 _BEGIN = len(COLUMNS) - len(_PLAIN)
 _END = _BEGIN + len(_READ)
-_TIMES_AT, _NAMES_AT, _TRUTHS_AT = (
-    tuple(place for place, name in enumerate(_READ) if name in names) for names in (_TIMES, _NAMES, _TRUTHS)
+_TIMES_AT, _NAMES_AT, _OBJECTS_AT, _TRUTHS_AT = (
+    tuple(place for place, name in enumerate(_READ) if name in names)
+    for names in (_TIMES, _NAMES, _OBJECTS, _TRUTHS)
 )
 _plain_values = operator.attrgetter(*_READ)
 
@@ -101,6 +104,8 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
             values[place] = micros(moment)
     for place in _NAMES_AT:
         values[place] = json_names(values[place])
+    for place in _OBJECTS_AT:
+        values[place] = json_object(values[place])
     for place in _TRUTHS_AT:
         values[place] = int(values[place])
     return (memory.id, *scope_columns(memory.scope), *values[: len(_PLAIN)])
@@ -114,6 +119,8 @@ def memory_from_row(row: tuple[Any, ...]) -> Memory:
             fields[name] = _EPOCH + timedelta(0, 0, value)
     for name in _NAMES:
         fields[name] = json_list(fields[name])
+    for name in _OBJECTS:
+        fields[name] = _decode_object(value) if (value := fields[name]) != "{}" else {}
     for name in _TRUTHS:
         fields[name] = bool(fields[name])
     fields["access_count"] = fields["access_count"] or 0
@@ -143,7 +150,7 @@ def relation_values(relation: Relation) -> dict[str, Any]:
 
 def read_change(row: tuple[Any, ...]) -> Change:
     memory, at, action, changes = row
-    return Change(memory=memory, at=from_micros(at), action=action, changes=_decode_changes(changes))
+    return Change(memory=memory, at=from_micros(at), action=action, changes=_decode_object(changes))
 
 
 def write_changes(changes: dict[str, Any]) -> str:
@@ -157,6 +164,16 @@ def json_list(text: str) -> tuple[str, ...]:
 
 def json_names(names: tuple[str, ...]) -> str:
     return _encode(names).decode() if names else "[]"
+
+
+def json_object(value: dict[str, Any]) -> str:
+    """An object with each key and its value on a line of its own: JSON that can be searched for such a line."""
+    return "{" + ",".join(map(_on_a_line, metadata_lines(value))) + "}"
+
+
+def _on_a_line(line: str) -> str:
+    # JSON has no line break inside of a value.
+    return f"\n{line}\n"
 
 
 # The hash by which a store looks for a text that it holds already.
@@ -260,6 +277,8 @@ def filter_sql(
         conditions.append(f"({alias}.updated_at <= {moment} OR {alias}.revision = 1)")
     for place, tag in enumerate(where.tags):
         conditions.append(dialect.tagged.format(alias=alias, value=placed(f"tag_{place}", tag)))
+    for place, line in enumerate(where.metadata):
+        conditions.append(dialect.contains.format(alias=alias, value=placed(f"line_{place}", _on_a_line(line))))
     return " AND ".join(conditions), values
 
 
@@ -274,6 +293,7 @@ def narrows(where: Filter) -> bool:
         or where.kinds
         or where.tiers
         or where.tags
+        or where.metadata
         or where.since
         or where.ids
         or where.pinned

@@ -9,9 +9,9 @@ import msgspec
 from satchel import Satchel
 from satchel.api.operations import NAMES, OPERATIONS, Interface, Offer, Operation, described, offered
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, shape_of
-from satchel.api.signatures import parameters_of
 from satchel.cli.app import app
 from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.signatures import parameters_of
 from satchel.server.http.routes import ROUTES
 from satchel.server.mcp.catalog import TOOLS
 from tables import each_row
@@ -30,6 +30,7 @@ NOT_OPERATIONS = {
     "find_session": "sessions have their own commands and routes",
     "forget_session": "sessions have their own commands and routes",
     "reembed": "a command of its own",
+    "add_messages": "takes the messages that a program has in its hands",
     "catch_up": "part of `reembed`",
     "warm_up": "part of starting a server",
     "checks": "`doctor`",

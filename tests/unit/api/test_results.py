@@ -32,6 +32,7 @@ def results_of(bag: satchel.Satchel) -> Iterator[Any]:
     yield from (hits, hits[0], first, block, block.receipt, block.receipt.entries[0])
     yield from (bag.context_pack(token_budget=500), bag.relate(first.id, second.id), bag.timeline(first.id))
     yield from (bag.history(first.id)[0], bag.stats(), bag.checks()[0], satchel.truncate("a b c", token_budget=2))
+    yield bag.forget(second)
     imported = bag.import_([b"{}"])
     yield from (imported, imported.problems[0])
     session = bag.session("work")
@@ -55,7 +56,9 @@ def test_a_repr_is_one_short_line_that_names_the_class(bag: satchel.Satchel):
     for result in results_of(bag):
         assert re.fullmatch(rf"<{type(result).__name__} .{{5,180}}>", repr(result)), repr(result)
     memory = bag.recent(limit=1)[0]
-    assert repr(memory) == f"<Memory {memory.id} observation 'Rotation 11'>"
+    shown = re.fullmatch(r"<Memory (\w{6}) observation 'Rotation 11'>", repr(memory))
+    assert bag.get(shown[1]).id == memory.id
+    assert repr(bag.scoped(project="one")) == "<Satchel :memory: project='one'>"
 
 
 def test_every_public_method_returns_results_that_have_a_json_form(bag: satchel.Satchel):

@@ -112,7 +112,7 @@ def test_an_embedder_is_given_back_as_it_is_without_being_asked_anything():
 
 @pytest.mark.parametrize("spec", [None, 3, b"static", NoEmbedder])
 def test_what_is_neither_a_spec_nor_an_embedder_is_refused(spec):
-    with pytest.raises(InputError, match="neither a spec nor an Embedder"):
+    with pytest.raises(InputError, match="neither a name nor an Embedder"):
         resolve_embedder(spec)
 
 

@@ -128,8 +128,8 @@ def test_a_very_long_text_takes_bounded_memory(embedder):
 
 def test_a_forgotten_word_gives_the_same_vector_again(embedder, monkeypatch):
     expected = embedder.embed(TEXTS)
-    monkeypatch.setattr(static, "_WORDS_KEPT", 2)
-    monkeypatch.setattr(static, "_WIDENED_SINGLY", 5)
+    monkeypatch.setattr(static, "_WORDS_CACHED", 2)
+    monkeypatch.setattr(static, "_CONVERTED_SINGLY", 5)
     fresh = static.StaticEmbedder()
     np.testing.assert_array_equal(fresh.embed(TEXTS), expected)
     assert len(fresh._words) <= 2

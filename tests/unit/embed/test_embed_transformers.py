@@ -41,7 +41,7 @@ def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
 def test_a_model_that_is_not_on_this_machine_is_an_error_and_nobody_is_asked_for_it(model, monkeypatch):
     asked = []
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: asked.append(host) or [])
-    with pytest.raises(EmbedderError, match="Satchel downloads none") as failed:
+    with pytest.raises(EmbedderError, match="Satchel does not download models") as failed:
         resolve_embedder(f"sentence-transformers:{model}").embed(["hello"])
     assert model in str(failed.value)
     assert "\n" not in str(failed.value)

@@ -24,7 +24,9 @@ from tables import each_row
 
 DIALECT = SqliteConnection.dialect
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
-NARROW = Filter(scope=Scope(project="p"), kinds=("fact",), tags=("t",), since=TIME, until=TIME)
+NARROW = Filter(
+    scope=Scope(project="p"), kinds=("fact",), tags=("t",), since=TIME, until=TIME, metadata=('"pr":12',)
+)
 WHERE = filter_sql(DIALECT, NARROW)[0]
 
 

@@ -334,11 +334,20 @@ def _parameter_reader(field: msgspec.inspect.Field) -> _Read:
     kinds = tuple(map(_plain, kind.types)) if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
     if any(isinstance(each, msgspec.inspect.IntType) for each in kinds):
         return _number
+    if any(isinstance(each, msgspec.inspect.DictType) for each in kinds):
+        return _object
     return _truth if any(isinstance(each, msgspec.inspect.BoolType) for each in kinds) else str
 
 
 def _plain(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
     return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
+def _object(words: str) -> Any:
+    try:
+        return msgspec.json.decode(words)
+    except (msgspec.DecodeError, RecursionError):
+        return words
 
 
 def _number(words: str) -> int | str:

@@ -172,6 +172,7 @@ DIALECT = Dialect(
     unindexed="",
     listed="{alias}.id = ANY (ARRAY(SELECT json_array_elements_text({value}::json)))",
     tagged='lower({value} COLLATE "C") = ANY ({alias}.tag_keys)',
+    contains="strpos({alias}.metadata, {value}) > 0",
     named="%({name})s",
     numbered="${number}",
 )

@@ -144,6 +144,7 @@ DIALECT = Dialect(
     unindexed="+",
     listed="{alias}.id IN (SELECT value FROM json_each({value}))",
     tagged="EXISTS (SELECT 1 FROM memory_tag t WHERE t.tag = {value} AND t.seq = {alias}.seq)",
+    contains="instr({alias}.metadata, {value}) > 0",
     named=":{name}",
     numbered="?{number}",
 )

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import satchel
-from satchel.api.signatures import parameters_of
+from satchel.model.signatures import parameters_of
 from tables import each_row
 
 

@@ -1,0 +1,41 @@
+"""Help texts that fit a narrow terminal."""
+
+import re
+from collections.abc import Iterable
+
+import click
+
+__all__ = ["HelpContext", "with_wrapped_help"]
+
+# An option and its values, such as `--kind [fact|todo|…]`; click never breaks this line.
+_CHOICE = re.compile(r"(?P<names>.*--(?P<name>[\w-]+)) \[(?P<values>[^\[\]]*\|[^\[\]]*)\]")
+LONGEST_TERM = 30
+
+
+class WrappedHelp(click.HelpFormatter):
+    """Lists of options whose long choices stand in the description, where they are wrapped."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = LONGEST_TERM, col_spacing: int = 2) -> None:
+        super().write_dl([_shortened(*row) for row in rows], min(col_max, self.width // 2), col_spacing)
+
+
+def _shortened(term: str, text: str) -> tuple[str, str]:
+    match = _CHOICE.fullmatch(term)
+    if match is None or len(term) <= LONGEST_TERM:
+        return term, text
+    values = match["values"].replace("|", ", ")
+    return f"{match['names']} {match['name'].upper()}", f"{text} One of: {values}.".lstrip()
+
+
+class HelpContext(click.Context):
+    """A context of a command whose help is wrapped to the terminal."""
+
+    formatter_class = WrappedHelp
+
+
+def with_wrapped_help(command: click.Command) -> None:
+    """Make a command, and those of a group, print their help so."""
+    command.context_class = HelpContext
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            with_wrapped_help(inner)
