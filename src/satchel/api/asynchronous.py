@@ -12,6 +12,7 @@ from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.embed.embedder import Embedder
 from satchel.model.memory import Scope
+from satchel.model.signatures import checked_function
 from satchel.session.session import Session
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
@@ -23,6 +24,7 @@ NOT_AWAITED = frozenset({"scoped", "transaction"})
 """Methods without an awaited twin. A transaction belongs to one thread: use `run`."""
 
 
+@checked_function
 def aopen(
     location: str | os.PathLike[str] | None = None,
     *,
