@@ -279,7 +279,7 @@ def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None
     question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
     where = filter_for(bag.scope, as_of=as_of)
     seen = ranking.examine(bag._store, question, where, wanted=100, close=near_enough(name))
-    odds, _ = ranking.look_again(seen, log_odds(seen.columns, weights(family(name))))
+    odds, _ = ranking.rerank(seen, log_odds(seen.columns, weights(family(name))))
     return signs(question, seen, odds)
 
 

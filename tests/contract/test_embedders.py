@@ -105,7 +105,7 @@ def test_another_embedder_than_the_stores_own_is_refused_in_one_line(
 def test_an_embedder_of_ones_own_that_is_refused_is_not_said_to_be_a_name_for_the_command(location: Path | str):
     with satchel.open(location) as bag:
         bag.add("one")
-    with pytest.raises(satchel.InputError, match="give this one to its `reembed`") as refusal:
+    with pytest.raises(satchel.InputError, match="pass this embedder to `reembed`") as refusal:
         satchel.open(location, embedder=Letters())
     assert "satchel reembed" not in str(refusal.value)
 
@@ -194,7 +194,7 @@ def test_vectors_that_cannot_be_kept_cost_no_memory(location: Path | str, bad):
         bag.add_many([Draft("pear"), Draft("plum")])
         assert waiting(bag) == ["pear", "plum"]
         assert found(bag, "pear") == ["pear"]
-        with pytest.raises(EmbedderError, match="letters gave vectors of shape"):
+        with pytest.raises(EmbedderError, match="letters returned vectors of shape"):
             bag.reembed()
         assert differences(bag) == []
 
@@ -292,7 +292,7 @@ def test_a_server_that_only_the_store_names_is_never_asked(location: Path | str,
         bag.add("pear")
         bag.update(memory.id, text="apple tart")
         bag.import_([b'{"text": "plum"}\n'])
-        with pytest.raises(satchel.InputError, match="name it to make them again"):
+        with pytest.raises(satchel.InputError, match="name it to create them again"):
             bag.reembed()
         assert waiting(bag) == ["apple tart", "pear", "plum"]
         (check,) = [check for check in bag.checks() if check.name == "vectors"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
-from satchel.api.filters import Chosen, When
+from satchel.api.filters import Choice, Chosen, When
 from satchel.api.satchel import Satchel
 from satchel.api.transfer import Imported
 from satchel.embed.embedder import Embedder
@@ -44,7 +44,7 @@ __all__ = ["AsyncSatchel", "AsyncSession", "Opening", "aopen"]
 Result = TypeVar("Result")
 
 def aopen(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = ...,
     *,
     counter: str | Counter = ...,
     embedder: str | Embedder | None = None,
@@ -86,6 +86,16 @@ class AsyncSatchel:
     async def close(self) -> None: ...
     async def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory: ...
     async def add_many(self, drafts: Iterable[Draft]) -> list[Memory]: ...
+    async def add_messages(
+        self,
+        messages: Iterable[Any],
+        *,
+        session: str | None = None,
+        at: When | None = None,
+        tags: Choice = None,
+        source: str | None = None,
+        skip: Iterable[str] = ...,
+    ) -> list[Memory]: ...
     async def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory: ...
     async def forget(
         self,
@@ -202,7 +212,7 @@ class AsyncSatchel:
         self,
         name: str,
         *,
-        budget: Budget | None = None,
+        budget: Budget | int | None = None,
         model: str | None = None,
         hints: Hints = "footer",
         holds: Holds | None = None,
@@ -235,6 +245,7 @@ class AsyncSession:
         *,
         name: str | None = None,
         pinned: bool = False,
+        remember: bool = False,
     ) -> LedgerEntry: ...
     async def call(self, tool: str, arguments: Any = None, call_id: str | None = None) -> LedgerEntry: ...
     async def result(self, tool: str, output: Any, **options: Unpack[ResultOptions]) -> Shown: ...

@@ -12,7 +12,9 @@ from satchel.api.satchel import Satchel
 from satchel.api.satchel import open as open_bag
 from satchel.embed.embedder import Embedder
 from satchel.model.memory import Scope
+from satchel.model.signatures import checked_function
 from satchel.session.session import Session
+from satchel.store.locations import DEFAULT_STORE
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["NOT_AWAITED", "AsyncSatchel", "AsyncSession", "Opening", "aopen"]
@@ -23,8 +25,9 @@ NOT_AWAITED = frozenset({"scoped", "transaction"})
 """Methods without an awaited twin. A transaction belongs to one thread: use `run`."""
 
 
+@checked_function
 def aopen(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = DEFAULT_STORE,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,

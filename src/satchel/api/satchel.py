@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overload
 
 import msgspec
 
-from satchel.api.filters import Chosen, When, as_draft, filter_for
+from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -53,15 +53,16 @@ from satchel.model.memory import (
     as_name,
     as_time,
     checked,
+    compact,
     utc_now,
 )
 from satchel.model.packing import ReceiptEntry
-from satchel.model.signatures import checked_keywords
+from satchel.model.signatures import checked_function, checked_keywords
 from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
-from satchel.store.locations import default_location, open_store, restore_store
+from satchel.store.locations import DEFAULT_STORE, default_location, open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
@@ -83,8 +84,9 @@ __all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
 
+@checked_function
 def open(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = DEFAULT_STORE,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
@@ -101,7 +103,9 @@ def open(
     if embedder is not None:
         # Refused before a store is made for it.
         resolve_embedder(embedder)
-    store = open_store(default_location(create=create) if location is None else as_path(location), create=create)
+    store = open_store(
+        default_location(create=create) if location is DEFAULT_STORE else as_path(location), create=create
+    )
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
     except BaseException:
@@ -109,6 +113,7 @@ def open(
         raise
 
 
+@checked_function
 def restore(
     backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
 ) -> Path | None:
@@ -183,7 +188,8 @@ class Satchel:
         self._store.close()
 
     def __repr__(self) -> str:
-        return f"<Satchel {self._store.location} {self.scope}>"
+        chosen = " ".join(f"{name}={value!r}" for name, value in compact(self.scope).items())
+        return f"<Satchel {self._store.location} {chosen}".rstrip() + ">"
 
     # Save and change.
 
@@ -210,6 +216,39 @@ class Satchel:
             if not isinstance(draft, Draft):
                 raise InputError(f"a Draft is needed, not {type(draft).__name__}")
         return self._save([new_candidate(draft, self.scope, now=now) for draft in wanted])
+
+    def add_messages(
+        self,
+        messages: Iterable[Any],
+        *,
+        session: str | None = None,
+        at: When | None = None,
+        tags: Choice = None,
+        source: str | None = None,
+        skip: Iterable[str] = ("system", "developer", "tool", "function"),
+    ) -> list[Memory]:
+        """Remember what was said in a conversation, and return its memories, one for each message, in order.
+
+        `messages` are dicts or SDK objects as the APIs of OpenAI and Anthropic have them: `{"role": "user",
+        "content": "…"}`, where the content is a string or a list of parts. Each becomes a memory of the tier
+        `conversation` in the session, with its name or else its role as the speaker. Not remembered: messages whose
+        role is in `skip`, tool calls and their results, thinking, images and other parts without text, and messages
+        that are empty or only a secret.
+
+        Calling it again with the same list, grown by new messages or without the oldest ones, adds only what is
+        new. A list with only the new messages works too, unless it starts as the conversation does.
+
+        `session` names the conversation; a view of a session has it already. `at` is the time of the first message,
+        now by default; the others follow it in order. `tags` and `source` are those of every memory.
+        """
+        from satchel.api.conversations import save_turns, turns_of
+
+        name = self.scope.session if session is None else as_name("session", session)
+        if name is None:
+            raise InputError("add_messages needs a session, such as session='chat-1'")
+        start = utc_now() if at is None else as_time(at, name="at")
+        turns = turns_of(messages, skip=skip)
+        return save_turns(self.scoped(session=name), turns, start=start, tags=tags, source=source) if turns else []
 
     def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
@@ -739,15 +778,19 @@ class Satchel:
         self,
         name: str,
         *,
-        budget: "Budget | None" = None,
+        budget: "Budget | int | None" = None,
         model: str | None = None,
         hints: "Hints" = "footer",
         holds: "Holds | None" = None,
     ) -> "Session":
-        """Open the books of an agent's session by its name; a session without books is begun.
+        """Open the session of an agent by its name, or create it.
 
-        Without a budget a new session takes the one of `model`, of the environment, of the settings' file, or the
-        default. With `holds="whole"` earlier results are not made into digests, since the caller keeps them.
+        A session counts what enters the agent's context against a budget, and keeps tool results in full. `budget`
+        is the total number of tokens, or a `Budget` with its parts. Without one, a new session takes the budget of
+        `model` (half its context window), of the environment, of the settings file, or the default of 100,000.
+        `hints` says where the model is told what is left: in the "footer" of results, in the "schema" of tools, or
+        nowhere ("none"). With `holds="whole"`, earlier results are not replaced by digests, because the caller
+        keeps them in full.
         """
         from satchel.session.session import open_session
 
@@ -760,25 +803,26 @@ class Satchel:
             model=model,
             hints=hints,
             holds=holds,
+            notebook=self,
         )
 
     def sessions(self, *, limit: int = 20) -> "list[SessionState]":
-        """Return the state of the sessions in this view, those changed last first."""
+        """Return the state of at most `limit` sessions in this view, the last changed first."""
         from satchel.session.session import session_states
 
         return session_states(self._store, self.scope, limit=limit)
 
     def find_session(self, name: str) -> "Session":
-        """Open the books of a session that is there; one that is not is an error.
+        """Open a session that exists; an unknown name is an error that lists the latest ones.
 
-        In a view that spans several sessions of the name it is the one changed last.
+        If several sessions of this view have the name, it is the one changed last.
         """
         from satchel.session.session import find_session
 
-        return find_session(self._store, self.scope, name, counter=self.counter)
+        return find_session(self._store, self.scope, name, counter=self.counter, notebook=self)
 
     def forget_session(self, name: str) -> None:
-        """Remove a session with all that it kept. Its handles give nothing back any more."""
+        """Remove a session with all that it stored. Its handles and cursors no longer work."""
         from satchel.session.session import remove_session
 
         remove_session(self._store, self.scope, name)

@@ -12,6 +12,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.model.checks import check_weight, repair_surrogates
+from satchel.model.ids import short_id
 from satchel.model.metadata import check_metadata, texts_in
 from satchel.model.result import Result, quoted
 
@@ -148,8 +149,9 @@ def _title(value: object) -> str | None:
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise InputError(f"tags must be a list of strings, not {type(value).__name__}")
+    if not isinstance(value, str | list | tuple | set | frozenset):
+        raise InputError(f"tags must be a string or a list of strings, not {type(value).__name__}")
+    value = (value,) if isinstance(value, str) else value
     named = [tag for item in value if (tag := check_name("tag", item))]
     tags = tuple(dict.fromkeys(sorted(named) if isinstance(value, set | frozenset) else named))
     if len(tags) > MAX_TAGS:
@@ -222,6 +224,14 @@ def _force(struct: msgspec.Struct, name: str, value: object) -> None:
 
 
 _fields = cache(msgspec.structs.fields)
+
+
+def _shown_id(identifier: str) -> str:
+    """The short id that a `repr` shows, which methods take as well."""
+    try:
+        return short_id(identifier, (), least=6)
+    except ValueError:
+        return identifier
 
 
 def compact(value: msgspec.Struct) -> dict[str, Any]:
@@ -394,7 +404,7 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
 
     def _summary(self) -> str:
         status = "" if self.status == "active" else f" {self.status}"
-        return f"{self.id} {self.kind}{status} {quoted(self.headline())}"
+        return f"{_shown_id(self.id)} {self.kind}{status} {quoted(self.headline())}"
 
 
 IDENTITY = ("ref", "topic_key")
@@ -431,7 +441,7 @@ class Relation(Result, msgspec.Struct, frozen=True, kw_only=True):
         check_weight(self.strength, name="strength")
 
     def _summary(self) -> str:
-        return f"{self.source} {self.kind} {self.target}"
+        return f"{_shown_id(self.source)} {self.kind} {_shown_id(self.target)}"
 
 
 class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
@@ -443,7 +453,8 @@ class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
 
     def _summary(self) -> str:
-        return " ".join([self.memory, self.action, f"{self.at:%Y-%m-%d %H:%M}", ", ".join(self.changes)]).rstrip()
+        what = ", ".join(self.changes)
+        return f"{_shown_id(self.memory)} {self.action} {self.at:%Y-%m-%d %H:%M} {what}".rstrip()
 
 
 def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:

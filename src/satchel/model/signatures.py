@@ -11,29 +11,33 @@ from typing import Any, TypeVar, Unpack, get_args, get_origin
 
 from satchel.errors import ParameterError
 
-__all__ = ["checked_keywords", "parameters_of"]
+__all__ = ["checked_function", "checked_keywords", "parameters_of"]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _USUAL_NAMES = {
-    "budget": "token_budget",
-    "content": "text",
-    "id": "identifier",
-    "k": "limit",
-    "max_results": "limit",
-    "max_tokens": "token_budget",
-    "message": "text",
-    "n": "limit",
-    "q": "query",
-    "question": "query",
-    "tag": "tags",
-    "threshold": "min_relevance",
-    "tokens": "token_budget",
-    "top_k": "limit",
-    "topic": "topic_key",
-    "type": "kind",
+    "budget": ("token_budget", "max_tokens"),
+    "content": ("text",),
+    "id": ("identifier", "identifiers"),
+    "k": ("limit",),
+    "max_results": ("limit",),
+    "file": ("location", "target", "source"),
+    "max_tokens": ("token_budget",),
+    "message": ("text",),
+    "n": ("limit",),
+    "path": ("location", "target", "source"),
+    "q": ("query",),
+    "question": ("query",),
+    "tag": ("tags",),
+    "threshold": ("min_relevance",),
+    "tokens": ("token_budget", "max_tokens"),
+    "token_budget": ("max_tokens", "budget"),
+    "top_k": ("limit",),
+    "topic": ("topic_key",),
+    "type": ("kind",),
 }
-"""What other libraries call a parameter, and what it is called here."""
+"""What other libraries call a parameter, and what it may be called here."""
 _SCOPE = ("org", "project", "user", "agent", "session")
 
 
@@ -64,9 +68,14 @@ def checked_keywords(cls: type[T]) -> type[T]:
     return cls
 
 
+def checked_function(function: F) -> F:
+    """Make a function refuse an unknown keyword as the methods of a checked class do."""
+    return _checked(function.__name__, function)  # type: ignore[return-value]
+
+
 def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     code = method.__code__
-    known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
     grouped = bool(code.co_flags & inspect.CO_VARKEYWORDS)
     if grouped:
         known |= parameters_of(method).keys()
@@ -92,9 +101,9 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 def _hint(option: str, known: dict[str, inspect.Parameter]) -> str:
     from difflib import get_close_matches
 
-    usual = _USUAL_NAMES.get(option)
-    if usual in known:
-        return f"did you mean {usual}?"
+    for usual in _USUAL_NAMES.get(option, ()):
+        if usual in known:
+            return f"did you mean {usual}?"
     if near := get_close_matches(option, known, n=1):
         return f"did you mean {near[0]}?"
     if option in _SCOPE:

@@ -1,4 +1,4 @@
-"""From a query to ranked hits: words, meaning, surroundings, relations, time and currency, fused and explained.
+"""From a query to ranked hits: words, vectors, surroundings, relations and time are combined into one score.
 
-Also keeps the index that ranking reads up to date. What fits into a budget is decided in `fitting`.
+This package also keeps the index that ranking reads up to date. What fits into a budget is decided in `fitting`.
 """

@@ -1,9 +1,8 @@
-"""A store as it was at an earlier moment, replayed from the history of what has changed since.
+"""A store as of an earlier moment, reconstructed from the history of changes.
 
-The state of a memory at a moment is what its history leaves after the last change up to it. A memory that was
-recorded only later has no state of that time: it is taken in its first version, with the times it speaks of (`at`,
-`valid_from`, `invalid_at`) as they are told now. It is known from its `at` on. Relations count from when they were
-made.
+The state of a memory at a moment is the result of its last change up to then. A memory that was recorded later has
+no such state: its first version is used, with its current `at`, `valid_from` and `invalid_at`, and it counts as
+known from its `at` on. Relations count from when they were created.
 """
 
 import contextlib
@@ -29,35 +28,35 @@ from satchel.text.tokens import DEFAULT_COUNTER, counter
 __all__ = ["PastStore", "state_at", "store_at"]
 
 Vectors = Mapping[str, tuple[bytes, bytes]]
-"""For the text of a passage: its vector and the signs of it, as `Embedded.vectors` has them."""
+"""Vectors and sign bits by the text of a passage, as in `Embedded.vectors`."""
 
 _Words = tuple[str, str | None, tuple[str, ...]]
-"""What the indexes of words and vectors are made from: text, title, tags."""
+"""What the full-text and vector indexes are made from: text, title, tags."""
 
-# Those of the stores' BM25.
+# As in the BM25 of the stores.
 K1 = 1.2
 LEAST_RARITY = 1e-6
-# A term is a stem, and may be some letters shorter than the word it was.
-LONGER_BY = 4
+# A term is a stem, and may be shorter than the word.
+LENGTH_DIFFERENCE = 4
 IMPORTANT = 0.7
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TOLD_TIMES = frozenset({"at", "valid_from", "invalid_at"})
+_STATED_TIMES = frozenset({"at", "valid_from", "invalid_at"})
 
 
 def store_at(
     store: Store, where: Filter, moment: datetime, *, embed: Callable[[Sequence[Memory]], Vectors] | None = None
 ) -> SearchStore:
-    """What a search of `where` reads as of a moment: the store itself if nothing of it has changed since.
+    """Return a view of a store as of a moment, for searches with a filter; the store itself if nothing has changed.
 
-    `embed` makes the vectors of earlier texts; without it, or where it has none, they are found by their words.
+    `embed` creates the vectors of earlier texts. Texts without vectors are found by their words.
     """
     past = PastStore(store, where, moment, embed=embed)
     return past if past.differs else store
 
 
 def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Memory:
-    """A memory as it was at a moment, from its current row and its whole history."""
+    """Return a memory as it was at a moment, given its current state and its whole history."""
     entries = [entry for entry in history if entry.action not in ("relate", "unrelate")]
     kept = len(entries)
     while kept and entries[kept - 1].at > moment:
@@ -67,7 +66,7 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
     for entry in reversed(undone):
         fields |= values_changed(entry)[0]
     if not kept:
-        fields = {name: value for name, value in fields.items() if name not in _TOLD_TIMES}
+        fields = {name: value for name, value in fields.items() if name not in _STATED_TIMES}
     if not undone:
         return memory
     then = msgspec.structs.replace(memory, **fields)
@@ -81,29 +80,29 @@ def state_at(memory: Memory, history: Sequence[Change], moment: datetime) -> Mem
 
 
 def _count(text: str) -> int:
-    # The cost that is kept with a memory is always the default counter's.
+    # The stored token count is always that of the default counter.
     return counter(DEFAULT_COUNTER).count(text)
 
 
 class _Past(NamedTuple):
-    """A memory that has changed since, as it was; its number, and whether the index has other words of it now."""
+    """An earlier state of a memory: its key, and whether its indexed text is different now."""
 
     key: int
     then: Memory
     reworded: bool
 
 
-class _Told(NamedTuple):
-    """A relation that was made, overwritten or removed, as the history tells it."""
+class _RelationEvent(NamedTuple):
+    """An entry of the history about a relation that was created, overwritten or removed."""
 
     relation: Relation
-    tells_strength: bool
-    """Older entries do not."""
+    has_strength: bool
+    """Whether the entry records the strength; older entries do not."""
     removed_at: datetime | None
 
 
 class PastStore:
-    """Reads a store as of a moment: what is unchanged from the store, what has changed from its history."""
+    """Reads a store as of a moment: unchanged memories from the store, changed ones from the history."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class PastStore:
         self._where = where
         self._org = where.scope.org
         self._vectors: Vectors = {}
-        # By what they were: that stays the same however often the store is read.
+        # Caches by the earlier text, which does not change however often the store is read.
         self._passages: dict[_Words, tuple[TracedPassage, ...]] = {}
         self._terms: dict[_Words, frozenset[str]] = {}
         self._load()
@@ -126,18 +125,18 @@ class PastStore:
             self.differs = bool(self._past) or bool(self._removed) or memories.related_since(tx, self._org, moment)
         """Whether anything has changed since the moment."""
         if embed is not None and (reworded := self._reworded()):
-            # Before anything is read under one state of the store: a model may take its time.
+            # Before the read transaction of a search, because a model may be slow.
             self._vectors = embed([each.then for each in reworded])
 
     @contextlib.contextmanager
     def reading(self, org: str) -> Iterator[None]:
-        """What others have changed meanwhile is replayed too."""
+        """Read inside one transaction, with the changes of other processes up to its start."""
         with self._store.reading(org):
             self._load()
             yield
 
     def _load(self) -> None:
-        # A memory may have moved to another session since, but to no other project, user or agent.
+        # A memory may have moved to another session since, but not to another project, user or agent.
         scope = msgspec.structs.replace(self._where.scope, session=None)
         meant = Filter(scope=scope, ids=self._where.ids, statuses=())
         with self._store.reading(self._org) as tx:
@@ -147,7 +146,7 @@ class PastStore:
         self._past = {each.key: self._replayed(each) for each in changed}
         self._passed: dict[Filter, list[_Past]] = {}
         self._indexed: dict[int, Trace] = {}
-        self._told: dict[str, list[_Told]] = {}
+        self._events: dict[str, list[_RelationEvent]] = {}
 
     def _replayed(self, changed: Changed) -> _Past:
         then = state_at(changed.memory, changed.history, self._moment)
@@ -162,7 +161,7 @@ class PastStore:
         return self._passed[where]
 
     def _reworded(self) -> list[_Past]:
-        """Those with other words than the index has, newest first."""
+        """Return the earlier states whose text differs from the index, newest first."""
         found = [past for past in self._passing(self._where) if past.reworded]
         return sorted(found, key=lambda past: _place(past.then), reverse=True)
 
@@ -208,7 +207,7 @@ class PastStore:
         return [_trace(past, passages) for past, passages in found if passages]
 
     def _look_up(self, keys: Sequence[int]) -> None:
-        """What the index has of those whose words are still the same."""
+        """Load the index entries of changed memories whose text is still the same."""
         if keys:
             anything = Filter(scope=Scope(org=self._org), statuses=())
             self._indexed |= {trace.key: trace for trace in self._store.traces(anything, keys)}
@@ -233,14 +232,14 @@ class PastStore:
         return sorted(found, key=lambda match: -match.score)[:limit]
 
     def _scored(self, traces: Sequence[Trace], terms: Sequence[str]) -> Iterator[Match]:
-        """BM25 for texts of average length: it only decides which candidates are looked at closely."""
-        said = {words: term_codes(term) for term in terms if (words := tuple(index_terms(term)))}
-        known = list(dict.fromkeys(word for words in said for word in words))
+        """Yield BM25 scores for texts of average length. They only decide which candidates are considered."""
+        codes_of = {words: term_codes(term) for term in terms if (words := tuple(index_terms(term)))}
+        known = list(dict.fromkeys(word for words in codes_of for word in words))
         total, counts = self.frequencies(known)
         holding = dict(zip(known, counts, strict=True))
         for trace in traces:
             score = 0.0
-            for words, codes in said.items():
+            for words, codes in codes_of.items():
                 often = sum(_times(passage.codes, codes) for passage in trace.passages)
                 rare = min(holding[word] for word in words)
                 score += _rarity(total, rare) * often * (K1 + 1) / (often + K1)
@@ -265,8 +264,8 @@ class PastStore:
 
     def words_like(self, word: str, *, start: str) -> list[str]:
         found = self._store.words_like(word, start=start)
-        said = {term for past in self._reworded() for term in self._terms_of(past) if term.startswith(start)}
-        like = sorted(term for term in said.difference(found) if abs(len(term) - len(word)) <= LONGER_BY)
+        terms = {term for past in self._reworded() for term in self._terms_of(past) if term.startswith(start)}
+        like = sorted(term for term in terms.difference(found) if abs(len(term) - len(word)) <= LENGTH_DIFFERENCE)
         return [*found, *like]
 
     def _terms_of(self, past: _Past) -> frozenset[str]:
@@ -291,7 +290,7 @@ class PastStore:
     def _joined(
         self, trace: Trace, run: Sequence[int], others: Iterable[Memory], keys: Mapping[str, int], reach: int
     ) -> list[int]:
-        """A run of a thread with those of its memories that have changed since."""
+        """Return a run of a thread, with the memories of it that have changed since."""
         held = self._store.memories([key for key in run if key != trace.key])
         places = {key: _order(memory) for key, memory in held.items()}
         places |= {keys[each.id]: _order(each) for each in others if each.id != trace.id}
@@ -319,7 +318,7 @@ class PastStore:
         return _first_links(outgoing, limit) + _first_links(incoming, limit)
 
     def _keys(self, ids: Iterable[str], where: Filter) -> dict[str, int]:
-        """The numbers of those memories that match, by their ids."""
+        """Return the keys of the memories that pass the filter, by id."""
         changed = {past.then.id: past.key for past in self._passing(where)}
         found = {each: changed[each] for each in ids if each in changed}
         rest = [each for each in ids if each not in found and each in (where.ids or (each,))]
@@ -345,28 +344,28 @@ class PastStore:
         return self._store.count(ends, most=2) == 2
 
     def _relation_at(self, relation: Relation) -> Relation | None:
-        """A relation as it was; None if it was made later, or removed by then."""
+        """Return a relation as it was; None if it was created later, or removed before the moment."""
         if relation.created_at <= self._moment:
             return relation
         then = None
-        for told in self._relations_told(relation.source):
-            if _ends(told.relation) != _ends(relation):
+        for event in self._relation_events_of(relation.source):
+            if _ends(event.relation) != _ends(relation):
                 continue
-            if told.removed_at is not None:
-                then = None if told.removed_at <= self._moment else then
-            elif told.relation.created_at <= self._moment:
-                made = told.relation
-                then = made if told.tells_strength else msgspec.structs.replace(made, strength=relation.strength)
+            if event.removed_at is not None:
+                then = None if event.removed_at <= self._moment else then
+            elif event.relation.created_at <= self._moment:
+                made = event.relation
+                then = made if event.has_strength else msgspec.structs.replace(made, strength=relation.strength)
         return then
 
-    def _relations_told(self, source: str) -> list[_Told]:
-        """All that the history of a memory tells of relations that start there, oldest first."""
-        if source not in self._told:
+    def _relation_events_of(self, source: str) -> list[_RelationEvent]:
+        """Return the history of all relations that start at a memory, oldest first."""
+        if source not in self._events:
             with self._store.reading(self._org) as tx:
                 entries = memories.history(tx, self._org, source)
-            told = (each for entry in entries for each in _told_relations(entry))
-            self._told[source] = [each for each in told if each.relation.source == source]
-        return self._told[source]
+            events = (each for entry in entries for each in _relation_events(entry))
+            self._events[source] = [each for each in events if each.relation.source == source]
+        return self._events[source]
 
 
 def _ends(relation: Relation) -> tuple[str, str, str]:
@@ -374,28 +373,28 @@ def _ends(relation: Relation) -> tuple[str, str, str]:
 
 
 def _first_removed(removals: Iterable[Change]) -> dict[tuple[str, str, str], Relation]:
-    """Relations that were removed, each as it was when it was removed first."""
+    """Return the relations that were removed, each as it was at its first removal."""
     found: dict[tuple[str, str, str], Relation] = {}
     for entry in removals:
-        for told in _told_relations(entry):
-            found.setdefault(_ends(told.relation), told.relation)
+        for event in _relation_events(entry):
+            found.setdefault(_ends(event.relation), event.relation)
     return found
 
 
-def _told_relations(entry: Change) -> Iterator[_Told]:
-    """What an entry says of a relation: what was overwritten or removed, if anything was, and what was made."""
+def _relation_events(entry: Change) -> Iterator[_RelationEvent]:
+    """Yield what an entry records about relations: the one overwritten or removed, and the one created."""
     pair = entry.changes.get("relation")
     removed = entry.action == "unrelate"
-    for told in pair if (removed or entry.action == "relate") and isinstance(pair, list) else ():
-        if isinstance(told, dict):
-            # An import may bring an entry that says anything.
+    for fields in pair if (removed or entry.action == "relate") and isinstance(pair, list) else ():
+        if isinstance(fields, dict):
+            # Imported entries may contain anything.
             with contextlib.suppress(msgspec.ValidationError):
-                relation = msgspec.convert({"created_at": entry.at, **told}, Relation)
-                yield _Told(relation, "strength" in told, entry.at if removed else None)
+                relation = msgspec.convert({"created_at": entry.at, **fields}, Relation)
+                yield _RelationEvent(relation, "strength" in fields, entry.at if removed else None)
 
 
 def _passes(memory: Memory, where: Filter) -> bool:
-    """Whether a memory is one that a filter means, as the stores test it."""
+    """Return whether a memory passes a filter, as the stores decide it."""
     tags = {_folded(tag) for tag in memory.tags}
     moment = where.valid_at
     return (
@@ -419,7 +418,7 @@ def _passes(memory: Memory, where: Filter) -> bool:
 
 
 def _folded(tag: str) -> str:
-    """In ASCII alone, as databases compare tags."""
+    """Return a tag with ASCII letters in lower case, as databases compare tags."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in tag)
 
 
@@ -468,7 +467,7 @@ def _trace(past: _Past, passages: tuple[TracedPassage, ...]) -> Trace:
 
 
 def _thread(memory: Memory) -> str | None:
-    """Its session or document, in the form of `_same_form`."""
+    """Return the session or document of a memory, in the form of `_same_form`."""
     scope = memory.scope
     name = ("session", scope.session) if scope.session else ("source", memory.source)
     if name[1] is None:
@@ -477,7 +476,7 @@ def _thread(memory: Memory) -> str | None:
 
 
 def _same_form(trace: Trace) -> Trace:
-    """Databases write the same array with spaces or without."""
+    """Return a trace with its thread in normal form: databases write JSON arrays with or without spaces."""
     return trace if trace.thread is None else trace._replace(thread=_json(msgspec.json.decode(trace.thread)))
 
 
@@ -490,17 +489,17 @@ def _first_links(links: Iterable[Link], limit: int) -> list[Link]:
 
 
 def _times(codes: bytes, sought: bytes) -> int:
-    """How often a term or a phrase stands in a passage."""
+    """Return how often a term or a phrase occurs in a passage."""
     count, at = 0, codes.find(sought)
     while at >= 0:
-        # Codes are of four bytes: what begins inside of one is none.
+        # A code has four bytes; matches at other offsets do not count.
         count += at % 4 == 0
         at = codes.find(sought, at + 1)
     return count
 
 
 def _rarity(memories: int, holding: int) -> float:
-    """That of the stores' BM25."""
+    """Return the inverse document frequency, as in the BM25 of the stores."""
     return max(math.log(max(memories - holding + 0.5, 0.5) / (holding + 0.5)), LEAST_RARITY)
 
 

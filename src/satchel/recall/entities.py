@@ -1,4 +1,4 @@
-"""Things a text names, found by how they are written: names, identifiers, paths, addresses, titles."""
+"""Find entities in a text by their form: names, identifiers, paths, addresses, titles."""
 
 import re
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ __all__ = ["MAX_ENTITIES", "entities", "query_entities"]
 MAX_ENTITIES = 64
 _MAX_RUN = 8
 _MAX_TOKEN = 300
-# What a text names, its beginning names: beyond these the time is better spent elsewhere.
+# Limits: the beginning of a long text names what matters.
 _MAX_TEXT = 200_000
-_MAX_ODD = 4_000
+_MAX_UNUSUAL = 4_000
 
-# Words that a sentence often begins with, and that name nothing.
-_STARTERS = """
+# Words that often start a sentence and are no names.
+_SENTENCE_STARTERS = """
 after again ago although always anyway before besides btw can't congrats congratulations currently earlier
 eventually every everyone everything finally first firstly for from good great happy hello hopefully however
 i'd i'll i'm i've last lately later like lol look lots many maybe meanwhile more most much my next nice nobody
@@ -34,23 +34,24 @@ monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu th
 january february march april may june july august september october november december
 jan feb mar apr jun jul aug sep sept oct nov dec am pm utc gmt
 """
-_NOT_NAMES = QUESTION_WORDS | frozenset(_STARTERS.split())
+_NOT_NAMES = QUESTION_WORDS | frozenset(_SENTENCE_STARTERS.split())
 _DATES = frozenset(_TIMES.split())
 # Words before a colon that are not a speaker.
-_HEADS = "answer cause context error example fact hint info question reason result status summary tip todo warning"
-_LABELS = frozenset(_HEADS.split())
-# What people do, after the name of one: "Caroline said".
-_DOINGS = """
+_LABEL_LIST = (
+    "answer cause context error example fact hint info question reason result status summary tip todo warning"
+)
+_LABELS = frozenset(_LABEL_LIST.split())
+# Verbs after the name of a person: "Caroline said".
+_PERSON_VERB_LIST = """
 said says asked asks told tells thinks thought wants wanted likes liked loves loved hates hated lives lived
 moved wrote writes replied answered mentioned went visited bought prefers preferred knows knew plans planned
 hopes hoped feels felt works worked joined met came suggested reported reviewed merged approved decided
 """
-_DOES = frozenset(_DOINGS.split())
+_PERSON_VERBS = frozenset(_PERSON_VERB_LIST.split())
 _WITHIN_NAMES = frozenset(["of", "the", "de", "la", "le", "van", "von", "der", "den", "da", "di", "du", "del", "&"])
 _TITLES = frozenset(["dr", "mr", "mrs", "ms", "prof", "st", "rev", "capt", "lt", "sgt", "gen", "sen", "gov"])
 
-# No repetition is followed by something that it could also match: no text makes these take more than
-# linear time.
+# No repetition is followed by something that it could also match, so all patterns take linear time.
 _TOKEN = re.compile(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _OPENING = frozenset('\n"“”„«»[{|>—')
@@ -73,17 +74,20 @@ _FLAG = r"--[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 
 
 class _Word(NamedTuple):
-    """A capitalised word, where it stands, and what tells whether it is a name."""
+    """A capitalised word with its position, and evidence for whether it is a name.
+
+    `opens` means that it starts a sentence, which capitalises any word; `confirmed` that it is a name nevertheless.
+    """
 
     start: int
     text: str
     opens: bool
-    told: bool
+    confirmed: bool
     abbreviated: bool
 
 
 class _Found(NamedTuple):
-    """A name and where it stands; `doubtful` is the word that a sentence's beginning may have capitalised."""
+    """A name and its position. `doubtful` is a word that may be capitalised only because it starts a sentence."""
 
     start: int
     name: str
@@ -91,19 +95,20 @@ class _Found(NamedTuple):
 
 
 def entities(text: str) -> tuple[str, ...]:
-    """What a text names, in order: names in lower case, identifiers, paths and addresses as written.
+    """Return the entities of a text, in order: names in lower case; identifiers, paths and addresses as written.
 
-    A word that only begins a sentence counts as a name if it recurs, or if it speaks or owns something.
+    A capitalised word at the start of a sentence counts as a name only if it occurs again with a capital, or if it
+    speaks or owns something.
     """
-    return _named(text, trusting=False)
+    return _find_names(text, trusting=False)
 
 
 def query_entities(query: str) -> tuple[str, ...]:
-    """What a question names: also by its first word, unless that is a question word or a command."""
-    return _named(query, trusting=True)
+    """Return the entities of a question. The first word may be a name, unless it is a question word or command."""
+    return _find_names(query, trusting=True)
 
 
-def _named(text: str, *, trusting: bool) -> tuple[str, ...]:
+def _find_names(text: str, *, trusting: bool) -> tuple[str, ...]:
     text = text[:_MAX_TEXT]
     lowered: set[str] = set()
     capitals: dict[str, int] = {}
@@ -119,7 +124,7 @@ def _named(text: str, *, trusting: bool) -> tuple[str, ...]:
 
 
 def _quoted(text: str) -> tuple[list[_Found], set[int]]:
-    """Code and titles in quotes, and the positions inside the titles, whose words are no names."""
+    """Return code and titles in quotes, and the positions inside titles, whose words are not names."""
     found: list[_Found] = []
     inside: set[int] = set()
     for match in _QUOTED.finditer(text):
@@ -148,7 +153,7 @@ def _is_title(quoted: str) -> bool:
 def _scanned(text: str, lowered: set[str], capitals: dict[str, int]) -> Iterator[_Found]:
     run: list[_Word] = []
     distinct: set[str] = set()
-    before, ended, odd = 0, True, 0
+    before, ended, unusual = 0, True, 0
     for match in _TOKEN.finditer(text):
         raw, (start, end) = match[0], match.span()
         gap = text[before:start]
@@ -158,57 +163,57 @@ def _scanned(text: str, lowered: set[str], capitals: dict[str, int]) -> Iterator
             if not (run and gap == " " and raw in _WITHIN_NAMES):
                 lowered.add(raw)
                 if run:
-                    yield from _closed(run, distinct, next_word=raw if gap == " " else "")
+                    yield from _finish_run(run, distinct, next_word=raw if gap == " " else "")
             elif not _continues(text, end):
-                yield from _closed(run, distinct, next_word="")
+                yield from _finish_run(run, distinct, next_word="")
             else:
-                run.append(_Word(start, raw, opens=False, told=False, abbreviated=False))
+                run.append(_Word(start, raw, opens=False, confirmed=False, abbreviated=False))
             continue
-        odd += 1
-        if odd > _MAX_ODD or len(distinct) >= MAX_ENTITIES:
+        unusual += 1
+        if unusual > _MAX_UNUSUAL or len(distinct) >= MAX_ENTITIES:
             break
         token = raw.lstrip(_BEFORE) if not raw.startswith(("--", "./", "../", "__", "~/")) else raw
         word = token.rstrip(_AFTER)
         if not word:
             ended = ended or "\n" in gap or raw[0] in ".!?…"
-            yield from _closed(run, distinct, next_word="")
+            yield from _finish_run(run, distinct, next_word="")
             continue
         opens = ended or not _OPENING.isdisjoint(gap)
         tail = token[len(word) :]
         abbreviated = tail == "." and (word.casefold() in _TITLES or (len(word) == 1 and word.isupper()))
         ended = not abbreviated and any(mark in ".!?:…" for mark in tail)
-        owns = word.endswith(("'s", "’s"))
-        plain = word[:-2] if owns else word
+        is_owner = word.endswith(("'s", "’s"))
+        plain = word[:-2] if is_owner else word
         if run and (gap != " " or opens):
-            yield from _closed(run, distinct, next_word="")
-        name = _written(plain, called=text.startswith("()", end)) if len(plain) <= _MAX_TOKEN else ""
+            yield from _finish_run(run, distinct, next_word="")
+        name = _special_form(plain, called=text.startswith("()", end)) if len(plain) <= _MAX_TOKEN else ""
         if name is not None:
-            yield from _closed(run, distinct, next_word="")
+            yield from _finish_run(run, distinct, next_word="")
             if name:
                 distinct.add(name)
                 yield _Found(start, name)
         elif plain[0].isupper():
             folded = plain.casefold()
             capitals[folded] = capitals.get(folded, 0) + 1
-            told = owns or (opens and tail == ":" and folded not in _LABELS) or _is_marked(plain)
+            confirmed = is_owner or (opens and tail == ":" and folded not in _LABELS) or _is_marked(plain)
             if len(run) <= _MAX_RUN:
-                run.append(_Word(start, plain, opens, told, abbreviated))
-            if (tail and not abbreviated) or owns:
-                yield from _closed(run, distinct, next_word="")
+                run.append(_Word(start, plain, opens, confirmed, abbreviated))
+            if (tail and not abbreviated) or is_owner:
+                yield from _finish_run(run, distinct, next_word="")
         else:
             lowered.add(plain)
-            yield from _closed(run, distinct, next_word="")
-    yield from _closed(run, distinct, next_word="")
+            yield from _finish_run(run, distinct, next_word="")
+    yield from _finish_run(run, distinct, next_word="")
 
 
 def _continues(text: str, end: int) -> bool:
-    """Whether a name goes on after "of" or "van": a capital follows, or "the" and a capital."""
+    """Return whether a name continues after a word such as "of": with a capital, or "the" and a capital."""
     following = text[end + 1 : end + 6].removeprefix("the ")
     return text[end : end + 1] == " " and following[:1].isupper()
 
 
-def _closed(run: list[_Word], distinct: set[str], *, next_word: str) -> Iterator[_Found]:
-    """The name that a run of capitalised words is, if it is one; the run is emptied."""
+def _finish_run(run: list[_Word], distinct: set[str], *, next_word: str) -> Iterator[_Found]:
+    """Yield the name that a run of capitalised words forms, if any, and clear the run."""
     words = run[:]
     run.clear()
     while words and (words[0].text.casefold() in _NOT_NAMES or (len(words) > 1 and _is_adverb(words[0]))):
@@ -220,12 +225,12 @@ def _closed(run: list[_Word], distinct: set[str], *, next_word: str) -> Iterator
     first = words[0]
     if len(words) == 1 and len(first.text) == 1:
         return
-    certain = len(words) > 1 or not first.opens or first.told or next_word in _DOES
+    certain = len(words) > 1 or not first.opens or first.confirmed or next_word in _PERSON_VERBS
     yield _Found(first.start, _joined(words), None if certain else first.text.casefold())
     if certain:
         distinct.add(_joined(words))
-    # "Met Caroline" or "New York": what begins a sentence may or may not belong to the name.
-    if first.opens and len(words) > 1 and words[1].text[0].isupper() and not (first.told or first.abbreviated):
+    # "Met Caroline" or "New York": the first word of a sentence may or may not belong to the name.
+    if first.opens and len(words) > 1 and words[1].text[0].isupper() and not (first.confirmed or first.abbreviated):
         yield _Found(words[1].start, _joined(words[1:]))
 
 
@@ -238,7 +243,7 @@ def _is_adverb(word: _Word) -> bool:
 
 
 def _is_marked(word: str) -> bool:
-    """Whether capitals or digits stand inside, as in PostgreSQL, LGBTQ and H264."""
+    """Return whether a word has capitals or digits inside, as in PostgreSQL, LGBTQ and H264."""
     return any(char.isupper() or char.isdigit() for char in word[1:])
 
 
@@ -247,8 +252,8 @@ def _folded(word: _Word) -> str:
     return f"{folded}." if folded in _TITLES or word.abbreviated else folded
 
 
-def _written(word: str, *, called: bool) -> str | None:
-    """The normal form of what its spelling shows to be no plain word; None for a word."""
+def _special_form(word: str, *, called: bool) -> str | None:
+    """Return the normal form of a URL, path, identifier and the like; None for a plain word, empty for noise."""
     if "://" in word or word.startswith("www."):
         if match := _fits(_URL, word):
             return match[1].lower().rpartition("@")[2].removeprefix("www.") + match[2].rstrip("/.,")
@@ -290,7 +295,7 @@ def _identifier(word: str, *, called: bool) -> str | None:
 
 
 def _dotted(word: str) -> str | None:
-    """`os.path`, `README.md`; not "U.S." nor the end of a sentence without a space after it."""
+    """Return the form of `os.path` or `README.md`; not of the end of a sentence without a space after it."""
     if not _fits(_DOTTED, word):
         return "" if not word.replace(".", "").isalpha() else None
     parts = word.split(".")
@@ -300,7 +305,7 @@ def _dotted(word: str) -> str | None:
 
 
 def _path(word: str) -> str:
-    """A path without its line number; not "and/or", "24/7" and dates."""
+    """Return a path without its line number; empty for "and/or", "24/7" and dates."""
     path = _compiled(_LINE_NUMBER + r"\Z").sub("", word)
     if "\\" in path:
         return path if _fits(_WINDOWS, path) else ""

@@ -1,7 +1,7 @@
-"""What speaks for each candidate of a question: the table of features, and what they are computed from.
+"""The features of candidates: the table of features, and the data they are computed from.
 
-A feature is a row of `FEATURES`: its name, what it is shown under in an explanation, how it is computed, and
-whether its weight is fitted or set by hand. `scoring` weighs them.
+A feature is a row of `FEATURES`: its name, its heading in an explanation, how it is computed, and whether its
+weight is fitted or set by hand. `scoring` applies the weights.
 """
 
 import itertools
@@ -42,23 +42,26 @@ __all__ = [
 
 
 _SESSION = '["session"'
-_REPLIES = frozenset({"assistant", "ai", "bot", "model", "system", "tool", "agent"})
+_MACHINES = frozenset({"assistant", "ai", "bot", "model", "system", "tool", "agent"})
 
 
 def thread_of(trace: Trace) -> str | None:
-    """What a memory's neighbours share; None for a note, which stands for itself even if a session made it."""
+    """Return the session or document that a memory belongs to; None for a note, even if a session made it."""
     if trace.thread is not None and trace.tier != "conversation" and trace.thread.startswith(_SESSION):
         return None
     return trace.thread
 
 
 class Sheet:
-    """Columns over memories and over their passages; memories of one thread stand together, in time order."""
+    """The candidates as numpy columns, over memories and over their passages.
+
+    Memories of one thread are next to each other, in order of time.
+    """
 
     def __init__(self, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> None:
-        """`runs` tell which memories are neighbours where not all of a thread is here."""
+        """Create the columns; `runs` says which memories are neighbours if threads are incomplete."""
         numbers: dict[object, int] = {}
-        # What belongs to no conversation or document is a thread of its own.
+        # A memory without a conversation or document is a thread by itself.
         threads = [numbers.setdefault(thread_of(trace) or trace.key, len(numbers)) for trace in traces]
         order = sorted(range(len(traces)), key=lambda place: (threads[place], traces[place].at, traces[place].id))
         self.traces = [traces[place] for place in order]
@@ -73,7 +76,7 @@ class Sheet:
         counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
         self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if self.size else counts
         self.codes = np.frombuffer(b"".join(passage.codes for passage in passages), "<u4")
-        # Titles are a part of each passage, so that few have no term at all.
+        # Every passage includes the title, so few have no terms.
         self.length = np.array([len(passage.codes) // 4 for passage in passages], np.float64)
         ends = np.cumsum(self.length).astype(np.int64)
         self.starts = np.concatenate([[0], ends[:-1]]) if passages else ends
@@ -85,7 +88,7 @@ class Sheet:
         self._means: NDArray[np.float32] | None = None
 
     def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
-        """A number for each stretch of a thread that has no gap."""
+        """Return a number for each run of neighbouring memories of a thread without a gap."""
         breaks = np.ones(self.size, bool)
         breaks[1:] = self.thread[1:] != self.thread[:-1]
         if runs is not None:
@@ -96,20 +99,20 @@ class Sheet:
         return np.cumsum(breaks)
 
     def vectors(self, dimensions: int) -> "NDArray[np.float32]":
-        """A unit row for each passage; zeros where there is no vector."""
+        """Return a unit vector for each passage; zeros if it has none."""
         if self._rows is None:
             self._rows = self._unpacked(dimensions)
         return self._rows
 
     def meanings(self, dimensions: int) -> "NDArray[np.float32]":
-        """A unit row for each memory: the mean of its passages."""
+        """Return a unit vector for each memory: the normalized mean of its passages."""
         if self._means is None:
             self._means = unit(np.add.reduceat(self.vectors(dimensions), self.first, axis=0))
         return self._means
 
     @property
     def embedded(self) -> "NDArray[np.bool_]":
-        """Which memories have a vector; the others wait for theirs."""
+        """Which memories have a vector; the others are still in the backlog."""
         found: NDArray[np.bool_] = self.total(np.array([each is not None for each in self._vectors], np.int64)) > 0
         return found
 
@@ -120,28 +123,28 @@ class Sheet:
         return unit(rows)
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
-        """How often a term, or a phrase of several, stands in each passage."""
+        """Return how often a term, or a phrase of several codes, occurs in each passage."""
         hits = np.flatnonzero(self.codes == codes[0])
         for further, code in enumerate(codes[1:], start=1):
             hits = hits[hits + further < len(self.codes)]
             hits = hits[self.codes[hits + further] == code]
-        # The last passage that begins at or before a hit: those without a term begin where the next one does.
+        # The last passage that starts at or before a hit: one without terms starts where the next one does.
         places = np.searchsorted(self.starts, hits, side="right") - 1
         if len(codes) > 1:
-            # What ends one passage and begins the next is no phrase.
+            # A phrase must not cross the end of a passage.
             places = places[hits + len(codes) <= self._ends[places]]
         return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
 
     def best(self, values: "Floats") -> "Floats":
-        """The highest value among each memory's passages."""
+        """Return the highest value among the passages of each memory."""
         return np.maximum.reduceat(values, self.first) if self.size else values
 
     def total(self, values: "Floats") -> "Floats":
-        """The sum over each memory's passages; along the last axis."""
+        """Return the sum over the passages of each memory, along the last axis."""
         return np.add.reduceat(values, self.first, axis=-1) if self.size else values
 
     def beside(self, values: "Floats", distance: int) -> "Floats":
-        """The value of the memory so many places later, or earlier if negative; 0 where there is none."""
+        """Return the value of the memory `distance` places later (earlier if negative); 0 if there is none."""
         shifted = np.zeros_like(values)
         steps = abs(distance)
         if steps >= self.size:
@@ -155,7 +158,7 @@ class Sheet:
         return shifted
 
     def around(self, values: "Floats", *reaches: int) -> "list[Floats]":
-        """The sums over a memory and those up to so many places around it; ever farther, along the first axis."""
+        """Return for each reach the sum over a memory and its neighbours up to that far, along the first axis."""
         total = values.copy()
         sums = []
         for nearer, reach in itertools.pairwise((0, *reaches)):
@@ -168,15 +171,17 @@ class Sheet:
         return sums
 
     def thread_total(self, values: "Floats") -> "Floats":
-        """The sum over the thread each memory belongs to, as far as it is here; along the first axis."""
+        """Return the sum over the thread of each memory, as far as it is in the sheet, along the first axis."""
         sums: Floats = np.add.reduceat(values, self._thread_starts, axis=0)[self.thread]
         return sums
 
     def thread_best(self, values: "Floats") -> "Floats":
+        """Return the highest value in the thread of each memory."""
         best: Floats = np.maximum.reduceat(values, self._thread_starts)[self.thread]
         return best
 
     def flagged(self, flag: int) -> "Floats":
+        """Return 1 for each memory with a passage that has this flag, otherwise 0."""
         found: Floats = self.best((self.flags & flag > 0).astype(np.float64))
         return found
 
@@ -189,52 +194,55 @@ class Sheet:
 
     @property
     def has_time(self) -> "Floats":
+        """Whether a memory mentions a time."""
         return self.flagged(TIMES)
 
     @property
     def has_number(self) -> "Floats":
+        """Whether a memory has a number."""
         return self.flagged(NUMBERS)
 
     @property
     def replies(self) -> "Floats":
-        """Whether it was said by a machine."""
-        return np.array([(trace.speaker or "").casefold() in _REPLIES for trace in self.traces], np.float64)
+        """Whether the speaker is an assistant or another machine."""
+        return np.array([(trace.speaker or "").casefold() in _MACHINES for trace in self.traces], np.float64)
 
 
 def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    """Return the rows normalized to length 1; a row of zeros stays."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     lengths[lengths == 0] = 1
     found: NDArray[np.float32] = rows / lengths[:, None]
     return found
 
 
-# Spreading activation: from what was found to what it is related to, and to what names the same things.
+# Spreading activation: from matches to related memories, and to memories that mention the same names.
 
 
-# How many of the best finds others are reached from.
+# How many of the best matches are seeds.
 SEEDS = 8
 DEPTH = 2
 SPREAD_DECAY = 0.5
-LINKS = 200
-FAINT = 0.05
-# How much of a seed is read for names, and how many of them count.
-READ = 4000
-NAMES = 16
+MOST_LINKS = 200
+LEAST_ACTIVATION = 0.05
+# How many characters of a seed are searched for names, and how many names are used.
+CHARACTERS_READ = 4000
+NAMES_PER_SEED = 16
 
 
 def spread(
     store: SearchStore, where: Filter, seeds: Mapping[int, float]
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """How active each memory becomes that is related to the seeds, and how strongly one contradicts which.
+    """Return the activation of memories related to the seeds, and how strongly memories are contradicted.
 
-    A link passes on half of what reaches it, times its strength; a memory has what the strongest brings.
-    Nothing comes back to where it came from, and nothing reaches what is contradicted.
+    A link passes on half of the activation, times its strength. A memory has the highest activation that reaches
+    it. Activation does not return to its seed, and does not follow a contradiction to the contradicted memory.
     """
     links: dict[int, list[Link]] = {}
     refuted: dict[int, float] = {}
     front = list(seeds)
     for _ in range(DEPTH):
-        for link in store.links(front, where, limit=LINKS) if front else ():
+        for link in store.links(front, where, limit=MOST_LINKS) if front else ():
             links.setdefault(link.origin, []).append(link)
             if (against := _refuted(link)) is not None:
                 refuted[against] = max(link.strength, refuted.get(against, 0.0))
@@ -247,7 +255,7 @@ def spread(
 
 
 def _reached(links: Mapping[int, Sequence[Link]], seed: int, strength: float) -> dict[int, float]:
-    """What one seed brings to each memory at most `DEPTH` links away."""
+    """Return the activation that one seed passes to each memory at most `DEPTH` links away."""
     found: dict[int, float] = {}
     front = {seed: strength}
     for _ in range(DEPTH):
@@ -257,7 +265,7 @@ def _reached(links: Mapping[int, Sequence[Link]], seed: int, strength: float) ->
                 if link.key in (seed, _refuted(link)):
                     continue
                 passed = SPREAD_DECAY * link.strength * brought
-                if passed > max(found.get(link.key, 0.0), FAINT):
+                if passed > max(found.get(link.key, 0.0), LEAST_ACTIVATION):
                     reached[link.key] = max(passed, reached.get(link.key, 0.0))
         found |= reached
         front = reached
@@ -265,41 +273,44 @@ def _reached(links: Mapping[int, Sequence[Link]], seed: int, strength: float) ->
 
 
 def _refuted(link: Link) -> int | None:
-    """The memory that a contradiction speaks against."""
+    """Return the memory that a link contradicts; None if it is no contradiction."""
     if link.kind != "contradicts":
         return None
     return link.key if link.outgoing else link.origin
 
 
 def shared_names(store: SearchStore, sheet: Sheet, seeds: Sequence[int], strength: "Floats") -> "Floats":
-    """How much of what the best seeds name each memory names too; a seed's own names count for others only."""
+    """Return how many names each memory shares with the seeds, weighted by rarity and the seed's strength.
+
+    The highest value is 1. A name that only one seed has does not count for that seed itself.
+    """
     found = np.zeros(sheet.size)
-    told = store.memories([sheet.traces[place].key for place in seeds])
+    memories = store.memories([sheet.traces[place].key for place in seeds])
     weights: dict[tuple[int, ...], float] = {}
     holders: dict[tuple[int, ...], set[int]] = {}
     for place in seeds:
-        memory = told.get(sheet.traces[place].key)
-        # A number may be used again after a purge, by a memory of another scope.
+        memory = memories.get(sheet.traces[place].key)
+        # After a purge, a key may be used again by a memory of another scope.
         if memory is None or memory.id != sheet.traces[place].id:
             continue
-        for name in (*entities(memory.text[:READ])[:NAMES], *memory.tags):
+        for name in (*entities(memory.text[:CHARACTERS_READ])[:NAMES_PER_SEED], *memory.tags):
             codes = as_codes(name)
             if codes:
                 weights[codes] = weights.get(codes, 0.0) + float(strength[place])
                 holders.setdefault(codes, set()).add(place)
     for codes, weight in weights.items():
-        standing = sheet.total(sheet.frequencies(codes[:3])) > 0
-        count = int(standing.sum())
+        present = sheet.total(sheet.frequencies(codes[:3])) > 0
+        count = int(present.sum())
         if 1 < count <= max(8, sheet.size // 10):
             own = np.zeros(sheet.size)
             if len(holders[codes]) == 1:
                 own[list(holders[codes])] = 1
-            found += standing * (1 - own) * weight * np.log1p(sheet.size / count)
+            found += present * (1 - own) * weight * np.log1p(sheet.size / count)
     highest = found.max(initial=0.0)
     return found / highest if highest > 0 else found
 
 
-# What the features are computed from.
+# The data that features are computed from.
 
 
 K1 = 1.2
@@ -308,8 +319,8 @@ DECAY = 0.6
 REACH = 4
 NEAR = 2
 FAR = 6
-# How many words of a question are looked for side by side.
-PAIRED = 24
+# How many words of a question are searched for as neighbouring pairs.
+MOST_PAIRED = 24
 DAY = 86_400e6
 HALF_LIFE_DAYS = 30.0
 DOUBT_DOUBLES_DAYS = 365.0
@@ -317,7 +328,7 @@ MOST_USES = 20
 
 
 class Lexical:
-    """How the question's terms stand in the passages, the memories and around them."""
+    """The frequencies of the question's terms in passages and memories, and BM25 over them."""
 
     def __init__(self, sheet: Sheet, question: Question, rarity: "Floats") -> None:
         self.rarity = rarity * np.array([term.weight for term in question.terms])
@@ -328,32 +339,33 @@ class Lexical:
         self.possible = float(self.rarity.sum()) or 1.0
 
     def bm25(self, frequencies: "Floats", lengths: "Floats") -> "Floats":
+        """Return BM25 scores, given the frequency of each term in each text and the lengths of the texts."""
         mean = lengths.mean() if lengths.size else 1.0
         norm = K1 * (1 - B + B * lengths / (mean or 1.0))
         scores: Floats = (self.rarity[:, None] * frequencies * (K1 + 1) / (frequencies + norm)).sum(axis=0)
         return scores
 
     def coverage(self, frequencies: "Floats") -> "Floats":
-        """The share of what the question asks for, by rarity, that stands there at all."""
+        """Return the share of the question's terms that each text has, weighted by rarity."""
         share: Floats = (self.rarity[:, None] * (frequencies > 0)).sum(axis=0) / self.possible
         return share
 
 
 def rarity(total: int, counts: "Floats") -> "Floats":
-    """The inverse document frequency of terms, as BM25 has it."""
+    """Return the inverse document frequency of terms, as in BM25."""
     found: Floats = np.log1p((np.maximum(total - counts, 0) + 0.5) / (counts + 0.5))
     return found
 
 
 class _Window(NamedTuple):
-    """The words of a stretch around each memory: how well they match, and how much of the question they cover."""
+    """The text around each memory: its BM25 score, and how much of the question it covers."""
 
     score: "Floats"
     cover: "Floats"
 
 
 class _Graph(NamedTuple):
-    """What the best finds lead to: by relations, and by the names they share."""
+    """Columns from the graph: activation by relations, contradiction, and shared names."""
 
     linked: "Floats"
     contradicted: "Floats"
@@ -361,39 +373,41 @@ class _Graph(NamedTuple):
 
 
 class Evidence:
-    """The candidates of a question, and what is known of them: the numbers that features are made of.
+    """The candidates of a question, and the columns that features are computed from.
 
-    `question` is as it was understood, with misspelt words replaced. Each number is a value for every memory of the
-    sheet, computed when a feature first asks for it.
+    `question` is the question with typos corrected. Each column has a value for every memory of the sheet, and is
+    computed when a feature first needs it.
     """
 
     def __init__(
         self, store: SearchStore, where: Filter, sheet: Sheet, question: Question, rarity: "Floats"
     ) -> None:
-        """`rarity` is that of each term of the question."""
+        """Count the terms in the sheet; `rarity` is the inverse document frequency of each term of the question."""
         self.store = store
         self.where = where
         self.sheet = sheet
         self.question = question
         self.words = Lexical(sheet, question, rarity)
         self.columns: Columns = {}
-        """The features of each candidate, by name, and whether it stands `alone`."""
+        """The features of each candidate, by name, and `alone`, which is 1 for notes."""
         self.matched: NDArray[np.bool_] = np.zeros(sheet.size, bool)
-        """Which candidates were found themselves; the others stand beside one."""
+        """Which candidates matched themselves; the others are neighbours of a match."""
 
-    # The words of a memory and of its passages.
+    # Words of a memory and of its passages.
 
     @cached_property
     def text(self) -> "Floats":
+        """BM25 over whole memories."""
         return self.words.bm25(self.words.memories, self.words.length)
 
     @cached_property
     def passage(self) -> "Floats":
+        """BM25 of the best passage."""
         return self.sheet.best(self.words.bm25(self.words.passages, self.sheet.length))
 
     @cached_property
     def _named(self) -> "NDArray[np.bool_]":
-        """Which terms are words of what the question names."""
+        """Which terms are parts of names in the question."""
         names = self.question.names
         terms = self.question.terms
         return np.array([not names.isdisjoint((term.meant or term.text).split()) for term in terms], bool)
@@ -404,7 +418,7 @@ class Evidence:
         return found
 
     def rarest(self) -> "Floats":
-        """Whether a memory has the words that tell most: the rarest one."""
+        """The rarity of the rarest term that a memory has, as a share of the question's rarest."""
         if not len(self.words.rarity):
             return np.zeros(self.sheet.size)
         found: Floats = self._weighted.max(axis=0) / (self.words.rarity.max() or 1.0)
@@ -412,7 +426,7 @@ class Evidence:
 
     @cached_property
     def named_word(self) -> "Floats":
-        """How much of what the question names a memory has."""
+        """The share of the question's names that a memory has, weighted by rarity."""
         named = self._named
         if not named.any():
             return np.zeros(self.sheet.size)
@@ -420,28 +434,29 @@ class Evidence:
         return found
 
     def unnamed_word(self) -> "Floats":
+        """Whether a memory has none of the question's names, if it has any."""
         found: Floats = (self.named_word == 0) * float(self._named.any())
         return found
 
     def matched_words(self) -> "Floats":
-        """The logarithm of how many of the question's words it has."""
+        """The logarithm of the number of the question's terms that a memory has."""
         found: Floats = np.log1p((self.words.memories > 0).sum(axis=0))
         return found
 
     def phrase(self) -> "Floats":
-        """The share of the question's neighbouring words that stand side by side."""
-        pairs, standing = 0, np.zeros(self.sheet.size)
-        for one, other in itertools.pairwise(self.question.terms[:PAIRED]):
+        """The share of the question's pairs of neighbouring words that are neighbours in a memory."""
+        pairs, present = 0, np.zeros(self.sheet.size)
+        for one, other in itertools.pairwise(self.question.terms[:MOST_PAIRED]):
             if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
                 pairs += 1
-                standing = standing + (self.sheet.total(self.sheet.frequencies((*one.codes, *other.codes))) > 0)
-        return standing / (pairs or 1)
+                present = present + (self.sheet.total(self.sheet.frequencies((*one.codes, *other.codes))) > 0)
+        return present / (pairs or 1)
 
-    # Vectors. A memory that waits for its own counts as an average one.
+    # Vectors. A memory without a vector counts as average.
 
     @cached_property
     def _passage_cosines(self) -> "Floats":
-        """The cosine of each memory's best passage; 0 without a vector of the question."""
+        """The cosine of each memory's best passage; 0 if the question has no vector."""
         if self.question.vector is None or not self.sheet.size:
             return np.zeros(self.sheet.size)
         rows = self.sheet.vectors(len(self.question.vector))
@@ -449,17 +464,18 @@ class Evidence:
 
     @cached_property
     def passage_meaning(self) -> "Floats":
+        """The cosine of the best passage."""
         return self._imputed(self._passage_cosines)
 
     @cached_property
     def meaning(self) -> "Floats":
-        """The same of all passages of a memory together."""
+        """The cosine of a whole memory: the mean of its passages."""
         if self.question.vector is None:
             return np.zeros(self.sheet.size)
         return self._imputed(_cosines(self.sheet.meanings(len(self.question.vector)), self.question.vector))
 
     def _imputed(self, cosines: "Floats") -> "Floats":
-        """The cosines, with the mean of the others for memories that wait for their vectors."""
+        """Return the cosines, with the mean of the others for memories without a vector."""
         waiting = ~self.sheet.embedded
         if self.question.vector is not None and waiting.any() and not waiting.all():
             cosines = cosines.copy()
@@ -468,7 +484,7 @@ class Evidence:
 
     @cached_property
     def _windows_meaning(self) -> "tuple[Floats, Floats]":
-        """How near the question the texts around each memory are, in the nearer and the wider stretch."""
+        """The cosine of the text around each memory, in the narrow and the wide window."""
         vector = self.question.vector
         if vector is None:
             return np.zeros(self.sheet.size), np.zeros(self.sheet.size)
@@ -477,31 +493,35 @@ class Evidence:
 
     @property
     def around_meaning(self) -> "Floats":
+        """The cosine of the text in the narrow window."""
         return self._windows_meaning[0]
 
     @property
     def far_meaning(self) -> "Floats":
+        """The cosine of the text in the wide window."""
         return self._windows_meaning[1]
 
     @cached_property
     def thread_meaning(self) -> "Floats":
+        """The cosine of the whole thread."""
         vector = self.question.vector
         if vector is None:
             return np.zeros(self.sheet.size)
         return _cosines(unit(self.sheet.thread_total(self.sheet.meanings(len(vector)))), vector)
 
     def beside_meaning(self, distance: int) -> "Floats":
+        """The cosine of the memory `distance` places later."""
         return self.sheet.beside(self._passage_cosines, distance)
 
-    # What surrounds a turn of a conversation.
+    # The surroundings of a turn in its conversation.
 
     def beside(self, distance: int) -> "Floats":
-        """How well the memory so many places later matches, as a share of the best."""
+        """BM25 of the memory `distance` places later, as a share of the best."""
         return self.sheet.beside(self.passage, distance) / (self.passage.max(initial=0.0) or 1.0)
 
     @cached_property
     def near(self) -> "Floats":
-        """How well its neighbours match, the farther the less."""
+        """BM25 of the neighbours, which counts less with distance."""
         found = np.zeros(self.sheet.size)
         for distance in range(1, REACH + 1):
             found += DECAY**distance * (
@@ -511,9 +531,9 @@ class Evidence:
 
     @cached_property
     def _windows(self) -> tuple[_Window, _Window]:
-        standing = self.sheet.around(self.words.memories.T, NEAR, FAR)
+        present = self.sheet.around(self.words.memories.T, NEAR, FAR)
         lengths = self.sheet.around(self.words.length, NEAR, FAR)
-        near, far = (self._window(said.T, length) for said, length in zip(standing, lengths, strict=True))
+        near, far = (self._window(counts.T, length) for counts, length in zip(present, lengths, strict=True))
         return near, far
 
     def _window(self, frequencies: "Floats", lengths: "Floats") -> _Window:
@@ -521,23 +541,26 @@ class Evidence:
 
     @property
     def around(self) -> _Window:
+        """The narrow window around each memory."""
         return self._windows[0]
 
     @property
     def far(self) -> _Window:
+        """The wide window around each memory."""
         return self._windows[1]
 
     @cached_property
     def thread(self) -> _Window:
-        said = self.sheet.thread_total(self.words.memories.T).T
-        return self._window(said, self.sheet.thread_total(self.words.length))
+        """The whole thread of each memory."""
+        counts = self.sheet.thread_total(self.words.memories.T).T
+        return self._window(counts, self.sheet.thread_total(self.words.length))
 
     @cached_property
     def answer(self) -> "Floats":
-        """What stands right after a question that is like the one asked may be its answer."""
+        """Whether the memory before ends with a question: then this one may be the answer."""
         return self.sheet.beside(self.sheet.asks, -1)
 
-    # Who says it, when, and of which kind.
+    # Speaker, time and kind.
 
     @cached_property
     def _speakers(self) -> list[str]:
@@ -551,22 +574,26 @@ class Evidence:
 
     @cached_property
     def named(self) -> "Floats":
+        """Whether the question names the speaker."""
         return np.array([speaker in self._asked_of for speaker in self._speakers], np.float64)
 
     def other(self) -> "Floats":
+        """Whether the question names another speaker."""
         return (1 - self.named) * bool(self._asked_of)
 
     @cached_property
     def at(self) -> "Floats":
+        """The time of each memory in microseconds since 1970."""
         return np.array([trace.at for trace in self.sheet.traces], np.float64)
 
     def opening(self) -> "Floats":
+        """Whether a memory is the first of its run."""
         first = np.ones(self.sheet.size)
         first[1:] = self.sheet.run[1:] != self.sheet.run[:-1]
         return first
 
     def early(self) -> "Floats":
-        """What is asked about is more often told early in a conversation; of facts the newer count more."""
+        """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
         at = self.at
         oldest, newest = (float(at.min()), float(at.max())) if self.sheet.size else (0.0, 0.0)
         spoken = np.array([trace.tier == "conversation" for trace in self.sheet.traces], np.float64)
@@ -574,7 +601,7 @@ class Evidence:
 
     @cached_property
     def dated(self) -> "Floats":
-        """Whether it speaks of a time that the question names."""
+        """Whether a memory is from a time that the question names; 0.5 if that is vague."""
         found = np.zeros(self.sheet.size)
         for span in self.question.times:
             start, end = span.start.timestamp() * 1e6, span.end.timestamp() * 1e6
@@ -584,62 +611,73 @@ class Evidence:
 
     @cached_property
     def inside(self) -> "Floats":
+        """Whether a memory is from a time that the question names, exact or vague."""
         return (self.dated > 0).astype(np.float64)
 
     @cached_property
     def too_late(self) -> "Floats":
+        """Whether a memory is from after all times that the question names."""
         if not self.question.times:
             return np.zeros(self.sheet.size)
         return (self.at >= max(span.end.timestamp() for span in self.question.times) * 1e6).astype(np.float64)
 
     @cached_property
     def too_early(self) -> "Floats":
+        """Whether a memory is from before all times that the question names."""
         if not self.question.times:
             return np.zeros(self.sheet.size)
         return (self.at < min(span.start.timestamp() for span in self.question.times) * 1e6).astype(np.float64)
 
     def length(self) -> "Floats":
+        """The logarithm of the number of tokens."""
         found: Floats = np.log(self.column(trace.tokens for trace in self.sheet.traces) + 4)
         return found
 
     def other_kind(self) -> "Floats":
-        """Whether it is of another kind than the question asks for."""
+        """Whether a memory is of another kind than the question names."""
         kinds = self.question.intent.kinds
         return (1 - self.of_kind(kinds)) * bool(kinds)
 
     def of_kind(self, kinds: Collection[str]) -> "Floats":
+        """Whether a memory is of one of these kinds."""
         return np.array([trace.kind in kinds for trace in self.sheet.traces], np.float64)
 
-    # What is known of a memory apart from any question, and what the best finds lead to.
+    # Properties that do not depend on the question, and the graph.
 
     def column(self, values: Iterable[float]) -> "Floats":
+        """Return values, one for each memory, as a column."""
         return np.fromiter(values, np.float64, self.sheet.size)
 
     @cached_property
     def age(self) -> "Floats":
-        """In days. The same within an hour, and so are the scores of one search after another."""
+        """The age in days, at the full hour, so that searches within an hour give the same scores."""
         hour = self.question.asked_at.replace(minute=0, second=0, microsecond=0)
         found: Floats = np.maximum((hour.timestamp() * 1e6 - self.at) / DAY, 0.0)
         return found
 
     def importance(self) -> "Floats":
+        """The importance, from -0.5 to 0.5."""
         return self.column(trace.importance for trace in self.sheet.traces) - 0.5
 
     def pinned(self) -> "Floats":
+        """Whether a memory is pinned."""
         return self.column(trace.pinned for trace in self.sheet.traces)
 
     def doubt(self) -> "Floats":
+        """The lack of confidence, which counts up to double with age."""
         doubt = 1 - self.column(trace.confidence for trace in self.sheet.traces)
         found: Floats = doubt * (1 + np.minimum(self.age / DOUBT_DOUBLES_DAYS, 1.0))
         return found
 
     def used(self) -> "Floats":
+        """The logarithm of how often a memory was used, limited."""
         uses = self.column(trace.uses for trace in self.sheet.traces)
         found: Floats = np.log1p(np.minimum(uses, MOST_USES))
         return found
 
     @cached_property
     def graph(self) -> _Graph:
+        """Activation spread from the best matches."""
         sheet = self.sheet
         top = _top(self.passage)
         first = top + self.passage_meaning
@@ -654,19 +692,19 @@ class Evidence:
 
 
 def _cosines(rows: "Floats", vector: "Floats") -> "Floats":
-    """Each row's own, equal for equal rows: a product of matrices sums some rows in another order than others."""
+    """Return the dot product of each row. Unlike a matrix product, `einsum` gives equal values for equal rows."""
     found: Floats = np.einsum("ij,j->i", rows, vector).astype(np.float64)
     return found
 
 
 def _top(values: "Floats") -> "Floats":
-    """As a share of the highest."""
+    """Return the values as shares of the highest."""
     highest = values.max(initial=0.0)
     return values / highest if highest > 0 else values * 0
 
 
 def _rank(values: "Floats") -> "Floats":
-    """The logarithm of the place in the ranking by this column; equal values share the best of theirs."""
+    """Return the logarithm of the rank by this column; equal values have the same rank."""
     better = len(values) - np.searchsorted(np.sort(values), values, side="right")
     found: Floats = np.log1p(better)
     return found
@@ -678,7 +716,7 @@ def _positive(values: "Floats") -> "Floats":
 
 
 def _deviation(values: "Floats") -> "Floats":
-    """In standard deviations from the mean."""
+    """Return the deviation from the mean in standard deviations."""
     found: Floats = (values - values.mean()) / (float(values.std()) or 1.0)
     return found
 
@@ -690,27 +728,27 @@ Part = Literal[
     "words", "surroundings", "session", "meaning", "speaker", "shape", "kind", "time", "currency", "graph", "trust"
 ]
 PARTS: tuple[Part, ...] = get_args(Part)
-"""What features are shown under in an explanation, in this order."""
+"""The headings of features in an explanation, in this order."""
 
 
 Source = TypeVar("Source")
 
 
 class Feature(NamedTuple, Generic[Source]):
-    """One number for each candidate that speaks for it or against it: a column, and all that is known of it."""
+    """A column with one number for each candidate, and how it is computed, weighted and explained."""
 
     name: str
     part: Part
-    """What it is shown under in an explanation."""
+    """Its heading in an explanation."""
     compute: "Callable[[Source], Floats]"
     fitted: Literal["notes", "turns", "both"] | None = None
-    """Whose weights for it are in `weights.json`. Those of turns only are computed where there are turns."""
+    """Which models in `weights.json` have a weight for it. Those of turns are computed only if there are turns."""
     by_hand: float = 0.0
-    """Added to the log-odds for each unit, beside what is fitted."""
+    """A weight set by hand, added to the fitted one."""
 
 
-# A new feature is a row here; `python -m bench.fit --write` then fits its weight, unless it is set by hand. Those
-# that compare the best candidates with each other are in `rerank.SECOND_LOOK`.
+# To add a feature, add a row here; `python -m bench.fit --write` then fits its weight, unless it is set by hand.
+# Features that compare the best candidates with each other are in `rerank.RERANK_FEATURES`.
 FEATURES: tuple[Feature[Evidence], ...] = (
     Feature("text/top", "words", lambda seen: _top(seen.text), "both"),
     Feature("text/rank", "words", lambda seen: _rank(seen.text), "both"),
@@ -796,7 +834,7 @@ FEATURES: tuple[Feature[Evidence], ...] = (
 
 
 def features(seen: Evidence) -> "Columns":
-    """Every column, over all memories of the sheet; those that only turns are weighed by where there are any."""
+    """Compute all feature columns of the candidates; those of turns only if there are turns."""
     turns = not seen.sheet.alone.all()
     columns: Columns = {"alone": seen.sheet.alone}
     columns |= {each.name: each.compute(seen) for each in FEATURES if turns or each.fitted != "turns"}

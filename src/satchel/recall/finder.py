@@ -1,4 +1,4 @@
-"""What a question finds, and what matters without one: one call from the text of a query to hits."""
+"""Search: one call from the text of a query to ranked hits, or without a query to recent and important memories."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,36 +20,36 @@ SHORT_LINE = 6
 FEWEST_CANDIDATES = 50
 MOST_CANDIDATES = 2_000
 
-# How many memories back it is until one is worth half of the newest.
-HALF_AS_NEW = 20
+# If so many memories are newer, a memory has half the score of the newest.
+HALF_LIFE = 20
 PINNED_SCORE = 1.0
 
-# So many duplicates may have kept others from being candidates.
-MANY_COPIES = 100
+# With so many duplicates among the hits, they may have displaced other candidates.
+MANY_DUPLICATES = 100
 
-# What is less likely to be needed than this is not worth reading, whatever `min_relevance` is.
+# Hits with a lower score are not used, whatever `min_relevance` is.
 FLOOR = 0.0001
-# Chosen where evidence begins to be lost faster than tokens are saved: docs/explanation/recall.md has the curves.
+# Above this, evidence is lost faster than tokens are saved: docs/explanation/recall.md has the curves.
 MIN_RELEVANCE = 0.12
 
 
 class Recalled(NamedTuple):
-    """What was found, and whether by the question."""
+    """The hits of a search, and whether they matched the question."""
 
     hits: list[Hit]
     matched: bool = True
-    """False where nothing relevant matched and these are the newest and most important that pass a filter."""
+    """False if nothing relevant matched and these are the newest and most important that pass the filter."""
     sought: tuple[str, ...] = ()
-    """The stems of the words of the question that tell, by which a passage is cut to the sentences about it."""
+    """The stems of the question's content words. They select the best sentence of a passage."""
 
 
 def is_relevant(hit: Hit, min_relevance: float) -> bool:
-    """Whether a hit is worth its tokens, however much room there is."""
+    """Return whether a hit may be used at all, however much room there is."""
     return hit.relevance >= min_relevance and hit.score >= FLOOR
 
 
 def enough_for(budget: int | None) -> int:
-    """How many candidates could fill a budget with short lines."""
+    """Return how many candidates to search for, so that short ones could fill a budget."""
     return MOST_CANDIDATES if budget is None else min(max(budget // SHORT_LINE, FEWEST_CANDIDATES), MOST_CANDIDATES)
 
 
@@ -67,25 +67,26 @@ def find(
     explain: bool = False,
     distinct: bool = False,
 ) -> Recalled:
-    """The best matches for a query, relevant or not; with `surroundings` also what stands beside them.
+    """Return the best matches for a query, relevant or not.
 
-    With `distinct` memories that say the same are one hit, before the limit is applied. The question is asked
-    `now`, or at the moment that the filter names.
+    With `surroundings`, memories next to a match are included. With `distinct`, duplicates become one hit before
+    the limit is applied. The question is asked at the moment `now`, which defaults to the moment of the filter,
+    then the present.
 
-    Where a caller `filtered` by kind, tag, tier or time, that is never answered with nothing while something passes
-    the filter: if no match reaches `min_relevance`, the newest and most important come instead.
+    `filtered` says that the caller filters by kind, tag, tier or time. Then the result is not empty while anything
+    passes the filter: if no match reaches `min_relevance`, it has the newest and most important memories instead.
     """
-    # Imported when first needed: numpy takes longer to load than most commands take in all.
+    # Imported here: numpy takes longer to load than most commands.
     from satchel.recall.question import read_question
     from satchel.recall.ranking import rank
-    from satchel.recall.scoring import reads
+    from satchel.recall.scoring import has_useful_vectors
 
     question = read_question(query, now=now or where.valid_at or utc_now())
     embedder = indexer.embedder.name if indexer.embedder else "none"
     hits: list[Hit] = []
     if question.terms or question.times:
         vector = indexer.query_vector(query) if question.terms else None
-        if vector is not None and reads(embedder, latin=question.latin):
+        if vector is not None and has_useful_vectors(embedder, latin=question.latin):
             question = msgspec.structs.replace(question, vector=vector)
         ranked = partial(
             rank,
@@ -98,15 +99,17 @@ def find(
             explain=explain,
             distinct=distinct,
         )
-        # The question is embedded before, since that may take a server's time.
+        # The question is embedded before the read transaction starts, because a server may take a while.
         with store.reading(where.scope.org):
             hits = ranked()
-        if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_COPIES:
-            # Of a large scope only so many candidates are looked at, and copies may be most of them.
+        if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_DUPLICATES:
+            # Only so many candidates of a large scope are considered, and most of them may be duplicates.
             with store.reading(where.scope.org):
                 hits = ranked(candidates=MOST_CANDIDATES)
     if filtered and not any(hit.relevance >= min_relevance for hit in hits):
-        newest = _distinct(store, where, limit=limit) if distinct else _unasked(store, where, limit=limit)
+        newest = (
+            _distinct(store, where, limit=limit) if distinct else _newest_and_important(store, where, limit=limit)
+        )
         return Recalled(newest, matched=False, sought=question.sought)
     return Recalled(hits, sought=question.sought)
 
@@ -123,10 +126,13 @@ def find_for_context(
     min_relevance: float = 0.0,
     explain: bool = False,
 ) -> Recalled:
-    """What may go into a context: all that is pinned, then what is found, or else is recent and important."""
+    """Return the candidates of a context block: pinned memories, then matches of the query.
+
+    Without a query, the recent and important memories take the place of matches.
+    """
     pinned = store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
     if query is None:
-        found = Recalled(_unasked(store, where, limit=limit))
+        found = Recalled(_newest_and_important(store, where, limit=limit))
     else:
         found = find(
             store,
@@ -147,38 +153,38 @@ def find_for_context(
 
 
 def _distinct(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:
-    """The same as `_unasked`, but as many that differ, where there are so many."""
+    """Return the newest and most important memories, with duplicates merged; reads more until there are enough."""
     from satchel.recall.ranking import duplicates
 
     wanted = limit
     while True:
-        found = _unasked(store, where, limit=wanted)
+        found = _newest_and_important(store, where, limit=wanted)
         same = duplicates([hit.memory for hit in found])
         if len(found) - len(same) >= limit or len(found) < wanted or wanted == MAX_LIMIT:
-            return _collapsed(found, same)[:limit]
+            return _merged(found, same)[:limit]
         wanted = min(2 * wanted, MAX_LIMIT)
 
 
-def _unasked(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:
-    """The newest, and older ones that are important; worth less with age, more with importance."""
+def _newest_and_important(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:
+    """Return the newest memories and older important ones. Scores fall with age and rise with importance."""
     newest = store.select(where, limit=limit)
     important = store.select(msgspec.structs.replace(where, important=True), limit=limit)
     both: dict[str, Memory] = {memory.id: memory for memory in (*newest, *important)}
     by_age = sorted(both.values(), key=lambda memory: (memory.at, memory.id), reverse=True)
-    hits = [Hit(memory, _worth(memory, place)) for place, memory in enumerate(by_age)]
+    hits = [Hit(memory, _score(memory, place)) for place, memory in enumerate(by_age)]
     return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
 
-def _collapsed(hits: Sequence[Hit], same: Mapping[int, int]) -> list[Hit]:
-    alike_to: dict[int, list[str]] = {}
+def _merged(hits: Sequence[Hit], same: Mapping[int, int]) -> list[Hit]:
+    copies: dict[int, list[str]] = {}
     for place, other in same.items():
-        alike_to.setdefault(other, []).append(hits[place].memory.id)
+        copies.setdefault(other, []).append(hits[place].memory.id)
     return [
-        msgspec.structs.replace(hit, duplicates=tuple(alike_to.get(place, ())))
+        msgspec.structs.replace(hit, duplicates=tuple(copies.get(place, ())))
         for place, hit in enumerate(hits)
         if place not in same
     ]
 
 
-def _worth(memory: Memory, place: int) -> float:
-    return (0.1 + 0.9 * memory.importance) / (1 + place / HALF_AS_NEW)
+def _score(memory: Memory, place: int) -> float:
+    return (0.1 + 0.9 * memory.importance) / (1 + place / HALF_LIFE)

@@ -1,4 +1,4 @@
-"""Vectors for what is stored: made before a write, in the background if many, anew for another embedder."""
+"""Create the vectors of memories: before a write, in the background if there are many, again for a new embedder."""
 
 import atexit
 import contextlib
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["BackgroundThread", "Indexer", "Step", "packed"]
 
 
+# A background thread.
+
+
 Step: TypeAlias = Callable[[threading.Event], bool]
-"""Does a little and returns whether more is left. It must not raise, and ends soon once the event is set."""
+"""Does a little work and returns whether more is left. It must not raise, and ends soon after the event is set."""
 
 
 class _Worker(NamedTuple):
@@ -36,10 +39,10 @@ class _Worker(NamedTuple):
 
 
 class BackgroundThread:
-    """Repeats small steps of work in a thread of its own, for as long as they have something to do.
+    """Repeats small steps of work in a thread, as long as there is work.
 
-    The thread is a daemon and lives only while there is work. When the program ends, the step
-    that runs is waited for: no C library may be unloaded under a thread that computes with it.
+    The thread is a daemon and exists only while there is work. At exit, the program waits for the current step,
+    because no C library may be unloaded while a thread uses it.
     """
 
     def __init__(self) -> None:
@@ -55,13 +58,13 @@ class BackgroundThread:
 
     @property
     def awake(self) -> bool:
-        """Whether the thread runs."""
-        self._leave_to_parent()
+        """Whether the thread is running."""
+        self._reset_after_fork()
         return self._worker is not None
 
     def wake(self, step: Step) -> None:
-        """Have a step repeated until nothing is left. The same step is never queued twice."""
-        self._leave_to_parent()
+        """Repeat a step in the thread until no work is left. The same step is never queued twice."""
+        self._reset_after_fork()
         with self._lock:
             if self._stopped:
                 return
@@ -71,14 +74,14 @@ class BackgroundThread:
                 thread = threading.Thread(
                     target=self._run, args=(stopping,), name="satchel-background", daemon=True
                 )
-                # While the program ends no thread can be started: what waits is left for the next one.
+                # During shutdown no thread can be started; the work is left for the next process.
                 with contextlib.suppress(RuntimeError):
                     thread.start()
                     self._worker = _Worker(thread, stopping)
 
     def pause(self) -> None:
-        """Drop what is wanted, and return when the step that runs is over; `wake` starts again."""
-        self._leave_to_parent()
+        """Clear the queue, and return when the current step is over; `wake` starts the thread again."""
+        self._reset_after_fork()
         with self._lock:
             self._wanted.clear()
             worker, self._worker = self._worker, None
@@ -88,7 +91,7 @@ class BackgroundThread:
                 worker.thread.join()
 
     def stop(self) -> None:
-        """Pause for good: `wake` does nothing any more."""
+        """Pause permanently: `wake` does nothing from then on."""
         self._stopped = True
         self.pause()
 
@@ -108,8 +111,8 @@ class BackgroundThread:
                 del self._wanted[step]
             return step
 
-    def _leave_to_parent(self) -> None:
-        """A forked child has neither the thread nor whoever held the lock."""
+    def _reset_after_fork(self) -> None:
+        """Start afresh in a forked child, which has neither the thread nor the owner of the lock."""
         if self._pid != os.getpid():
             self._begin()
 
@@ -123,23 +126,31 @@ def _stop_all() -> None:
         each.stop()
 
 
-# After a failure nothing is tried for a while: no write should wait for a server that is down.
+# Indexing.
+
+
+# After a failure the embedder is not used for a while, so that writes do not wait for a server that is down.
 PAUSE_SECONDS = 60.0
+# How many memories a fast embedder catches up with at once, and how many passages are reembedded at once.
 CATCH_UP = 200
 BATCH = 128
-# With an embedder that takes its time: so many memories in one transaction, and so many passages before
-# it is asked whether the program wants to end.
+# For a slow embedder: how many memories are written in one transaction, and how many passages are embedded before
+# the stop event is checked.
 IN_BACKGROUND = 32
 PASSAGES_AT_ONCE = 16
-# How many passages of earlier texts are embedded while a search waits, fewer by an embedder that takes its time.
-# Some are kept for the next search.
+# How many passages of earlier texts are embedded during a search (fewer by a slow embedder), and how many are
+# cached.
 PAST_PASSAGES = 2_000
 PAST_PASSAGES_SLOW = 48
-PAST_KEPT = 4_000
+PAST_CACHED = 4_000
 
 
 class Indexer:
-    """Joins a store with the embedder of its vectors."""
+    """A store and the embedder of its vectors.
+
+    Memories that cannot be embedded at once wait in the backlog of the store, and are found by their words
+    meanwhile.
+    """
 
     def __init__(
         self,
@@ -152,52 +163,52 @@ class Indexer:
         self._clock = clock
         self._paused_until: float | None = None
         self.trouble: str | None = None
-        """Why the last call of the embedder failed, or embedding in the background; None if neither did."""
+        """Why the last call of the embedder or the background thread failed; None if it succeeded."""
         self._background = BackgroundThread()
-        self._looked = False
+        self._resumed = False
         self._tried: list[int] = []
         self._past: dict[tuple[str, str], tuple[bytes, bytes]] = {}
-        self.embedder = self._agreed(wanted)
+        self.embedder = self._choose_embedder(wanted)
 
     def within(self, store: Store) -> "Indexer":
-        """The same for another org's part of the store, which may have an embedder of its own."""
+        """Return an indexer for another org of the store, which may have another embedder."""
         other = copy.copy(self)
         other._store = store
-        other._looked = False
+        other._resumed = False
         return other
 
     def close(self) -> None:
-        """Stop embedding in the background, after the few passages it is at; what waits stays in the store."""
+        """Stop embedding in the background after the current passages. The backlog stays in the store."""
         self._background.stop()
 
-    def _agreed(self, wanted: str | Embedder | None) -> Embedder | None:
-        """The embedder to use; None where the store's own would send texts to a server nobody named."""
-        held = self._held()
+    def _choose_embedder(self, wanted: str | Embedder | None) -> Embedder | None:
+        """Return the embedder to use; None if the store's own is a server that the user did not name."""
+        recorded = self._recorded()
         if wanted is None:
-            return resolve_embedder(DEFAULT_EMBEDDER) if held is None else _own(held)
-        chosen = resolve_embedder(wanted, dimensions=held.dimensions if held else None)
-        if held is not None and held.name != chosen.name:
+            return resolve_embedder(DEFAULT_EMBEDDER) if recorded is None else _own_embedder(recorded)
+        chosen = resolve_embedder(wanted, dimensions=recorded.dimensions if recorded else None)
+        if recorded is not None and recorded.name != chosen.name:
             change = f"run `satchel reembed --embedder {shlex.quote(chosen.name)}`"
             if not isinstance(wanted, str):
-                change = "give this one to its `reembed`"
+                change = "pass this embedder to `reembed`"
             raise InputError(
-                f"this store's vectors were made by the embedder {held.name}, not by {chosen.name}; "
-                f"open it without naming one, or {change}"
+                f"this store's vectors were made by the embedder {recorded.name}, not by {chosen.name}; "
+                f"open it without an embedder, or {change}"
             )
         return chosen
 
     def embedded(self, memories: Iterable[Memory]) -> Embedded | None:
-        """What to write along with these memories; None where it has to wait.
+        """Return the passages and vectors to write with these memories; None if that has to wait.
 
-        An embedder that takes its time makes no vectors here for many passages, nor while a transaction is
-        open: the memories are stored without, and `catch_up` makes them later.
+        A slow embedder creates no vectors here for many passages, or inside a transaction: the memories are stored
+        without vectors, and `catch_up` creates them later.
         """
-        # Vectors by another embedder than the store's are not written, and `catch_up` makes the right ones.
+        # If the store has another embedder by now, these vectors are not written, and `catch_up` creates new ones.
         embedder = self._ready(follow=False)
         if embedder is None:
             return None
         if self._store.in_transaction and embedder.name.startswith("openai:"):
-            # Others would wait for a server, as long as the lock is held.
+            # Other writers would have to wait for the server while the lock is held.
             return None
         made = [(memory.id, parts_of(memory)) for memory in memories]
         try:
@@ -205,12 +216,12 @@ class Indexer:
             inline = passages_inline(embedder)
             if inline is not None and (len(texts) > inline or self._store.in_transaction):
                 return Embedded(embedder.name, embedder.dimensions, _by_id(made), {})
-            return self._made(embedder, made, _vectors(embedder, texts))
+            return self._embedded(embedder, made, _vectors(embedder, texts))
         except EmbedderError as error:
             self._pause(error)
             return None
 
-    def _made(
+    def _embedded(
         self,
         embedder: Embedder,
         made: Sequence[tuple[str, list[Part]]],
@@ -221,31 +232,31 @@ class Indexer:
         return embedded
 
     def query_vector(self, query: str) -> "NDArray[np.float32] | None":
-        """The vector of a question; None without an embedder, or while it fails."""
-        held = self._held()
+        """Return the vector of a question; None if there is no embedder or it fails."""
+        recorded = self._recorded()
         embedder = self._ready()
-        if embedder is None or held is None or held.name != embedder.name or not held.dimensions:
+        if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return None
         try:
             vector = _checked(embedder.embed([query]), embedder, count=1)[0]
         except EmbedderError as error:
             self._pause(error)
             return None
-        if not self._looked:
-            # What an earlier process left waiting goes on with the first question.
-            self._looked = True
-            self._go_on(embedder)
-        return vector if len(vector) == held.dimensions and vector.any() else None
+        if not self._resumed:
+            # The first question resumes the backlog of an earlier process.
+            self._resumed = True
+            self._resume(embedder)
+        return vector if len(vector) == recorded.dimensions and vector.any() else None
 
     def past_vectors(self, memories: Sequence[Memory]) -> Mapping[str, tuple[bytes, bytes]]:
-        """The vectors of texts that the store holds no longer, by passage, of the first memories first.
+        """Return vectors by passage for texts that the store no longer has; the first memories come first.
 
-        No more are made at a time than a search can wait for; what has none is found by its words. What was made
-        is kept, so that the next search goes on from there.
+        Each call creates only as many as a search can wait for; memories without vectors are found by their words.
+        Vectors are cached, so that the next search continues from there.
         """
-        held = self._held()
+        recorded = self._recorded()
         embedder = self._ready()
-        if embedder is None or held is None or held.name != embedder.name or not held.dimensions:
+        if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return {}
         texts = list(dict.fromkeys(part.text for memory in memories for part in parts_of(memory)))
         most = PAST_PASSAGES if passages_inline(embedder) is None else PAST_PASSAGES_SLOW
@@ -257,15 +268,15 @@ class Indexer:
             except EmbedderError as error:
                 self._pause(error)
                 made = {}
-            # Replaced as a whole, since other threads read it.
+            # Replaced as a whole, because other threads read it.
             kept = [*known.items(), *(((embedder.name, text), vector) for text, vector in made.items())]
-            known = self._past = dict(kept[-PAST_KEPT:])
+            known = self._past = dict(kept[-PAST_CACHED:])
         return {text: vector for text in texts if (vector := known.get((embedder.name, text))) is not None}
 
     def catch_up(self) -> None:
-        """Embed some of what waits, if anything does; in the background where the embedder takes its time.
+        """Embed a part of the backlog, if there is any; in the background if the embedder is slow.
 
-        It follows a write that has succeeded, and never makes it look as if it had failed.
+        This is called after a successful write, so errors of the store are suppressed.
         """
         if self._store.in_transaction or self._is_paused:
             return
@@ -281,10 +292,10 @@ class Indexer:
                 self._embed_waiting(embedder, limit=inline)
 
     def catch_up_wholly(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed all that waits, here and now; how many memories are done.
+        """Embed the whole backlog now, and return how many memories were embedded.
 
-        What goes on in the background is taken over. Where the embedder fails, or is left alone after a
-        failure, the rest waits on.
+        The background thread is paused. If the embedder fails, or is paused after a failure, the rest stays in the
+        backlog.
         """
         self._background.pause()
         done = 0
@@ -295,7 +306,7 @@ class Indexer:
             done += made
             if made and progress is not None:
                 progress(done)
-            # Others may have done these meanwhile; the same ones twice in vain are not tried for ever.
+            # Another process may have embedded these meanwhile. If the same ones fail twice, give up.
             if not tried or (not made and tried == before):
                 break
             before = tried
@@ -305,31 +316,31 @@ class Indexer:
         waiting = self._waiting(most + 1)
         return len(waiting) > most or sum(len(parts_of(memory)) for _, memory in waiting) > most
 
-    def _go_on(self, embedder: Embedder) -> None:
+    def _resume(self, embedder: Embedder) -> None:
         if passages_inline(embedder) is not None and not self._store.in_transaction:
             with contextlib.suppress(StoreError):
                 if self._waiting(1):
                     self._background.wake(self._step)
 
     def _step(self, stopping: threading.Event) -> bool:
-        """A few of the memories that wait, in a thread of its own; whether more wait."""
+        """Embed a few memories of the backlog in the background thread; return whether more are left."""
         try:
             embedder = self._ready()
             if embedder is None:
                 return False
             tried, made = self._embed_waiting(embedder, limit=IN_BACKGROUND, stopping=stopping)
-            # Another process may have done these meanwhile; the same ones twice in vain are left for later.
+            # Another process may have embedded these meanwhile. If the same ones fail twice, leave them for later.
             more = bool(tried) and (made > 0 or tried != self._tried)
             self._tried = tried
             return more
-        except Exception as error:  # noqa: BLE001 - nobody stands above a thread
+        except Exception as error:  # noqa: BLE001 - outermost handler of a thread
             self.trouble = str(error) or type(error).__name__
             return False
 
     def _embed_waiting(
         self, embedder: Embedder, *, limit: int, stopping: threading.Event | None = None
     ) -> tuple[list[int], int]:
-        """Embed the first that wait; which were tried, and how many of them are done."""
+        """Embed the first memories of the backlog; return which were tried, and how many succeeded."""
         waiting = self._waiting(limit)
         if not waiting:
             return [], 0
@@ -337,7 +348,7 @@ class Indexer:
         made = [(memory.id, parts_of(memory)) for _, memory in waiting]
         try:
             vectors = _vectors(embedder, (part.text for _, parts in made for part in parts), stopping)
-            embedded = self._made(embedder, made, vectors)
+            embedded = self._embedded(embedder, made, vectors)
             with self._store.writing() as tx:
                 return keys, index.embed_backlog(tx, keys, embedded)
         except EmbedderError as error:
@@ -347,12 +358,12 @@ class Indexer:
     def reembed(
         self, wanted: str | Embedder | None = None, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Make all vectors anew by an embedder, beside the old ones, which serve until it is done.
+        """Create all vectors again with an embedder, and return how many passages were embedded.
 
-        Stopped half-way, it goes on where it was. How many passages have been embedded.
+        The old vectors are used until the new ones are complete. If interrupted, the next call continues.
         """
         self._background.pause()
-        chosen = self._own() if wanted is None else resolve_embedder(wanted)
+        chosen = self._own_embedder() if wanted is None else resolve_embedder(wanted)
         embedding = Embedding(chosen.name, chosen.dimensions)
         self._store.refuse_inside_transaction("reembed")
         with self._store.writing() as tx:
@@ -374,29 +385,29 @@ class Indexer:
             with self._store.writing() as tx:
                 if index.finish_reembedding(tx, embedding):
                     break
-            # Others have written meanwhile.
+            # Other processes have written meanwhile.
             after = -1
         self.embedder = chosen
         return done
 
-    def _held(self) -> Embedding | None:
-        """The embedder whose vectors the store holds; None before there are any."""
+    def _recorded(self) -> Embedding | None:
+        """Return the embedder that the store records; None if it has no vectors yet."""
         with self._store.reading() as tx:
             return index.embedding(tx)
 
     def _waiting(self, limit: int) -> list[tuple[int, Memory]]:
-        """The first memories that wait to be embedded, by the store's own numbers."""
+        """Return the first memories of the backlog, with their keys."""
         with self._store.reading() as tx:
             return index.backlog(tx, limit=limit)
 
-    def _own(self) -> Embedder:
-        """The embedder to make this store's vectors with again, which must not be a server nobody named."""
+    def _own_embedder(self) -> Embedder:
+        """Return the store's own embedder for `reembed`; raise if that is a server that the user did not name."""
         self._follow()
         if self.embedder is None:
-            held = self._held()
+            recorded = self._recorded()
             raise InputError(
-                f"this store's vectors were made by the embedder {held.name if held else None}; "
-                "name it to make them again, or name another one"
+                f"this store's vectors were made by the embedder {recorded.name if recorded else None}; "
+                "name it to create them again, or name another one"
             )
         return self.embedder
 
@@ -405,9 +416,9 @@ class Indexer:
         return self._paused_until is not None and self._clock() < self._paused_until
 
     def _ready(self, *, follow: bool = True) -> Embedder | None:
-        """The embedder, unless it is to be left alone after a failure.
+        """Return the embedder; None if it is paused after a failure.
 
-        Without `follow` the store is not asked whether it has another one by now, unless texts go to a server.
+        With `follow=False`, a change of the store's embedder is checked only if texts would go to a server.
         """
         if self._is_paused:
             return None
@@ -416,29 +427,29 @@ class Indexer:
         return self.embedder
 
     def _follow(self) -> None:
-        """Another process may have given the store another embedder."""
-        held = self._held()
-        if held is not None and (self.embedder is None or self.embedder.name != held.name):
-            self.embedder = _own(held)
+        """Switch to the store's embedder if another process has changed it."""
+        recorded = self._recorded()
+        if recorded is not None and (self.embedder is None or self.embedder.name != recorded.name):
+            self.embedder = _own_embedder(recorded)
 
     def _pause(self, error: EmbedderError) -> None:
         self._paused_until = self._clock() + PAUSE_SECONDS
         self.trouble = str(error)
 
 
-def _own(held: Embedding) -> Embedder | None:
-    """The embedder a store records, where it is one of ours and runs here."""
-    if held.name.startswith("openai:"):
+def _own_embedder(recorded: Embedding) -> Embedder | None:
+    """Return the embedder that a store records if it is built in and runs locally, otherwise None."""
+    if recorded.name.startswith("openai:"):
         return None
     try:
-        return resolve_embedder(held.name, dimensions=held.dimensions)
+        return resolve_embedder(recorded.name, dimensions=recorded.dimensions)
     except InputError:
-        # Someone's own, which only they can give.
+        # A custom embedder, which only the caller can provide.
         return None
 
 
 def _by_id(made: Sequence[tuple[str, list[Part]]]) -> Mapping[str, list[Part]]:
-    """Without the ids that come twice with different words: which of them is stored is decided later."""
+    """Return the passages by id, without ids that occur with different texts: the store decides which is kept."""
     by_id = dict(made)
     differing = {identifier for identifier, parts in made if parts != by_id[identifier]}
     return {identifier: parts for identifier, parts in made if identifier not in differing}
@@ -447,7 +458,7 @@ def _by_id(made: Sequence[tuple[str, list[Part]]]) -> Mapping[str, list[Part]]:
 def _vectors(
     embedder: Embedder, texts: Iterable[str], stopping: threading.Event | None = None
 ) -> Mapping[str, tuple[bytes, bytes]]:
-    """The packed vector of each text, each embedded once; with an event, a few at a time and until it is set."""
+    """Return the packed vector of each distinct text; with an event, work in small batches until it is set."""
     wanted = list(dict.fromkeys(texts))
     if not wanted or embedder.name == "none":
         return {}
@@ -463,19 +474,19 @@ def _vectors(
 
 
 def _checked(vectors: "NDArray[np.float32]", embedder: Embedder, *, count: int) -> "NDArray[np.float32]":
-    """A store would not take vectors of another size, and would keep what is no number for ever."""
+    """Return the vectors if they have the expected shape and are finite; otherwise raise an error."""
     import numpy as np
 
     shape = (count, embedder.dimensions)
     if np.shape(vectors) != shape or not np.isfinite(vectors).all():
         raise EmbedderError(
-            f"{embedder.name} gave vectors of shape {np.shape(vectors)} where {shape} finite ones are needed"
+            f"{embedder.name} returned vectors of shape {np.shape(vectors)}, expected finite ones of shape {shape}"
         )
     return vectors
 
 
 def packed(vectors: "NDArray[np.float32]") -> Sequence[tuple[bytes, bytes]]:
-    """Each row as a byte for each number, stretched to use all of it, and as one bit for its sign."""
+    """Return each row as int8, scaled to the full range, and as sign bits."""
     import numpy as np
 
     if not vectors.size:

@@ -1,4 +1,4 @@
-"""What a question asks for: its terms, whom it names, which times and kinds, its vector, corrected typos."""
+"""Parse a question: its terms, the names, times and kinds in it, what it asks for, and correction of typos."""
 
 import re
 import zlib
@@ -25,7 +25,7 @@ __all__ = [
     "Question",
     "about_then",
     "asks_for_course",
-    "first_letter_slips",
+    "first_letter_variants",
     "function_words",
     "is_grammar",
     "is_latin",
@@ -36,18 +36,21 @@ __all__ = [
 ]
 
 
-_SAME_START = {1: 0.7, 2: 0.4}
-# A slip in the first letter is rare: two slips that change it are taken for another word.
-_OTHER_START = 0.6
+# Correction of typos.
+
+
+_WEIGHT_AT_DISTANCE = {1: 0.7, 2: 0.4}
+# Typos in the first letter are rare, so a term with another first letter must be at distance 1.
+_OTHER_START_WEIGHT = 0.6
 _LONGEST = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def near_terms(word: str, vocabulary: Iterable[str], *, limit: int = 3) -> list[tuple[str, float]]:
-    """The terms at one or two slips from a word or from its stem, nearest first, each with its weight.
+    """Return the terms within edit distance 2 of a word or its stem, nearest first, each with a weight.
 
-    A slip is a letter too many, missing, wrong, or swapped with its neighbour. The term that is the
-    word itself is not among them. Terms with digits and very short ones are near too much to count.
+    The distance is Damerau-Levenshtein: a swap of two neighbouring letters counts as one edit. Short words allow a
+    distance of 1 only. The word itself is not returned, nor are terms with digits and very short terms.
     """
     forms = _forms(word)
     terms = [term for term in vocabulary if 2 < len(term) <= _LONGEST and term.isalpha()]
@@ -61,11 +64,11 @@ def near_terms(word: str, vocabulary: Iterable[str], *, limit: int = 3) -> list[
     return best[: max(0, limit)]
 
 
-def first_letter_slips(word: str) -> list[str]:
-    """What a word or its stem becomes by one slip in its first letter."""
+def first_letter_variants(word: str) -> list[str]:
+    """Return the forms of a word or its stem at edit distance 1 that have another first letter."""
     found: dict[str, None] = {}
     for form in _forms(word):
-        if _slips(form):
+        if _max_distance(form):
             found |= dict.fromkeys([form[1:], form[1] + form[0] + form[2:]])
             found |= dict.fromkeys(letter + rest for letter in _LETTERS for rest in (form, form[1:]))
     return [each for each in found if each[0] != word[0]]
@@ -79,44 +82,43 @@ def _forms(word: str) -> list[str]:
 
 
 def _near(word: str, terms: list[str]) -> Iterator[tuple[str, float]]:
-    if not (slips := _slips(word)):
+    if not (most := _max_distance(word)):
         return
-    # Imported when first needed: most queries are spelt well.
+    # Imported when first used: most queries have no typos.
     from rapidfuzz import process
     from rapidfuzz.distance import DamerauLevenshtein
 
-    found = process.extract(word, terms, scorer=DamerauLevenshtein.distance, score_cutoff=slips, limit=None)
+    found = process.extract(word, terms, scorer=DamerauLevenshtein.distance, score_cutoff=most, limit=None)
     for term, distance, _ in found:
-        if not 0 < distance <= _slips(term):
+        if not 0 < distance <= _max_distance(term):
             continue
         if term[0] == word[0]:
-            yield term, _SAME_START[int(distance)]
+            yield term, _WEIGHT_AT_DISTANCE[int(distance)]
         elif distance == 1:
-            yield term, _OTHER_START
+            yield term, _OTHER_START_WEIGHT
 
 
-def _slips(word: str) -> int:
-    """How many slips may lie between a word of this length and another before they are two words."""
+def _max_distance(word: str) -> int:
+    """Return the largest edit distance at which a word of this length is corrected."""
     if len(word) <= 2:
         return 0
     return 1 if len(word) <= 4 else 2
 
 
-# What kind of answer a question wants: kinds of memories, the newest or the oldest, reasons; and its language.
+# Intent: which kinds of memories a question asks for, the newest or the oldest, reasons; and its language.
 #
-# Everything here is a table of words for English, German, French, Spanish and Japanese. In a table `_` is a space
-# and
-# `*` any ending. A question can ask for a kind by its name ("open todos", "what did we decide") or only suggest one
-# ("how do I …" suggests a procedure).
+# Everything here is a table of words for English, German, French, Spanish and Japanese. In a table, `_` is a space
+# and `*` any ending. A question can name a kind ("open todos", "what did we decide") or only suggest one ("how do
+# I …" suggests a procedure).
 
 
 Order = Literal["newest", "oldest"]
 
-# A pasted page asks in its first words.
+# Only the beginning of a long text is read.
 MAX_QUERY = 2_000
 
-# Kinds that a question names. A singular noun that ends with `=` counts only where a phrase ends: "the error rate"
-# asks for no error.
+# Kinds that a question names. A noun marked with `=` counts only at the end of a phrase: "the error rate" does not
+# ask for errors.
 _NAMED = {
     "todo": """
         todo= todos to-do= to-dos to_do_list tasks open_task action_item= action_items do_next still_to_do
@@ -145,7 +147,7 @@ _NAMED = {
         summaries summarised summarized did_i_summarise did_i_summarize zusammengefasst zusammenfassungen
         résumés resúmenes 要約した""",
 }
-# Kinds that a way of asking suggests.
+# Kinds that the wording of a question suggests.
 _SUGGESTED = {
     "procedure": """
         how_do_i how_do_we how_can_i how_can_we how_should_i how_should_we how_am_i how_are_we how_to how_did_i
@@ -169,7 +171,7 @@ _A_TIME = (
 _NEWEST = """
         most_recent most_recently latest newest last_time last_one last_thing last_word last_we_heard zuletzt
         neueste* jüngste* dernièrement plus_récent* más_reciente más_recientes 最新 一番新しい 直近 最後に"""
-# "Our last decision", but not "last week": that is a time.
+# "Our last decision", but not "last week", which is a time.
 _LAST = rf"""
     \b(?:the|our|my|your|his|her|their|its|whose|\w+['’]s?)\slast\s(?!(?:{_A_TIME})s?\b)
     |\bletzte[nrsm]?\s(?!woche|monat|jahr|quartal|nacht|tag|sommer|winter|herbst|frühjahr|\w+\s(?:tage|wochen|monate))
@@ -180,13 +182,13 @@ _OLDEST = """
         originally at_first initially earliest oldest the_very_first in_the_beginning to_begin_with
         the_first_time ursprünglich* anfangs älteste* à_l'origine au_début initialement originalmente
         al_principio inicialmente 最初 当初 もともと"""
-# What happened in a time, rather than what held then.
+# Words that ask what happened in a period, not what was true then.
 _EVENTS = """
         happen happened happening new added note noted wrote_down written_down saved run_into ran_into came_up
         anything everything did_i did_we done went_in made put_on missed passiert neues geschehen notiert
         gemacht passé nouveau nouveautés noté pasó pasado nuevo anotado 起きた あった 出来事"""
 
-# Words that carry no subject, by language; the English ones are in `satchel.text.terms`.
+# Stop words by language; those of English are in `satchel.text.terms`.
 _FUNCTION_WORDS = {
     "de": """
         der die das den dem des ein eine einen einem einer eines kein keine keinen ich du er sie es wir ihr mich
@@ -213,10 +215,10 @@ _FUNCTION_WORDS = {
         este esta estos estas ese esa esto eso ya muy más también aún todo todos toda todas""",
 }
 _KANA = re.compile(r"[\u3041-\u30ff]")
-# Two characters of Japanese grammar: hiragana only, or what most questions have.
+# Pairs of Japanese characters that are grammar or question words: two hiragana, or one of these.
 _GRAMMAR = re.compile(r"[\u3041-\u3096]{2}|何.|.何|いつ|どこ|誰.|私.")
 _WORD = re.compile(r"[^\W\d_]+")
-# What comes after this is Japanese here, which has no spaces between words.
+# Words that start with a later character are Japanese, which has no spaces between words.
 _UNSPACED = "\u3000"
 _PHRASE_ENDS = (
     r"(?=\s*(?:$|[^\w\s]|(?:about|with|on|in|at|from|for|of|to|concerning|regarding|around|we|i|you|they|did|do|was"
@@ -225,30 +227,31 @@ _PHRASE_ENDS = (
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """What kind of answer a question wants, and which of its words say so."""
+    """What kind of answer a question asks for, and which of its words say so."""
 
     language: str = "en"
     kinds: tuple[str, ...] = ()
-    """Asked for by name."""
+    """Kinds that it names."""
     likely: tuple[str, ...] = ()
-    """Suggested by the way of asking."""
+    """Kinds that its wording suggests."""
     order: Order | None = None
+    """Whether it asks for the newest or the oldest."""
     reasons: bool = False
-    """Why something is or was so."""
+    """Whether it asks for reasons."""
     events: bool = False
-    """What happened in a time, rather than what held then."""
+    """Whether it asks what happened in a period, not what was true then."""
     words: frozenset[str] = frozenset()
-    """The words that say all this; the others are the subject."""
+    """The words that express the intent; the others are the subject."""
 
 
 def read_intent(text: str) -> Intent:
-    """Read a question by the tables; without a match everything is left open."""
+    """Return the intent of a question by the word tables above; without a match, its fields have their defaults."""
     text = " ".join(text[:MAX_QUERY].split())
-    said: set[str] = set()
-    kinds = tuple(kind for kind, table in _NAMED.items() if _found(_pattern(table), text, said))
+    matched: set[str] = set()
+    kinds = tuple(kind for kind, table in _NAMED.items() if _matches(_pattern(table), text, matched))
     likely = tuple(kind for kind, table in _SUGGESTED.items() if kind not in kinds and _pattern(table).search(text))
-    newest = _found(_pattern(_NEWEST), text, said) or _found(_last(), text, said)
-    oldest = _found(_pattern(_OLDEST), text, said)
+    newest = _matches(_pattern(_NEWEST), text, matched) or _matches(_last(), text, matched)
+    oldest = _matches(_pattern(_OLDEST), text, matched)
     return Intent(
         language=_language(text),
         kinds=kinds,
@@ -256,29 +259,29 @@ def read_intent(text: str) -> Intent:
         order="newest" if newest else "oldest" if oldest else None,
         reasons=_pattern(_REASONS).search(text) is not None,
         events=bool(kinds) or _pattern(_EVENTS).search(text) is not None,
-        words=frozenset(said),
+        words=frozenset(matched),
     )
 
 
 def function_words(language: str) -> frozenset[str]:
-    """Words of a language that carry no subject."""
+    """Return the stop words of a language."""
     return _tables().get(language, frozenset())
 
 
 def is_grammar(term: str) -> bool:
-    """Whether a term of two unspaced characters is Japanese grammar rather than a subject."""
+    """Return whether a term of two unspaced characters is Japanese grammar, not a subject."""
     return _GRAMMAR.fullmatch(term.replace(" ", "")) is not None
 
 
-def _found(pattern: re.Pattern[str], text: str, said: set[str]) -> bool:
-    """Whether a pattern is in the text; its words are added to what was said."""
+def _matches(pattern: re.Pattern[str], text: str, matched: set[str]) -> bool:
+    """Return whether a pattern occurs in the text; the words of its matches are added to `matched`."""
     matches = [match[0] for match in pattern.finditer(text)]
-    said.update(word.lower() for match in matches for word in _WORD.findall(match))
+    matched.update(word.lower() for match in matches for word in _WORD.findall(match))
     return bool(matches)
 
 
 def _language(text: str) -> str:
-    """The language with most function words in the text; English unless another has at least two and more."""
+    """Return the language with the most stop words in the text; English unless another has more, and at least 2."""
     if _KANA.search(text):
         return "ja"
     words = {word.lower() for word in _WORD.findall(text)}
@@ -312,12 +315,13 @@ def _alternatives(table: str) -> Iterator[str]:
             yield rf"\b{pattern}" + {"*": r"\w*", "=": rf"\b{_PHRASE_ENDS}"}.get(entry[-1], r"\b")
 
 
-# Questions about the course of things: "in what order did I bring up …", "summarise how the roof job went".
+# Questions about a course of events: "in what order did I bring up …", "summarise how the roof job went".
 
-# A question stands at the beginning of a text or at its end; what is pasted between them is not read.
+
+# Only the beginning and the end of a long text are read: between them is what was pasted.
 HEAD, TAIL = 400, 200
 
-# What is asked for stands in one sentence. Texts are folded: no capitals, no accents on Latin letters.
+# Patterns stay inside one sentence. Texts are folded: lower case, no accents on Latin letters.
 _NEAR, _FAR = r"[^?!]{0,50}", r"[^?!]{0,120}"
 _ENGLISH = (
     r"\b(?:what|which) (?:order|sequence) (?:did|do|have|has|had|were|was)\b",
@@ -382,32 +386,32 @@ _JAPANESE = (
     r"(?:経緯|経過|推移|変遷|いきさつ|一部始終|道のり|流れ)(?:を|は|に?ついて|$|[。？?!！])",
 )
 
-# One moment, place, person or number is wanted, whatever else is said of a course.
-_ONE_THING = re.compile(
+# Questions that start like this ask for one moment, place, person or number.
+_ASKS_ONE_THING = re.compile(
     r"\W*(?:when|where|who|whose|whom|how (?:many|much|long|often|old|far|soon)|wann|wo|wer|wem|wen"
     r"|wie ?(?:viele?|lange|oft)|quand|ou|qui|combien|cuando|donde|quien|cuant[oa]s?)\b|いつ|どこ|誰|だれ"
 )
 
 
 def asks_for_course(text: str) -> bool:
-    """Whether a question asks how something went, in which order, or for a summary of it.
+    """Return whether a question asks how something went, in which order, or for a summary of it.
 
-    By its words, in English, German, French, Spanish and Japanese. "When did I first …" wants one moment and is
-    no such question.
+    This is decided by patterns for English, German, French, Spanish and Japanese. "When did I first …" asks for one
+    moment, so it does not count.
     """
     text = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} {text[-TAIL:]}"
     asked = folded(text.replace("’", "'")).strip()
-    return _ONE_THING.match(asked) is None and _course_forms().search(asked) is not None
+    return _ASKS_ONE_THING.match(asked) is None and _course_forms().search(asked) is not None
 
 
 @cache
 def _course_forms() -> re.Pattern[str]:
-    # Compiled when first asked for, which takes 20 ms: a search needs none of it.
+    # Compiled when first used, because it takes 20 ms.
     return re.compile("|".join((*_ENGLISH, *_GERMAN, *_FRENCH, *_SPANISH, *_JAPANESE)))
 
 
-# A question about how it was: what asks for the first of all, what says so by itself, and what does so beside a
-# verb of the past, since "what must I do before a release?" is about now.
+# Questions about the past. _FIRST asks for the very first state. _THEN is enough by itself. _BEFORE counts only
+# together with a past tense, because "what must I do before a release?" is about now.
 _FIRST = re.compile(
     r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
     r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
@@ -436,31 +440,33 @@ _AT_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 
 
 def about_then(text: str, times: Sequence[Span], now: datetime) -> datetime | None:
-    """The moment that a question is about, where that is not now.
+    """Return the moment that a question is about; None if it is about now.
 
-    That is the end of a past time it names. Where it asks how it was before, or at first, it is the beginning of
-    all time, so that whatever is older counts. A verb of the past alone ("what did we choose?") says nothing, and
-    a time that may lie ahead ("this winter", "on Sunday") counts only beside one.
+    It is the end of a past time that the question names. If the question asks how something was before, or at
+    first, it is the beginning of time, so that any older memory counts. A past tense alone ("what did we choose?")
+    does not count, and a time that may be in the future ("this winter", "on Sunday") counts only together with
+    one.
     """
     if _FIRST.search(text):
         return _AT_FIRST
-    told = _THEN.search(text) is not None
-    past = told or _PAST.search(text) is not None
+    asks_then = _THEN.search(text) is not None
+    past = asks_then or _PAST.search(text) is not None
     ends = [span.end for span in times if span.precise == "exact" or past]
     if ends:
         return max(ends) if max(ends) < now - timedelta(days=1) else None
-    if told or (past and _BEFORE.search(text)):
+    if asks_then or (past and _BEFORE.search(text)):
         return None if _NOW.search(text) else _AT_FIRST
     return None
 
 
-# What a question asks for: its terms, whom it names, which times, and its vector.
+# The parsed question.
 
 
-# A pasted page is searched by its first words: more terms cost time and hardly change the ranking.
+# More terms cost time and hardly change the ranking.
 MAX_TERMS = 64
 
-# Words that say how to answer, or that something was said at all, more often than what about.
+# The weight of words that usually say how to answer ("list", "mention"), and of words that name a time. Other words
+# have the weight 1.
 ASKING = 0.3
 SELECTING = 0.15
 _ASKED = """
@@ -486,17 +492,17 @@ _LAST_LATIN = "\u024f"
 
 
 class QueryTerm(msgspec.Struct, frozen=True):
-    """One term of a question; several codes are a phrase. `weight` is below 1 for a corrected slip."""
+    """One term of a question; several codes are a phrase. `weight` is below 1 for a corrected typo."""
 
     text: str
     codes: tuple[int, ...]
     weight: float = 1.0
     meant: str | None = None
-    """The word it stands for, where it is a correction."""
+    """If this is a correction: the word as it was written."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A question, read once."""
+    """A parsed question."""
 
     text: str
     terms: tuple[QueryTerm, ...]
@@ -507,32 +513,33 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     asks_many: bool
     asked_at: datetime
     about_then: datetime | None = None
-    """The moment that it is about, where that is not now."""
+    """The moment that it is about; None if that is now."""
     about_course: bool = False
     """Whether it asks how something went, in which order, or for a summary of it."""
     sought: tuple[str, ...] = ()
-    """What tells the sentence of a passage that it is about: the stems of its words that tell."""
+    """The stems of its content words. They select the best sentence of a passage."""
     intent: Intent = Intent()
-    """What kind of answer it wants."""
+    """What kind of answer it asks for."""
     names: frozenset[str] = frozenset()
-    """Words of what it names: people, products, identifiers, numbers."""
+    """The words of names in it: people, products, identifiers, numbers."""
     latin: bool = True
-    """Whether all of its letters are Latin ones."""
+    """Whether all its letters are Latin."""
     vector: Any = None
-    """A row of float32, or None."""
+    """Its embedding: a row of float32, or None."""
 
     @property
     def searchable(self) -> list[str]:
+        """The texts of its terms, for a full-text search."""
         return [term.text for term in self.terms]
 
 
 def read_question(text: str, *, now: datetime, vector: "NDArray[np.float32] | None" = None) -> Question:
-    """Read all that a question says, once, as asked at a moment; `vector` is what an embedder makes of it."""
+    """Parse a question asked at the moment `now`; `vector` is its embedding, if there is one."""
     words = query_terms(text)
     intent, times = read_intent(text), named_times(text, now)
     dated = frozenset(query_terms(" ".join(span.text for span in times)))
     terms: dict[tuple[int, ...], QueryTerm] = {}
-    for word in _telling(words, intent.language):
+    for word in _content_words(words, intent.language):
         codes = as_codes(word)
         if codes and len(terms) < MAX_TERMS:
             terms.setdefault(codes, QueryTerm(word, codes, _weight(word, intent, dated)))
@@ -557,52 +564,53 @@ def read_question(text: str, *, now: datetime, vector: "NDArray[np.float32] | No
 
 
 def is_latin(text: str) -> bool:
-    """Whether all letters of a text are Latin ones."""
+    """Return whether all letters of a text are Latin."""
     return text.isascii() or not any(char > _LAST_LATIN and char.isalpha() for char in text)
 
 
 def sought_words(query: str) -> tuple[str, ...]:
-    """The stems of the words that tell, as they can be looked for in a text."""
+    """Return the stems of a query's content words, to search for in a text."""
     return _sought(query_terms(query))
 
 
 def _sought(words: Sequence[str]) -> tuple[str, ...]:
-    # "happi" is what is left of "happy", which it does not stand in.
-    stems = (stem(word).rstrip("i") for word in _telling(words))
+    # The stem of "happy" is "happi", which is not a part of "happy".
+    stems = (stem(word).rstrip("i") for word in _content_words(words))
     return tuple(dict.fromkeys(each.replace(" ", "").casefold() for each in stems))
 
 
-def _telling(words: Sequence[str], language: str = "en") -> list[str]:
-    """Without the words that every question has, unless there are no others."""
+def _content_words(words: Sequence[str], language: str = "en") -> list[str]:
+    """Return the words that are no stop words; all words if there are only stop words."""
     words = words[: 2 * MAX_TERMS]
     without = QUESTION_WORDS | function_words(language)
     return [word for word in words if word not in without and not is_grammar(word)] or list(words)
 
 
 def _weight(word: str, intent: Intent, dated: frozenset[str]) -> float:
-    """How much a word tells of the subject; those that name a time, a kind or an order select instead."""
+    """Return the weight of a word; words that name a time, a kind or an order have less than 1."""
     if word in dated:
         return SELECTING
     return ASKING if word in _ASKING_WORDS or word in intent.words else 1.0
 
 
 def as_codes(text: str) -> tuple[int, ...]:
+    """Return the codes of the terms of a text, as integers."""
     codes = term_codes(text)
     return tuple(int.from_bytes(codes[at : at + CODE_BYTES], "little") for at in range(0, len(codes), CODE_BYTES))
 
 
 def corrected(term: QueryTerm, found: str, weight: float) -> QueryTerm:
-    """The term that a misspelt one was taken for; a term of the index is a stem already."""
-    # The index stems what it looks for: "databas" is the stem of "database", not of itself.
+    """Return the term of the index that replaces a misspelt one. A term of the index is a stem already."""
+    # A full-text search stems its terms: "databas" is the stem of "database", but not of "databas".
     word = found if stem(found) == found else found + "e"
     return QueryTerm(word, (term_code(found),), weight, term.text)
 
 
 def term_code(term: str) -> int:
-    """The code of a term of the index."""
+    """Return the code of an index term."""
     return zlib.crc32(term.encode())
 
 
 def index_term(term: QueryTerm) -> str:
-    """What the index calls it."""
+    """Return the index term of a query term: its stem."""
     return stem(term.text)

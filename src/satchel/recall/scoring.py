@@ -1,12 +1,13 @@
-"""From columns of numbers to a score and a relevance.
+"""From feature columns to a score and a relevance.
 
-The score says how likely a memory is needed, seen by itself. Notes and turns of a conversation have weights of
-their own: a note stands for itself, while what surrounds a turn often tells more than its own words. Both give a
-probability, so that one ranking holds both. Relevance also looks at the question as a whole: does anything here
-speak of what it asks?
+The score is the probability that a memory is needed, considered by itself. Notes and conversation turns have
+separate weights: a note is complete in itself, while the context of a turn often says more than its own words.
+Both models give probabilities, so one ranking can hold both. Relevance also takes the question as a whole into
+account: is there an answer at all?
 
-The fitted numbers are in `weights.json`, made by `python -m bench.fit --write`, and in `relevance.json`, made by
-`python -m bench.relevance --write`. What the data at hand cannot teach is weighed by hand, in `features.FEATURES`.
+The fitted weights are in `weights.json`, made by `python -m bench.fit --write`, and in `relevance.json`, made by
+`python -m bench.relevance --write`. Weights that the available data cannot teach are set by hand in
+`features.FEATURES`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ import numpy as np
 
 from satchel.recall.features import FEATURES, PARTS, Evidence, Feature
 from satchel.recall.question import Question
-from satchel.recall.rerank import SECOND_LOOK
+from satchel.recall.rerank import RERANK_FEATURES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,12 +41,12 @@ __all__ = [
     "Models",
     "Weights",
     "family",
+    "has_useful_vectors",
     "is_keywords",
     "log_odds",
     "models",
     "near_enough",
     "probability",
-    "reads",
     "relevances",
     "shares",
     "signs",
@@ -55,17 +56,17 @@ __all__ = [
 
 WEIGHTS_FILE = Path(__file__).with_name("weights.json")
 
-_ALL: tuple[Feature[Any], ...] = (*FEATURES, *SECOND_LOOK)
-# The columns whose weights are fitted for notes, and for turns.
+_ALL: tuple[Feature[Any], ...] = (*FEATURES, *RERANK_FEATURES)
+# The columns with fitted weights, for notes and for turns.
 NOTES = tuple(each.name for each in _ALL if each.fitted in ("notes", "both"))
 TURNS = tuple(each.name for each in _ALL if each.fitted in ("turns", "both"))
-# Added to the log-odds for each unit of a column.
+# Weights set by hand: added to the log-odds for each unit of a column.
 HAND_SET = {each.name: each.by_hand for each in _ALL if each.by_hand}
 _PART_OF = {each.name: each.part for each in _ALL}
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """The intercept and the weight of each column that was fitted."""
+    """The intercept and the fitted weight of each column."""
 
     intercept: float
     columns: dict[str, float]
@@ -79,54 +80,55 @@ class Family(msgspec.Struct, frozen=True):
 
 
 class FittedWeights(msgspec.Struct, frozen=True):
-    """The file of weights: one set for each family of embedders, since their numbers differ in scale."""
+    """The contents of `weights.json`: one set for each family of embedders, whose cosines differ in scale."""
 
     about: str
     families: dict[str, Family]
 
 
-# Made here: where two threads read a type of msgspec's for the first time at once, the process dies.
+# Created at import: if two threads use a msgspec type for the first time at once, the process crashes.
 _read_weights = msgspec.json.Decoder(FittedWeights).decode
 
 
 def family(embedder: str) -> str:
-    """Whose weights serve an embedder of this name."""
+    """Return the family of an embedder, which selects its weights."""
     return embedder if embedder == "none" else "static" if embedder.startswith("static") else "dense"
 
 
-def reads(embedder: str, *, latin: bool) -> bool:
-    """Whether the vectors of an embedder mean something for a question.
+def has_useful_vectors(embedder: str, *, latin: bool) -> bool:
+    """Return whether the vectors of an embedder are meaningful for a text.
 
-    The vocabularies that ship know scripts other than the Latin one by single characters or bytes: in Greek or
-    Hebrew any two texts are near, and in Japanese those that share characters. Such questions go by words.
+    The bundled vocabularies have only single characters or bytes for scripts other than Latin: any two texts in
+    Greek or Hebrew are near each other, and in Japanese those that share characters. Such questions are answered
+    by words.
     """
     return latin or not embedder.startswith(("static", "minilm"))
 
 
 def near_enough(embedder: str) -> float:
-    """The cosine from which on a vector alone makes a memory a find.
+    """Return the cosine from which a vector alone makes a memory a match.
 
-    Of questions and notes that have nothing to do with each other one pair in a hundred is as near for `minilm`
-    (0.29); the other embedders' numbers are not known, or higher.
+    For `minilm`, one in a hundred pairs of unrelated questions and notes has a cosine of 0.29 or more. For other
+    embedders this is not known, or higher.
     """
     return 0.3 if embedder.startswith("minilm") else 0.5
 
 
 @cache
 def weights(family: str) -> Family:
-    """The weights of a family; those of static vectors where it has none of its own."""
+    """Return the weights of a family; those of "static" if it has none."""
     families = _read_weights(WEIGHTS_FILE.read_bytes()).families
     return families.get(family) or families["static"]
 
 
 def probability(odds: "Floats") -> "Floats":
-    """What log-odds come to."""
+    """Convert log-odds to probabilities."""
     found: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
     return found
 
 
 def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
-    """The intercept and what each column adds, by the weights for notes or for turns."""
+    """Return the log-odds of each memory: the intercept and the weighted columns, for notes or for turns."""
     total = np.where(columns["alone"] > 0, chosen.notes.intercept, chosen.turns.intercept)
     for _, added in _weighed(columns, chosen):
         total += added
@@ -134,7 +136,7 @@ def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
 
 
 def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple[str, Floats]]":
-    """What each column adds to each memory's log-odds."""
+    """Yield what each column adds to the log-odds of each memory."""
     alone = columns["alone"] > 0
     notes, turns = chosen.notes.columns, chosen.turns.columns
     for name, values in columns.items():
@@ -145,9 +147,9 @@ def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple
 
 
 def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[str, float]:
-    """What each part adds to one memory's log-odds, beside what the average candidate has of it.
+    """Return what each part adds to the log-odds of one memory, compared with the average candidate.
 
-    Where notes and turns are compared, the difference of their intercepts is a part of their shape.
+    If there are notes and turns, the difference of their intercepts counts for the part "shape".
     """
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     alone = columns["alone"] > 0
@@ -158,19 +160,21 @@ def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[
     return {part: round(value, 3) for part, value in found.items()}
 
 
-# Relevance. A logistic model of a few numbers about the question tells how likely it has an answer at all, and a
-# hit that is far behind the best one is as unlikely to be part of it. The relevance of a hit is the lower of the
-# two. Where a query is nothing but keywords, a memory that has them all is relevant. Relevance falls with the
-# score, so what is left above any limit is the head of the ranking.
+# Relevance.
+#
+# A logistic model of a few numbers about the question gives the probability that it has an answer at all. A hit
+# whose score is far below the best one is less likely to be part of the answer. The relevance of a hit is the
+# lower of the two. If a query consists of keywords only, a memory that has all of them is relevant. Relevance
+# falls with the score, so the hits above any threshold are the first of the ranking.
 
 
 RELEVANCE_FILE = Path(__file__).with_name("relevance.json")
 
-# How many of the best hits may share what a question asks for.
+# How many of the best hits the answer may be spread over.
 LEADING_HITS = 3
-# How relevant a memory is at least that has all the words of a query that is nothing but keywords.
+# The least relevance of a memory that has all words of a keyword query.
 SOUGHT = 0.5
-# Rare words and high scores mean less among a few memories than among so many.
+# Rare words and high scores mean less among few memories; from this number on the size does not matter.
 LARGE = 100
 
 SIGNS = (
@@ -181,35 +185,35 @@ SIGNS = (
 
 
 class Answerable(msgspec.Struct, frozen=True):
-    """The model of whether a question has an answer here, for stores of notes or of conversations."""
+    """A model of whether a question has an answer in the store, for notes or for conversations."""
 
     intercept: float
     weights: dict[str, float]
     sharpness: float
-    """How fast relevance falls with the distance from the best hit: a power of the ratio of their scores."""
+    """How fast relevance falls with the distance from the best hit: the exponent of the ratio of their scores."""
 
 
 class Models(msgspec.Struct, frozen=True):
-    """One for questions whose best hit is a note, one for those where it is a turn or a part of a document."""
+    """One model for questions whose best hit is a note, one for a turn or a part of a document."""
 
     notes: Answerable
     turns: Answerable
 
 
 class FittedRelevance(msgspec.Struct, frozen=True):
-    """The file: models for each family of embedders, since their numbers differ in scale."""
+    """The contents of `relevance.json`: models for each family of embedders, whose cosines differ in scale."""
 
     about: str
     families: dict[str, Models]
 
 
-# Made here: where two threads read a type of msgspec's for the first time at once, the process dies.
+# Created at import: if two threads use a msgspec type for the first time at once, the process crashes.
 _read_relevance = msgspec.json.Decoder(FittedRelevance).decode
 
 
 @cache
 def models(family: str) -> Models:
-    """The models of a family; those of static vectors where it has none of its own."""
+    """Return the models of a family; those of "static" if it has none."""
     families = _read_relevance(RELEVANCE_FILE.read_bytes()).families
     return families.get(family) or families["static"]
 
@@ -217,9 +221,9 @@ def models(family: str) -> Models:
 def relevances(
     odds: "Floats", found: Mapping[str, float], using: Answerable, *, sought: "NDArray[np.bool_] | None" = None
 ) -> "Floats":
-    """The relevance of each candidate, by its log-odds and the signs of the question.
+    """Return the relevance of each candidate, from its log-odds and the signs of the question.
 
-    `sought` are those that have every word of a query that is nothing but keywords.
+    `sought` marks the candidates that have every word of a keyword query.
     """
     answered = using.intercept + sum(weight * found[name] for name, weight in using.weights.items())
     scores = probability(odds)
@@ -227,24 +231,24 @@ def relevances(
     relevance: Floats = np.minimum(probability(np.array(answered)), behind)
     if sought is not None:
         relevance = np.where(sought, np.maximum(relevance, SOUGHT), relevance)
-        # Nothing that ranks higher is less relevant.
+        # No candidate is less relevant than one that ranks below it.
         order = np.argsort(-odds, kind="stable")
         relevance[order] = np.maximum.accumulate(relevance[order][::-1])[::-1]
     return relevance
 
 
 def is_keywords(question: Question) -> bool:
-    """Whether a query is nothing but words to look for: it has none of those that make a question."""
-    telling = {word for term in question.terms for word in term.text.split()}
-    return question.words <= telling and all(term.weight == 1 for term in question.terms)
+    """Return whether a query consists of keywords only: it has no stop words or other words of a question."""
+    content = {word for term in question.terms for word in term.text.split()}
+    return question.words <= content and all(term.weight == 1 for term in question.terms)
 
 
 def signs(asked: Question, seen: Evidence, odds: "Floats") -> dict[str, float]:
-    """What tells whether a question has an answer among the candidates.
+    """Return the numbers that indicate whether a question has an answer among the candidates.
 
-    `asked` is the question as it was put, that of `seen` has misspelt words replaced. Coverage is the share of the
-    question's words by rarity, once for the names in it and once for all else: a near miss names what the memories
-    name and asks for another thing.
+    `asked` is the original question; that of `seen` has typos corrected. Coverage is the share of the question's
+    words that the memories have, weighted by rarity. It is computed for names and for other words separately: a
+    near miss shares the names with the memories and asks for another thing.
     """
     understood, words, columns = seen.question, seen.words, seen.columns
     order = np.argsort(-odds, kind="stable")

@@ -3,9 +3,10 @@
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from hmac import compare_digest
 from reprlib import repr as shortened
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple, Protocol, Unpack
 
 import msgspec
 
@@ -13,7 +14,8 @@ from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
-from satchel.model.memory import Scope, check_name, utc_now
+from satchel.model.memory import SCOPE_FIELDS, Memory, PlacedFields, Scope, check_name, utc_now
+from satchel.model.signatures import checked_keywords
 from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
 from satchel.session.budget import Budget, resolve_budget
 from satchel.session.digests.base import Measure
@@ -54,6 +56,7 @@ from satchel.text.tokens import Counter
 __all__ = [
     "Hints",
     "Holds",
+    "Notebook",
     "Prepared",
     "Session",
     "ToolAnswer",
@@ -94,6 +97,17 @@ class ToolAnswer(NamedTuple):
     error: bool = False
 
 
+class Notebook(Protocol):
+    """Saves what a session is asked to remember: a `Satchel`."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Write all that this thread does inside together."""
+
+    def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
+        """Save a memory."""
+
+
+@checked_keywords
 class Session:
     """The context of one agent session: what entered it, what it holds now, and how many tokens are left.
 
@@ -103,12 +117,22 @@ class Session:
     so a session survives its process and can be shared between threads and processes.
     """
 
-    def __init__(self, store: Store, books: Books, *, counter: Counter, hints: Hints = "footer") -> None:
+    def __init__(
+        self,
+        store: Store,
+        books: Books,
+        *,
+        counter: Counter,
+        hints: Hints = "footer",
+        notebook: Notebook | None = None,
+    ) -> None:
         self.name = books.name
         self.counter = counter
         self.hints = hints
         self._ledger = Ledger(store, books, counter.count)
         self._secret = books.secret
+        self._scope = msgspec.structs.replace(books.scope, session=books.name)
+        self._notebook = notebook
         self._asked: OrderedDict[str, Any] = OrderedDict()
         self._paged: tuple[tuple[bytes, str], _Stored, Measure] | None = None
 
@@ -120,15 +144,30 @@ class Session:
         """The session's current budget, read from the store."""
         return self._ledger.account.budget
 
-    def record(self, category: str, text: str, *, name: str | None = None, pinned: bool = False) -> LedgerEntry:
+    def record(
+        self, category: str, text: str, *, name: str | None = None, pinned: bool = False, remember: bool = False
+    ) -> LedgerEntry:
         """Record a text that is in the context besides tool results, and return its ledger entry.
 
         `category` is system, user, assistant or history. A system text replaces the one with the same `name`. A
         user message begins a turn, and the previous user message moves to the history. A pinned text is never
         evicted.
+
+        With `remember` the text is also saved as a memory of the conversation, so that `search` finds it: its tier
+        is `conversation`, its session this one, its speaker the category. Both are written or neither.
         """
         if category not in RECORDED:
             raise InputError(f"unknown category {shortened(category)}; known: {', '.join(RECORDED)}")
+        if _as_truth("remember", remember):
+            if self._notebook is None:
+                raise InputError("this session cannot remember; open it with `bag.session(…)`")
+            place: Any = {field: getattr(self._scope, field) for field in SCOPE_FIELDS}
+            with self._notebook.transaction():
+                self._notebook.add(_as_text(text), tier="conversation", speaker=category, **place)
+                return self._record(category, text, name=name, pinned=pinned)
+        return self._record(category, text, name=name, pinned=pinned)
+
+    def _record(self, category: str, text: str, *, name: str | None, pinned: bool) -> LedgerEntry:
         role, place = _ROLES[category]
         content = compress(_as_text(text))
         entry = msgspec.structs.replace(
@@ -566,21 +605,25 @@ def open_session(
     name: str,
     *,
     counter: Counter,
-    budget: Budget | None = None,
+    budget: Budget | int | None = None,
     model: str | None = None,
     hints: Hints = "footer",
     holds: Holds | None = None,
+    notebook: Notebook | None = None,
 ) -> Session:
     """Open the session with this name in a scope, or create it.
 
     The budget and `holds` of an existing session change only if they are given. `model` sets the total to half the
-    model's context window.
+    model's context window. A number as the budget is its total.
     """
     for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
         if value not in known:
             raise InputError(f"unknown {field} {value!r}; known: {', '.join(known)}")
+    if isinstance(budget, int) and not isinstance(budget, bool):
+        budget = Budget(total=budget)
     if budget is not None and not isinstance(budget, Budget):
-        raise InputError(f"budget must be a satchel.Budget, not {type(budget).__name__}")
+        kind = type(budget).__name__
+        raise InputError(f"budget must be a number of tokens or a satchel.Budget, not {kind}")
     now = utc_now()
     changes: dict[str, Any] = {}
     if budget is not None or model is not None:
@@ -601,7 +644,7 @@ def open_session(
     changes = {name: value for name, value in changes.items() if getattr(books, name) != value}
     if changes:
         store.ledgers.change(books.scope.org, books.id, changes)
-    return Session(store, books, counter=counter, hints=hints)
+    return Session(store, books, counter=counter, hints=hints, notebook=notebook)
 
 
 def new_session_name(kind: str) -> str:
@@ -609,9 +652,11 @@ def new_session_name(kind: str) -> str:
     return f"{kind}-{utc_now():%Y%m%d-%H%M%S}-{new_handle()[:4]}"
 
 
-def find_session(store: Store, scope: Scope, name: str, *, counter: Counter) -> Session:
+def find_session(
+    store: Store, scope: Scope, name: str, *, counter: Counter, notebook: Notebook | None = None
+) -> Session:
     """Open an existing session; the error for an unknown name lists the latest ones."""
-    return Session(store, _sessions_named(store, scope, name)[0], counter=counter)
+    return Session(store, _sessions_named(store, scope, name)[0], counter=counter, notebook=notebook)
 
 
 def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[SessionState]:

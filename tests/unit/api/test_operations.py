@@ -30,6 +30,7 @@ NOT_OPERATIONS = {
     "find_session": "sessions have their own commands and routes",
     "forget_session": "sessions have their own commands and routes",
     "reembed": "a command of its own",
+    "add_messages": "takes the messages that a program has in its hands",
     "catch_up": "part of `reembed`",
     "warm_up": "part of starting a server",
     "checks": "`doctor`",

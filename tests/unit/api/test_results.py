@@ -56,7 +56,9 @@ def test_a_repr_is_one_short_line_that_names_the_class(bag: satchel.Satchel):
     for result in results_of(bag):
         assert re.fullmatch(rf"<{type(result).__name__} .{{5,180}}>", repr(result)), repr(result)
     memory = bag.recent(limit=1)[0]
-    assert repr(memory) == f"<Memory {memory.id} observation 'Rotation 11'>"
+    shown = re.fullmatch(r"<Memory (\w{6}) observation 'Rotation 11'>", repr(memory))
+    assert bag.get(shown[1]).id == memory.id
+    assert repr(bag.scoped(project="one")) == "<Satchel :memory: project='one'>"
 
 
 def test_every_public_method_returns_results_that_have_a_json_form(bag: satchel.Satchel):

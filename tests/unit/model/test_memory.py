@@ -37,7 +37,7 @@ def test_halves_of_characters_are_repaired():
         ("status", "gone", "unknown status 'gone'"),
         ("importance", 1.01, "importance 1.01 is out of range"),
         ("confidence", "high", "confidence 'high' is not a number"),
-        ("tags", "one", "tags must be a list"),
+        ("tags", 1, "tags must be a string or a list"),
         ("tags", [1], "tag must be a string"),
         ("tags", [str(number) for number in range(101)], "101 tags are too many"),
         ("title", 7, "title must be a string"),

@@ -13,7 +13,7 @@ from satchel.model.memory import utc_now
 from satchel.recall.features import FEATURES, PARTS
 from satchel.recall.question import read_question
 from satchel.recall.ranking import examine
-from satchel.recall.rerank import SECOND_LOOK
+from satchel.recall.rerank import RERANK_FEATURES
 from satchel.recall.scoring import (
     HAND_SET,
     NOTES,
@@ -64,7 +64,7 @@ def test_every_weight_is_a_number_for_a_column_that_is_weighed():
 
 
 def test_every_part_of_an_explanation_has_a_feature_and_no_two_features_have_one_name():
-    every = (*FEATURES, *SECOND_LOOK)
+    every = (*FEATURES, *RERANK_FEATURES)
     assert {each.part for each in every} == set(PARTS)
     assert len({each.name for each in every}) == len(every)
     assert all(each.fitted or each.by_hand for each in every)

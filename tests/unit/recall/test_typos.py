@@ -4,7 +4,7 @@ import random
 
 from rapidfuzz.distance import DamerauLevenshtein
 
-from satchel.recall.question import first_letter_slips, near_terms
+from satchel.recall.question import first_letter_variants, near_terms
 from satchel.text.terms import terms
 from tables import each_row
 
@@ -77,12 +77,12 @@ def test_no_more_terms_than_asked_for():
 
 def test_every_slip_in_the_first_letter_is_among_those_that_are_looked_up():
     for word in ("violin", "weather", "cat"):
-        slips = first_letter_slips(word)
+        slips = first_letter_variants(word)
         for term in ("iolin", "ivolin", "xviolin", "fiolin", "eather", "bat", "at", "scat"):
             if DamerauLevenshtein.distance(word, term) == 1:
                 assert term in slips
         assert all(DamerauLevenshtein.distance(form, slip) <= 1 for slip in slips for form in [word])
-    assert first_letter_slips("x1") == first_letter_slips("記憶") == []
+    assert first_letter_variants("x1") == first_letter_variants("記憶") == []
 
 
 def test_no_near_term_is_overlooked():

@@ -138,7 +138,7 @@ class TestLedger:
             session.record(category, "text")
 
     @pytest.mark.parametrize(
-        "options", [{"hints": "loud"}, {"holds": "some"}, {"budget": 100_000}, {"model": "no-such-model-at-all"}]
+        "options", [{"hints": "loud"}, {"holds": "some"}, {"budget": "100_000"}, {"model": "no-such-model-at-all"}]
     )
     def test_bad_options_begin_no_session(self, bag, options):
         with pytest.raises(InputError):

@@ -17,7 +17,7 @@ from satchel.model.memory import check_name
 from satchel.server.http.access import Access, Caller, Keyring, anonymous_caller
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import RefusedError
-from satchel.server.http.requests import Addition, NewMemories
+from satchel.server.http.requests import Addition, AddManyRequest
 
 __all__ = ["Gate", "RateLimiter", "TenantViews"]
 
@@ -150,7 +150,7 @@ class TenantViews:
 
     def within(self, caller: Caller, query: Any, body: Any) -> Satchel:
         """Return the view for the scope of a request; rejects another org or project than the caller's."""
-        for named in (query, body, *(body.memories if isinstance(body, NewMemories) else ())):
+        for named in (query, body, *(body.memories if isinstance(body, AddManyRequest) else ())):
             _check(caller, named)
         # A new memory names its own scope, which must be inside the view.
         named_by = query or body

@@ -24,7 +24,7 @@ from satchel.fitting.context import ContextResult
 from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
 from satchel.model.memory import Draft, Forgotten, Memory, Relation
-from satchel.server.http.requests import NewMemories, Request
+from satchel.server.http.requests import AddManyRequest, Request
 from satchel.store.contract import Stats
 
 __all__ = [
@@ -56,7 +56,7 @@ def add(view: Satchel, asked: Any) -> Saved:
     return saved(added, added.outcome, similar_after_save(view, added) if asked.similar else ())
 
 
-def add_many(view: Satchel, asked: NewMemories) -> AddedMemories:
+def add_many(view: Satchel, asked: AddManyRequest) -> AddedMemories:
     return AddedMemories(memories=add_all(view, [_draft(each) for each in asked.memories]))
 
 

@@ -5,7 +5,7 @@ written out here.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,34 +17,34 @@ from satchel.model.memory import SCOPE_FIELDS
 from satchel.session.session import Hints, Holds
 
 __all__ = [
+    "AddManyRequest",
+    "AddRequest",
     "Addition",
-    "Called",
-    "Changes",
-    "ContextAsked",
-    "Cursor",
-    "Forgetting",
-    "History",
-    "Listing",
-    "NewMemories",
+    "CallRequest",
+    "ContextRequest",
+    "FindRequest",
+    "ForgetOneRequest",
+    "ForgetRequest",
+    "GetRequest",
+    "HistoryRequest",
+    "ListRequest",
+    "ListSessionsRequest",
     "NewMemory",
-    "NewRelation",
-    "NewSession",
-    "OneMemory",
-    "PackAsked",
-    "Pattern",
-    "Placed",
-    "Purging",
-    "Recorded",
+    "OpenSessionRequest",
+    "PackRequest",
+    "PageRequest",
+    "RecordRequest",
+    "RelateRequest",
     "Request",
-    "Result",
-    "SearchAsked",
-    "Seen",
-    "SessionListing",
-    "SessionPlace",
-    "SimilarAsked",
-    "Span",
-    "Unforgetting",
-    "Unrelating",
+    "ResultRequest",
+    "ScopeRequest",
+    "SearchRequest",
+    "SessionRequest",
+    "SimilarRequest",
+    "TimelineRequest",
+    "UnforgetRequest",
+    "UnrelateRequest",
+    "UpdateRequest",
 ]
 
 MOST_MEMORIES = 1_000
@@ -74,7 +74,7 @@ class Addition(Request, frozen=True, kw_only=True):
 _OF_THE_SERVICE = (*SCOPE_FIELDS, "receipt", "similar")
 
 
-class SessionPlace(Request, frozen=True, kw_only=True):
+class SessionRequest(Request, frozen=True, kw_only=True):
     """Where the ledger of a session is."""
 
     org: Name | None = None
@@ -130,67 +130,53 @@ def _described(parameter: Offered) -> Any:
     return Annotated[parameter.type, Meta(extra_json_schema={"description": parameter.about.help})]
 
 
-if TYPE_CHECKING:
-    Changes: TypeAlias = Any
-    ContextAsked: TypeAlias = Any
-    Forgetting: TypeAlias = Any
-    Listing: TypeAlias = Any
-    NewMemory: TypeAlias = Any
-    NewRelation: TypeAlias = Any
-    OneMemory: TypeAlias = Any
-    PackAsked: TypeAlias = Any
-    Placed: TypeAlias = Any
-    Purging: TypeAlias = Any
-    SearchAsked: TypeAlias = Any
-    Seen: TypeAlias = Any
-    SimilarAsked: TypeAlias = Any
-    Span: TypeAlias = Any
-    Unforgetting: TypeAlias = Any
-    Unrelating: TypeAlias = Any
-else:
-    NewMemory = _request(
-        "NewMemory",
-        "A memory to add. The same `ref` or `topic_key` in the same scope updates it.",
-        "add",
-        base=Addition,
-    )
-    OneMemory = _request(
-        "OneMemory",
-        "A memory to add alone. The answer names similar ones unless `similar` is false.",
-        "add",
-        own={"similar": (bool, True)},
-        base=Addition,
-    )
-    Changes = _request("Changes", "Fields to set; null clears one that may be empty.", "update", partial=True)
-    Listing = _request("Listing", "The newest memories.", "recent")
-    Forgetting = _request(
-        "Forgetting", "Which memories to forget; all of a scope only with `everything`.", "forget"
-    )
-    Unforgetting = _request("Unforgetting", "Which memories to restore: by id, or all of one moment.", "unforget")
-    Unrelating = _request("Unrelating", "Which relations to remove.", "unrelate")
-    Seen = _request("Seen", "As it is, or as it was at an earlier time.", "get")
-    Span = _request("Span", "How many memories before and after.", "timeline")
-    SimilarAsked = _request("SimilarAsked", "How many similar memories.", "similar")
-    SearchAsked = _request("SearchAsked", "A query, and how much of what it finds.", "search")
-    ContextAsked = _request(
-        "ContextAsked", "What a context is for, and its budget.", "context", own={"receipt": (bool, False)}
-    )
-    PackAsked = _request("PackAsked", "What a portable pack is for, and its budget.", "context_pack")
-    NewRelation = _request("NewRelation", "A link from the memory of the path to another.", "relate")
-    Placed = _request("Placed", "Where to look.", "stats")
-    Purging = _request("Purging", "Whether to remove it for good.", "stats", own={"purge": (bool, False)})
+NewMemory = _request(
+    "NewMemory",
+    "A memory to add. The same `ref` or `topic_key` in the same scope updates it.",
+    "add",
+    base=Addition,
+)
+AddRequest = _request(
+    "AddRequest",
+    "A memory to add alone. The answer names similar ones unless `similar` is false.",
+    "add",
+    own={"similar": (bool, True)},
+    base=Addition,
+)
+UpdateRequest = _request(
+    "UpdateRequest", "Fields to set; null clears one that may be empty.", "update", partial=True
+)
+ListRequest = _request("ListRequest", "The newest memories.", "recent")
+ForgetRequest = _request(
+    "ForgetRequest", "Which memories to forget; all of a scope only with `everything`.", "forget"
+)
+UnforgetRequest = _request("UnforgetRequest", "Which memories to restore: by id, or all of one moment.", "unforget")
+UnrelateRequest = _request("UnrelateRequest", "Which relations to remove.", "unrelate")
+GetRequest = _request("GetRequest", "As it is, or as it was at an earlier time.", "get")
+TimelineRequest = _request("TimelineRequest", "How many memories before and after.", "timeline")
+SimilarRequest = _request("SimilarRequest", "How many similar memories.", "similar")
+SearchRequest = _request("SearchRequest", "A query, and how much of what it finds.", "search")
+ContextRequest = _request(
+    "ContextRequest", "What a context is for, and its budget.", "context", own={"receipt": (bool, False)}
+)
+PackRequest = _request("PackRequest", "What a portable pack is for, and its budget.", "context_pack")
+RelateRequest = _request("RelateRequest", "A link from the memory of the path to another.", "relate")
+ScopeRequest = _request("ScopeRequest", "Where to look.", "stats")
+ForgetOneRequest = _request(
+    "ForgetOneRequest", "Whether to remove it for good.", "stats", own={"purge": (bool, False)}
+)
 
 
-class NewMemories(Request, frozen=True, kw_only=True):
+class AddManyRequest(Request, frozen=True, kw_only=True):
     """Memories to add, all of them or none."""
 
-    memories: Annotated[tuple[NewMemory, ...], Meta(max_length=MOST_MEMORIES)]
+    memories: Annotated[tuple[NewMemory, ...], Meta(max_length=MOST_MEMORIES)]  # type: ignore[valid-type]
 
 
 # Requests about agent sessions.
 
 
-class Share(Request, frozen=True, kw_only=True):
+class BudgetShares(Request, frozen=True, kw_only=True):
     """How a context window is shared out; a part that is left out gets its share."""
 
     total: Tokens | None = None
@@ -205,19 +191,19 @@ class Share(Request, frozen=True, kw_only=True):
     low: Annotated[float, Meta(gt=0, lt=1)] = 0.7
 
 
-class NewSession(Request, frozen=True, kw_only=True):
+class OpenSessionRequest(Request, frozen=True, kw_only=True):
     """How a session is kept; where it is there already, only what is given changes."""
 
-    budget: Share | None = None
+    budget: BudgetShares | None = None
     model: Name | None = None
     holds: Holds | None = None
 
 
-class SessionListing(SessionPlace, frozen=True, kw_only=True):
+class ListSessionsRequest(SessionRequest, frozen=True, kw_only=True):
     limit: Limit = 20
 
 
-class Recorded(Request, frozen=True, kw_only=True):
+class RecordRequest(Request, frozen=True, kw_only=True):
     """What went into the context beside results."""
 
     category: Literal["system", "user", "assistant", "history"]
@@ -226,7 +212,7 @@ class Recorded(Request, frozen=True, kw_only=True):
     pinned: bool = False
 
 
-class Called(Request, frozen=True, kw_only=True):
+class CallRequest(Request, frozen=True, kw_only=True):
     """That the model calls a tool."""
 
     tool: ToolName
@@ -234,7 +220,7 @@ class Called(Request, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Result(Request, frozen=True, kw_only=True):
+class ResultRequest(Request, frozen=True, kw_only=True):
     """What a tool said: a text, a JSON value, or bytes as base64."""
 
     tool: ToolName
@@ -249,7 +235,7 @@ class Result(Request, frozen=True, kw_only=True):
     hints: Hints = "footer"
 
 
-class Cursor(Request, frozen=True, kw_only=True):
+class PageRequest(Request, frozen=True, kw_only=True):
     """Which page."""
 
     cursor: Annotated[str, Meta(max_length=100)]
@@ -257,7 +243,7 @@ class Cursor(Request, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class Pattern(Request, frozen=True, kw_only=True):
+class FindRequest(Request, frozen=True, kw_only=True):
     """Which lines."""
 
     pattern: Annotated[str, Meta(max_length=LONGEST_PATTERN)]
@@ -265,5 +251,5 @@ class Pattern(Request, frozen=True, kw_only=True):
     call_id: CallId | None = None
 
 
-class History(SessionPlace, frozen=True, kw_only=True):
+class HistoryRequest(SessionRequest, frozen=True, kw_only=True):
     max_tokens: Tokens | None = None

@@ -12,7 +12,7 @@ from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
 from satchel.model.memory import Memory
 from satchel.server.http.problems import RefusedError
-from satchel.server.http.requests import Listing, Span
+from satchel.server.http.requests import ListRequest, TimelineRequest
 from satchel.session.account import SessionState
 from satchel.session.results import Found, LedgerEntry, Shown
 
@@ -77,7 +77,7 @@ def spent(value: Any) -> Spent:
 
 FIRST_PORTION = 32
 # Which fields of a query say how many; only what is asked without any effect can be asked for twice.
-_HOW_MANY: dict[type, tuple[str, ...]] = {Listing: ("limit",), Span: ("before", "after")}
+_HOW_MANY: dict[type, tuple[str, ...]] = {ListRequest: ("limit",), TimelineRequest: ("before", "after")}
 
 
 def read_within(read: Callable[[Any], Any], query: Any, most: int) -> Any:

@@ -10,14 +10,14 @@ from satchel.api.satchel import Satchel
 from satchel.errors import InputError
 from satchel.server.http import requests
 from satchel.server.http.requests import (
-    Called,
-    Cursor,
-    NewSession,
-    Pattern,
-    Recorded,
-    Result,
-    SessionListing,
-    SessionPlace,
+    CallRequest,
+    FindRequest,
+    ListSessionsRequest,
+    OpenSessionRequest,
+    PageRequest,
+    RecordRequest,
+    ResultRequest,
+    SessionRequest,
 )
 from satchel.server.http.responses import Entries, Sessions, Turn, Whole
 from satchel.session.account import SessionState
@@ -41,36 +41,36 @@ __all__ = [
 ]
 
 
-def sessions(view: Satchel, asked: SessionListing) -> Sessions:
+def sessions(view: Satchel, asked: ListSessionsRequest) -> Sessions:
     return Sessions(sessions=tuple(view.sessions(limit=asked.limit)))
 
 
-def open_session(view: Satchel, asked: NewSession, *, name: str) -> SessionState:
+def open_session(view: Satchel, asked: OpenSessionRequest, *, name: str) -> SessionState:
     budget = None if asked.budget is None else Budget(**msgspec.structs.asdict(asked.budget))
     return view.session(name, budget=budget, model=asked.model, holds=asked.holds).state()
 
 
-def state(view: Satchel, asked: SessionPlace, *, name: str) -> SessionState:
+def state(view: Satchel, asked: SessionRequest, *, name: str) -> SessionState:
     return view.find_session(name).state()
 
 
-def remove(view: Satchel, asked: SessionPlace, *, name: str) -> None:
+def remove(view: Satchel, asked: SessionRequest, *, name: str) -> None:
     view.forget_session(name)
 
 
-def record(view: Satchel, asked: Recorded, *, name: str) -> LedgerEntry:
+def record(view: Satchel, asked: RecordRequest, *, name: str) -> LedgerEntry:
     return view.find_session(name).record(asked.category, asked.text, name=asked.name, pinned=asked.pinned)
 
 
-def entries(view: Satchel, asked: SessionPlace, *, name: str) -> Entries:
+def entries(view: Satchel, asked: SessionRequest, *, name: str) -> Entries:
     return Entries(entries=tuple(view.find_session(name).entries()))
 
 
-def call(view: Satchel, asked: Called, *, name: str) -> LedgerEntry:
+def call(view: Satchel, asked: CallRequest, *, name: str) -> LedgerEntry:
     return view.find_session(name).call(asked.tool, asked.arguments, asked.call_id)
 
 
-def result(view: Satchel, asked: Result, *, name: str) -> Shown:
+def result(view: Satchel, asked: ResultRequest, *, name: str) -> Shown:
     session = view.find_session(name)
     session.hints = asked.hints
     return session.result(
@@ -85,30 +85,30 @@ def result(view: Satchel, asked: Result, *, name: str) -> Shown:
     )
 
 
-def page(view: Satchel, asked: Cursor, *, name: str) -> Shown:
+def page(view: Satchel, asked: PageRequest, *, name: str) -> Shown:
     return view.find_session(name).page(asked.cursor, max_tokens=asked.max_tokens, call_id=asked.call_id)
 
 
-def find(view: Satchel, asked: Pattern, *, name: str, handle: str) -> Found:
+def find(view: Satchel, asked: FindRequest, *, name: str, handle: str) -> Found:
     return view.find_session(name).find(handle, asked.pattern, max_tokens=asked.max_tokens, call_id=asked.call_id)
 
 
-def expand(view: Satchel, asked: SessionPlace, *, name: str, handle: str) -> Whole:
+def expand(view: Satchel, asked: SessionRequest, *, name: str, handle: str) -> Whole:
     whole = view.find_session(name).expand(handle)
     if isinstance(whole, bytes):
         return Whole(handle=handle, encoding="base64", content=base64.b64encode(whole).decode())
     return Whole(handle=handle, encoding="text", content=whole)
 
 
-def history(view: Satchel, asked: requests.History, *, name: str) -> History:
+def history(view: Satchel, asked: requests.HistoryRequest, *, name: str) -> History:
     return view.find_session(name).history(asked.max_tokens)
 
 
-def next_turn(view: Satchel, asked: SessionPlace, *, name: str) -> Turn:
+def next_turn(view: Satchel, asked: SessionRequest, *, name: str) -> Turn:
     return Turn(turn=view.find_session(name).next_turn())
 
 
-def _output(asked: Result) -> Any:
+def _output(asked: ResultRequest) -> Any:
     if asked.encoding == "text":
         return asked.output
     if not isinstance(asked.output, str):

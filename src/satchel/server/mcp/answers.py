@@ -1,4 +1,4 @@
-"""Answers within their budget, footers included, and what is left of them for a cursor."""
+"""Answers of tools: cut to their token budget, footers included, with the remainder kept for a cursor."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ __all__ = [
     "Answer",
     "Footer",
     "PageCache",
-    "Rest",
+    "Remainder",
     "answer_of",
     "cursor_for",
     "fitted",
-    "footed",
     "nothing_fitted",
     "said",
+    "with_footer",
 ]
 
 
@@ -33,32 +33,32 @@ RELEVANT = "relevant memories"
 
 
 class Footer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of an answer beside its text."""
+    """The facts that the footer of an answer states."""
 
     budget: int
     shown: int
     total: int
     whole: bool
-    """Whether nothing was left out for lack of room."""
+    """True if nothing was left out because of the budget."""
     noun: str = "memories"
     cursor: str | None = None
-    """What gives the rest."""
+    """The cursor of the next page; None if there is none."""
     asked: bool = False
-    """Whether the budget is the caller's own, and not the server's limit."""
+    """True if the caller set the budget; False if it is the limit of the server."""
 
 
-def footed(body: str, footer: Footer, count: Count) -> tuple[str, int]:
-    """The text with its footers, and its number of tokens, which is the one they state."""
+def with_footer(body: str, footer: Footer, count: Count) -> tuple[str, int]:
+    """Return the text with its footer, and its token count, which the footer states."""
     above = f"{body}\n" if body else ""
 
     def make(tokens: int) -> str:
-        return above + "\n".join([*_cut_lines(footer, tokens), f"📏 {_cost(footer, tokens)}"])
+        return above + "\n".join([*_budget_lines(footer, tokens), f"📏 {_cost(footer, tokens)}"])
 
     return self_counted(make, count)
 
 
 def _cost(footer: Footer, tokens: int) -> str:
-    """The tokens; where all that is relevant is there, also how much that is."""
+    """Return the cost line; if nothing relevant was left out, it also says how many memories there are."""
     if footer.noun != RELEVANT or not footer.whole or not footer.shown:
         return f"~{tokens:,} tokens"
     noun = RELEVANT if footer.shown != 1 else "relevant memory"
@@ -66,7 +66,7 @@ def _cost(footer: Footer, tokens: int) -> str:
     return f"{footer.shown:,} {noun}, ~{tokens:,}{budget} tokens"
 
 
-def _cut_lines(footer: Footer, tokens: int) -> list[str]:
+def _budget_lines(footer: Footer, tokens: int) -> list[str]:
     if footer.whole:
         return []
     lines = [
@@ -83,27 +83,27 @@ def _cut_lines(footer: Footer, tokens: int) -> list[str]:
 
 
 class Allowance(NamedTuple):
-    """How many tokens an answer may have, and whether the caller said so."""
+    """The token budget of an answer, and whether the caller set it."""
 
     tokens: int
     given: bool
 
 
 class Answer(NamedTuple):
-    """What a tool says to a model, and what it says to a program."""
+    """The answer of a tool: text for a model, and the same as data for a program."""
 
     text: str
     data: dict[str, Any]
     most: int | None = None
-    """How many tokens either of them may have; None for the short answer to a write."""
+    """The budget of the text and of the data; None for the short answer to a write."""
 
     def structured(self, count: Count) -> dict[str, Any] | None:
-        """The data, unless they need more tokens than the answer may have."""
+        """Return the data, or None if they need more tokens than the budget allows."""
         return self.data if self.most is None or count(as_json(self.data)) <= self.most else None
 
 
 class Page(NamedTuple):
-    """An answer, and what is left for the next one."""
+    """One page of an answer, and the portions that did not fit."""
 
     answer: Answer
     rest: tuple[Portion, ...]
@@ -119,7 +119,7 @@ def fitted(
     cursor: str | None = None,
     in_turn: bool = False,
 ) -> Page:
-    """As many of the portions as the allowance has room for."""
+    """Return as many of the portions as fit the budget, as one page."""
 
     def made_for(budget: int) -> FittedPortions:
         def assemble(shown: Sequence[Portion], whole: bool) -> str:
@@ -132,7 +132,7 @@ def fitted(
                 cursor=cursor,
                 asked=allowance.given,
             )
-            return footed(join_portions(shown), footer, count)[0]
+            return with_footer(join_portions(shown), footer, count)[0]
 
         return fit_portions(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
 
@@ -161,19 +161,19 @@ def answer_of(
 
 
 def said(text: str, allowance: Allowance, count: Count) -> Answer:
-    """A remark in place of memories, such as that nothing matched; as much of it as there is room for."""
+    """Return a remark in place of memories, such as "Nothing matched.", or only its footer if it does not fit."""
     whole = Footer(budget=allowance.tokens, shown=0, total=0, whole=True)
-    return _first_that_fits([footed(text, whole, count), footed("", whole, count)], allowance, total=0)
+    return _first_that_fits([with_footer(text, whole, count), with_footer("", whole, count)], allowance, total=0)
 
 
 def nothing_fitted(
     smallest: int, total: int, allowance: Allowance, count: Count, *, noun: str = "memories"
 ) -> Answer:
-    """That there is something, but no room for it, and how much room it needs."""
+    """Return the answer for a budget that is too small for anything; it names the smallest budget that would do."""
     cut = Footer(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun)
     whole = Footer(budget=allowance.tokens, shown=0, total=total, whole=True, noun=noun)
     needs = f"Nothing fitted (needs at least {smallest:,} tokens).\n"
-    texts = [footed(needs, cut, count), footed(needs, whole, count), footed("", whole, count)]
+    texts = [with_footer(needs, cut, count), with_footer(needs, whole, count), with_footer("", whole, count)]
     answer = _first_that_fits(texts, allowance, total=total)
     return answer._replace(data=answer.data | {"smallest_budget": smallest})
 
@@ -186,12 +186,12 @@ def _first_that_fits(texts: Sequence[tuple[str, int]], allowance: Allowance, *, 
 # What of an answer did not fit, kept for whoever comes back with its cursor.
 
 
-MOST_RESTS = 64
+MOST_REMAINDERS = 64
 MOST_CHARACTERS = 64_000_000
 
 
-class Rest(msgspec.Struct, frozen=True):
-    """The portions still to be shown, of how many, by the tool that made them."""
+class Remainder(msgspec.Struct, frozen=True):
+    """The portions of a long answer that were not shown yet, and the tool they belong to."""
 
     tool: str
     portions: tuple[Portion, ...]
@@ -204,7 +204,7 @@ class Rest(msgspec.Struct, frozen=True):
 
 
 def cursor_for(tool: str, portions: Sequence[Portion], budget: int) -> str:
-    """The name of what will be left; the same answer within the same budget always has the same."""
+    """Return the cursor of what is left of an answer. The same answer and budget give the same cursor."""
     digest = blake2b(f"{tool} {budget}".encode(), digest_size=5)
     for portion in portions:
         digest.update(portion.text.encode("utf-8", "replace"))
@@ -212,32 +212,37 @@ def cursor_for(tool: str, portions: Sequence[Portion], budget: int) -> str:
 
 
 class PageCache:
-    """The rests of long answers by cursor, the ones used last; safe to share between threads."""
+    """Least-recently-used cache of remainders by cursor, limited by number and size. Thread-safe."""
 
     def __init__(self) -> None:
-        self._rests: OrderedDict[str, Rest] = OrderedDict()
+        self._remainders: OrderedDict[str, Remainder] = OrderedDict()
         self._size = 0
         self._lock = Lock()
 
-    def put(self, cursor: str, rest: Rest) -> None:
+    def put(self, cursor: str, rest: Remainder) -> None:
         with self._lock:
             self._drop(cursor)
-            self._rests[cursor] = rest
+            self._remainders[cursor] = rest
             self._size += rest.size
-            while len(self._rests) > 1 and (len(self._rests) > MOST_RESTS or self._size > MOST_CHARACTERS):
-                self._drop(next(iter(self._rests)))
+            while len(self._remainders) > 1 and (
+                len(self._remainders) > MOST_REMAINDERS or self._size > MOST_CHARACTERS
+            ):
+                self._drop(next(iter(self._remainders)))
 
-    def get(self, cursor: str, tool: str) -> Rest:
-        """What is left under a cursor, which stays there: an answer may have been lost on its way."""
+    def get(self, cursor: str, tool: str) -> Remainder:
+        """Return the remainder of a cursor. It stays in the cache, since a client may ask twice."""
         with self._lock:
-            rest = self._rests.get(cursor)
+            rest = self._remainders.get(cursor)
             if rest is None or rest.tool != tool:
                 raise InputError(
                     f"the cursor {cursor[:20]!r} is not known to {tool} any more; ask again without it"
                 )
-            self._rests.move_to_end(cursor)
+            self._remainders.move_to_end(cursor)
             return rest
 
+    def _is_full(self) -> bool:
+        return len(self._remainders) > MOST_REMAINDERS or self._size > MOST_CHARACTERS
+
     def _drop(self, cursor: str) -> None:
-        if (rest := self._rests.pop(cursor, None)) is not None:
+        if (rest := self._remainders.pop(cursor, None)) is not None:
             self._size -= rest.size

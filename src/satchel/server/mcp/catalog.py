@@ -1,4 +1,4 @@
-"""The tools by name, what a model is told about the server, and the resources clients can attach."""
+"""The catalog of the MCP server: tools by name, instructions and guide for the model, resources."""
 
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -64,7 +64,7 @@ CORE = (SAVE.name, SEARCH.name, CONTEXT.name, GET.name)
 
 
 def chosen_tools(wanted: str) -> dict[str, Tool]:
-    """`all`, `core`, or names with commas between them."""
+    """Return the tools that `--tools` names: `all`, `core`, or names separated by commas."""
     names = {"all": tuple(TOOLS), "core": CORE}.get(wanted.strip()) or [each.strip() for each in wanted.split(",")]
     for name in names:
         if name not in TOOLS:
@@ -93,7 +93,7 @@ MOST_PROJECTS = 100
 
 
 def pack_resources(context: ToolContext) -> list[dict[str, Any]]:
-    """A pack for each project, those with the most memories first."""
+    """Return one context pack per project as a resource, projects with the most memories first."""
     projects = context.bag.stats().by_project
     named = sorted((name for name in projects if name), key=lambda name: (-projects[name], name))
     return [
@@ -103,7 +103,7 @@ def pack_resources(context: ToolContext) -> list[dict[str, Any]]:
 
 
 def read_resource(context: ToolContext, uri: str) -> str:
-    """The text behind an address: what the tool of the same purpose answers."""
+    """Return the text of a resource: the answer of the tool that serves the same purpose."""
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -17,8 +17,8 @@ from satchel.server.mcp.answers import (
     Footer,
     answer_of,
     cursor_for,
-    footed,
     nothing_fitted,
+    with_footer,
 )
 from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, names, tool_for
 from satchel.server.mcp.tool_context import ToolContext
@@ -43,7 +43,7 @@ UNMATCHED = "Nothing matched the query; the newest and most important that pass 
 
 
 def entries(bag: Satchel, memories: Sequence[Memory], detail: Detail, **more: Any) -> list[Portion]:
-    """One portion for each memory."""
+    """Return one portion of text for each memory."""
     pairs = zip(memories, bag.short_ids(memories), strict=True)
     return [Portion(entry(memory, short_id=name, detail=detail), name=name, **more) for memory, name in pairs]
 
@@ -80,7 +80,7 @@ def _get(context: ToolContext, given: dict[str, Any]) -> Answer:
 
 
 def _whole(bag: Satchel, identifier: str) -> Portion:
-    """A memory in full: what it is, what it is related to, then its text."""
+    """Return a memory in full: its heading, its relations, its text."""
     memory = bag.get(identifier)
     links = bag.relations(memory.id)
     name, *others = bag.short_ids([memory.id, *(_other(memory, each) for each in links)])
@@ -180,7 +180,7 @@ def _context(context: ToolContext, given: dict[str, Any]) -> Answer:
 
 
 def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
-    """The block that answers a query, with its footers."""
+    """Return the context block for a query, with its footer."""
     bag, allowance = context.view(given), context.allowance(given)
     # Of the question, not of the answer: it is part of what is counted.
     cursor = None if allowance.given else cursor_for("mem_context", [Portion(as_json(given))], allowance.tokens)
@@ -201,13 +201,13 @@ def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
         # What is there in part comes again in full: its id, to ask for it, is not in every format.
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
         left = entries(bag, [bag.get(each.id) for each in short], given["detail"])
-        context.put_aside(cursor, "mem_context", left, total=wanted)
+        context.keep_for_cursor(cursor, "mem_context", left, total=wanted)
     text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
     return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
 
 
 class _Footers(Frame):
-    """The footers below a block, and the line above it that says so where nothing matched."""
+    """The frame of a context block: its footer, and a line above it if nothing matched the query."""
 
     def __init__(self, count: Count, allowance: Allowance, *, noun: str, cursor: str | None = None) -> None:
         self._count = count
@@ -241,11 +241,11 @@ class _Footers(Frame):
             asked=self._allowance.given,
         )
         above = "" if facts.matched or not body else f"{UNMATCHED}\n"
-        return footed(above + body, footer, self._count)
+        return with_footer(above + body, footer, self._count)
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
-    """What is pinned, then the newest sessions, prompts and observations; the newest of each are kept longest."""
+    """Return pinned memories, then the newest sessions, prompts and observations; the oldest are cut first."""
     limit, detail = given["limit"], given.get("detail", "standard")
     chosen = {name: given[name] for name in _CHOSEN if name in given}
     pinned = bag.recent(pinned=True, limit=limit, **chosen)

@@ -1,4 +1,4 @@
-"""The MCP server: handlers of the protocol that call the tools, each call in a thread."""
+"""The MCP server: protocol handlers that run each tool call in a thread."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ Context = Any
 
 
 def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]:
-    """A server of the SDK with these tools, which work in this context."""
+    """Return an SDK server that offers these tools in this context."""
 
     async def list_tools(ctx: Context, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool.definition) for tool in tools.values()])
@@ -78,7 +78,7 @@ def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]
 def _called(
     context: ToolContext, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
 ) -> types.CallToolResult:
-    """What a tool answers, or in one line what was wrong; either is recorded in the session's ledger."""
+    """Call a tool and record the answer in the session's ledger. An error becomes a one-line answer."""
     result = _result(context, tools, name, arguments)
     if context.recorder is not None:
         for part in result.content:

@@ -1,4 +1,4 @@
-"""Serving one client over standard input and output."""
+"""Serve one client over standard input and output."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ LAST_SECONDS = 3.0
 
 
 def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
-    """Serve until standard input closes; requests that came before that are still answered."""
+    """Serve until standard input closes. Requests that arrived before that are still answered."""
     taken = claim_stdio()
     reading, writing = os.fdopen(taken[0], "rb"), os.fdopen(taken[1], "wb")
     configure_logging()
@@ -76,7 +76,7 @@ def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
 
 
 def _watch(reading: BinaryIO) -> None:
-    """End in time also when lines are left to be read, because an answer that nobody reads holds them up."""
+    """Exit on time even if lines are left to read, because a client that reads no answers blocks them."""
     if hasattr(select, "poll"):
         end = select.poll()
         end.register(reading, 0)
@@ -94,7 +94,7 @@ def _warm_up(context: ToolContext) -> None:
 
 
 class PendingRequests:
-    """The ids of requests that are not answered yet."""
+    """The ids of requests that have no answer yet."""
 
     def __init__(self) -> None:
         self._waiting: set[RequestId] = set()
@@ -119,14 +119,14 @@ class PendingRequests:
 
 
 class OutgoingLines:
-    """Writes answers to the client, one line each, until nobody reads them any more."""
+    """Writes answers to the client, one per line, until the client stops reading."""
 
     def __init__(self, stream: BinaryIO, pending: PendingRequests) -> None:
         self._stream = stream
         self._pending = pending
         self._limiter = anyio.CapacityLimiter(1)
         self.readable = anyio.CancelScope()
-        """Cancelled once nobody reads the answers."""
+        """Cancelled when the client stops reading."""
         self.failure: OSError | None = None
 
     async def write(self, text: str) -> None:
@@ -138,7 +138,7 @@ class OutgoingLines:
         self._pending.discard(find_text_response_id(text))
 
     async def flush(self) -> None:
-        """Each line is flushed as it is written."""
+        """Do nothing: each line is flushed when it is written."""
 
     async def refuse(self, identifier: RequestId | None, code: int, message: str) -> None:
         await self.write(json.dumps(error_response(identifier, code, message)) + "\n")
@@ -149,7 +149,7 @@ class OutgoingLines:
 
 
 class IncomingLines:
-    """Iterates over the messages of a client that the SDK can read; all others are answered here with an error."""
+    """Iterates over the client's messages that the SDK can parse; others get an error response here."""
 
     def __init__(
         self, stream: BinaryIO, outgoing: OutgoingLines, pending: PendingRequests, *, at_end: Callable[[], None]
@@ -182,7 +182,7 @@ class IncomingLines:
             return b""
 
     async def _readable(self, line: bytes) -> str | None:
-        """The line as the SDK can read it; None if it was answered here."""
+        """Return the line in a form that the SDK can parse, or None if it was answered here."""
         text = repair_escapes(line.decode("utf-8", "replace"))
         try:
             message = decode_text(text)
@@ -201,7 +201,7 @@ class IncomingLines:
         return text
 
     def _note(self, message: dict[str, Any]) -> None:
-        """Note whether an answer is due now, or no longer."""
+        """Track whether a request still needs an answer."""
         if message.get("method") == "notifications/cancelled":
             self._pending.discard(as_request_id((message.get("params") or {}).get("requestId")))
         elif "method" in message and (identifier := _request_id(message)) is not None:
@@ -212,7 +212,7 @@ class IncomingLines:
 
 
 def _fault(message: Any) -> tuple[int, str] | None:
-    """The code and the text of the error for a message that is JSON, but breaks a rule."""
+    """Return the error code and text for JSON that is not a valid message."""
     if not isinstance(message, dict):
         return INVALID_REQUEST, f"a message is an object, not {json_type(message)}; batches are not taken"
     if "method" not in message:
@@ -234,7 +234,7 @@ def _call_fault(params: dict[str, Any] | None) -> tuple[int, str] | None:
 
 
 def _sdk_fault(text: str) -> tuple[int, str] | None:
-    """The same for whatever else the SDK cannot read."""
+    """Return the error code and text for anything else that the SDK cannot parse."""
     try:
         types.jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValidationError as error:
@@ -246,7 +246,7 @@ def _sdk_fault(text: str) -> tuple[int, str] | None:
 
 
 def _request_id(message: Any) -> RequestId | None:
-    """The id of a request; that of a response is one of ours, or nobody's."""
+    """Return the id of a request; a response has one of the server's own ids, or an unknown one."""
     if not isinstance(message, dict) or "result" in message or "error" in message:
         return None
     return as_request_id(message.get("id"))

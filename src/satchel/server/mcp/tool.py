@@ -1,4 +1,4 @@
-"""What a tool is: its name, its parameters with their schemas, what it does."""
+"""MCP tools: name, description, parameters with their JSON schemas, and the function that does the work."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -43,30 +43,30 @@ class Parameter(NamedTuple):
 
     schema: Schema
     read: Callable[[str, Any], Any]
-    """Takes its name and a value that is not null."""
+    """Checks and converts an argument; takes its name and a value that is not null."""
     python_name: str | None = None
-    """The name under which the tool gets it; None where that is the same."""
+    """The Python name of the parameter; None if it is the same."""
     default: Any = None
-    """What the tool gets where a call leaves it out; None leaves it out."""
+    """The value if a call leaves it out; None means that it stays out."""
 
 
 def text(about: str | None = None) -> Parameter:
-    """A text of any length that can be stored."""
+    """Return a parameter for a text of any length that can be stored."""
     return Parameter(_about({"type": "string"}, about), lambda name, value: _string(name, value, MAX_TEXT))
 
 
 def line(about: str | None = None) -> Parameter:
-    """A short text, such as a name or a question."""
+    """Return a parameter for a short text, such as a name or a question."""
     return Parameter(_about({"type": "string"}, about), lambda name, value: _string(name, value, MAX_LINE))
 
 
 def names(about: str | None = None) -> Parameter:
-    """Several names; one alone needs no list, and a list that arrives as its JSON is read."""
+    """Return a parameter for a list of names. A single string and a list encoded as a JSON string are accepted."""
     return Parameter(_about({"type": "array", "items": {"type": "string"}}, about), _names)
 
 
 def choice(known: tuple[str, ...], about: str | None = None) -> Parameter:
-    """One of several words."""
+    """Return a parameter that takes one of several words."""
 
     def read(name: str, value: object) -> object:
         check_known(name, value, known)
@@ -82,7 +82,7 @@ def _flag(name: str, value: object) -> bool:
 
 
 def derived(parameter: Offered) -> Parameter:
-    """The parameter of a tool that the table of operations describes."""
+    """Return the tool parameter for a parameter of the table of operations."""
     shape, about = parameter.shape, parameter.about
     if parameter.python_name == "token_budget":
         made = MAX_TOKENS
@@ -118,11 +118,11 @@ def _words(known: tuple[str, ...], name: str, value: object) -> list[str]:
 
 
 def _number(check: Callable[..., Any], name: str, value: object, *, whole: bool) -> Any:
-    return check(_known_sort(name, value) if whole else value, name=name)
+    return check(_whole_number(name, value) if whole else value, name=name)
 
 
 def schema(parameters: Mapping[str, Parameter], required: Iterable[str]) -> Schema:
-    """The JSON schema of a tool's arguments."""
+    """Return the JSON schema of a tool's arguments."""
     said: Schema = {"type": "object", "properties": {name: each.schema for name, each in parameters.items()}}
     needed = list(required)
     return said | {"required": needed} if needed else said
@@ -148,7 +148,7 @@ def read_arguments(
 
 
 def _fold_budget(given: dict[str, Any]) -> None:
-    """`token_budget` is another name of `max_tokens`."""
+    """Accept `token_budget` as another name of `max_tokens`."""
     if "token_budget" in given:
         other = _budget("token_budget", given.pop("token_budget"))
         if _budget("max_tokens", given.setdefault("max_tokens", other)) != other:
@@ -186,8 +186,8 @@ def _names(name: str, value: object) -> list[str]:
     return [_string(name, each, MAX_LINE) for each in found]
 
 
-def _known_sort(name: str, value: object) -> object:
-    """Whole numbers, as numbers or digits; a float without a fraction is one too, since JSON has no other sort."""
+def _whole_number(name: str, value: object) -> object:
+    """Accept whole numbers as ints, digits, or floats without a fraction, since JSON has one type of number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, int | str):
@@ -214,8 +214,8 @@ DETAIL = choice(DETAILS)._replace(python_name="detail")
 
 
 Effect = Literal["reads", "adds", "sets", "ends"]
-"""reads: changes nothing. adds: never takes anything away. sets: may overwrite, the same again changes nothing.
-ends: takes something away, the same again changes nothing."""
+"""What a tool does to the store. reads: nothing. adds: adds, never overwrites. sets: may overwrite; idempotent.
+ends: removes; idempotent."""
 
 _HINTS: dict[Effect, dict[str, bool]] = {
     "reads": {"readOnlyHint": True},
@@ -237,7 +237,7 @@ class Tool(NamedTuple):
 
     @property
     def definition(self) -> dict[str, Any]:
-        """As `tools/list` gives it."""
+        """The definition as `tools/list` returns it."""
         return {
             "name": self.name,
             "description": self.about,

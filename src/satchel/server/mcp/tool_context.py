@@ -1,11 +1,11 @@
-"""What the tools of one MCP server share: the store, the specs, the rests of long answers, the session."""
+"""The state that the tools of one MCP server share: store, specs, pages of long answers, session."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from satchel.api.satchel import Satchel
 from satchel.fitting.listing import Portion
-from satchel.server.mcp.answers import Allowance, Answer, PageCache, Rest, cursor_for, fitted, said
+from satchel.server.mcp.answers import Allowance, Answer, PageCache, Remainder, cursor_for, fitted, said
 from satchel.server.recorder import Recorder
 from satchel.server.specs.specs import Specs
 
@@ -16,7 +16,7 @@ _OF_THE_SERVER = ("project", "token_budget", "cursor")
 
 
 class StartedSession(NamedTuple):
-    """The working session that `mem_session` has started, to which new memories belong."""
+    """The working session that `mem_session` started. New memories belong to it."""
 
     name: str
     project: str | None
@@ -42,23 +42,23 @@ class ToolContext:
         self.specs = specs
         self.most_tokens = most_tokens
         self.remembers_session = remembers_session
-        """False where several clients share the server: one must not write into another's session."""
+        """False if several clients share the server: one must not write into the session of another."""
         self.text_only = text_only
-        """Whether what is read comes as text alone."""
+        """True if read tools answer with text only, without structured content."""
         self.recorder = recorder
         self.session: StartedSession | None = None
         self._pages = PageCache()
 
     def view(self, given: dict[str, Any]) -> Satchel:
-        """The store, inside the project that a call names."""
+        """Return the view of the project that a call names, or of the whole store."""
         return self.bag.scoped(project=given.get("project"))
 
     def options(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call that its method takes: all but the project, the budget and the cursor."""
+        """Return the arguments for the method of `Satchel`: all but the project, the budget and the cursor."""
         return {name: value for name, value in given.items() if name not in _OF_THE_SERVER}
 
     def allowance(self, given: dict[str, Any]) -> Allowance:
-        """How many tokens the answer to a call may have: its budget, or else the server's own limit."""
+        """Return the budget of an answer: that of the call, or else the limit of the server."""
         asked = given.get("token_budget")
         return Allowance(self.most_tokens, False) if asked is None else Allowance(asked, True)
 
@@ -66,7 +66,7 @@ class ToolContext:
         return self.bag.counter.count(text)
 
     def structured(self, answer: Answer) -> dict[str, Any] | None:
-        """The structured content beside the text; None if there is to be none, or if it does not fit."""
+        """Return the structured content of an answer; None if it is switched off or does not fit."""
         return None if self.text_only and answer.most is not None else answer.structured(self.count)
 
     def listed(
@@ -79,26 +79,28 @@ class ToolContext:
         noun: str = "memories",
         in_turn: bool = False,
     ) -> Answer:
-        """As many portions as fit the budget of the call; what the server's limit leaves out comes by cursor."""
+        """Return as many portions as fit. What the limit of the server leaves out is kept for a cursor."""
         if not portions:
             return self.remark(nothing, given)
-        return self._page(Rest(tool, tuple(portions), len(portions), noun), given, in_turn=in_turn)
+        return self._page(Remainder(tool, tuple(portions), len(portions), noun), given, in_turn=in_turn)
 
     def continued(self, tool: str, given: dict[str, Any]) -> Answer | None:
-        """The next page, if the call has a cursor; else None."""
+        """Return the next page if the call has a cursor, else None."""
         if (cursor := given.get("cursor")) is None:
             return None
         return self._page(self._pages.get(cursor, tool), given, paging=True)
 
-    def put_aside(self, cursor: str, tool: str, portions: Sequence[Portion], *, total: int) -> None:
-        """Keep portions to be given under this cursor."""
-        self._pages.put(cursor, Rest(tool, tuple(portions), total, "memories"))
+    def keep_for_cursor(self, cursor: str, tool: str, portions: Sequence[Portion], *, total: int) -> None:
+        """Keep portions for a call with this cursor."""
+        self._pages.put(cursor, Remainder(tool, tuple(portions), total, "memories"))
 
     def remark(self, text: str, given: dict[str, Any]) -> Answer:
-        """A text instead of memories, such as that nothing matched."""
+        """Return a text in place of memories, such as "Nothing matched."."""
         return said(f"{text}\n", self.allowance(given), self.count)
 
-    def _page(self, rest: Rest, given: dict[str, Any], *, paging: bool = False, in_turn: bool = False) -> Answer:
+    def _page(
+        self, rest: Remainder, given: dict[str, Any], *, paging: bool = False, in_turn: bool = False
+    ) -> Answer:
         allowance = self.allowance(given)
         # Whoever set a budget wants that much; whoever did not wants it all, in several pages.
         pages = paging or not allowance.given
@@ -114,10 +116,10 @@ class ToolContext:
             in_turn=in_turn or pages,
         )
         if cursor is not None and page.rest:
-            self._pages.put(cursor, Rest(rest.tool, page.rest, rest.total, rest.noun))
+            self._pages.put(cursor, Remainder(rest.tool, page.rest, rest.total, rest.noun))
         return page.answer
 
 
 def _paged(portions: Sequence[Portion], tokens: int) -> list[Portion]:
-    """The portions; those that may be longer than a page can be split. No character has over four tokens."""
+    """Return the portions, those that may exceed a page marked as splittable. No character has over four tokens."""
     return [portion._replace(splits=portion.splits or 4 * len(portion.text) > tokens) for portion in portions]

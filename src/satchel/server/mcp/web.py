@@ -1,4 +1,4 @@
-"""Serving clients over streamable HTTP: on this machine alone, or with a token."""
+"""Serve clients over streamable HTTP: on loopback, or elsewhere with a token."""
 
 import hmac
 import os
@@ -64,7 +64,7 @@ def serve_http(
 
 
 def find_token(token_file: Path | None) -> str | None:
-    """The token from a file, or else from SATCHEL_TOKEN."""
+    """Return the token from a file, or else from $SATCHEL_TOKEN."""
     if token_file is not None:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
@@ -83,7 +83,7 @@ def find_token(token_file: Path | None) -> str | None:
 
 
 class RequireToken:
-    """ASGI middleware that refuses requests without the token."""
+    """ASGI middleware that rejects requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app

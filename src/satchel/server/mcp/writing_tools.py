@@ -1,4 +1,4 @@
-"""Tools that change what is remembered: mem_save, mem_update, mem_forget, mem_relate, mem_session."""
+"""Tools that write: mem_save, mem_update, mem_forget, mem_relate, mem_session."""
 
 import itertools
 from collections.abc import Sequence
@@ -33,12 +33,12 @@ def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
         linked = [bag.relate(memory.id, target, kind).target for kind, target in links]
-    answer = _kept(bag, memory, outcome, merged=True)
+    answer = _saved_answer(bag, memory, outcome, merged=True)
     return _with_similar(answer, bag, memory, similar_after_save(bag, memory, but=linked))
 
 
 def _with_similar(answer: Answer, bag: Satchel, memory: Memory, found: Sequence[Similar]) -> Answer:
-    """The answer, with as many of the similar memories and as much of each as the tokens for them allow."""
+    """Return the answer with the similar memories, cut to the tokens that are reserved for them."""
     own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
     how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
     for number, width in itertools.product(range(len(found), 0, -1), _WIDTHS):
@@ -59,7 +59,7 @@ def _shortened(line: str, width: int) -> str:
 
 
 def _place(context: ToolContext, given: dict[str, Any]) -> tuple[str | None, Satchel]:
-    """The session that is meant, by default the one that was started here, and the store inside its project."""
+    """Return the session of a call, by default the one that was started here, and the view of its project."""
     name, started = given.get("session") or None, context.session
     if started is not None and name in (None, started.name):
         return started.name, context.view({"project": started.project} | given)
@@ -67,7 +67,7 @@ def _place(context: ToolContext, given: dict[str, Any]) -> tuple[str | None, Sat
 
 
 def _link(wanted: str) -> tuple[RelationKind, str]:
-    """`ID`, or `fixes:ID`."""
+    """Parse one entry of `relate_to`: `ID`, or `fixes:ID`."""
     kind, colon, identifier = wanted.rpartition(":")
     if colon and kind not in RELATIONS:
         raise InputError(f"unknown relation {kind[:40]!r} in relate_to; known: {', '.join(RELATIONS)}")
@@ -76,16 +76,16 @@ def _link(wanted: str) -> tuple[RelationKind, str]:
 
 def _update(context: ToolContext, given: dict[str, Any]) -> Answer:
     memory = context.bag.update(**given)
-    return _kept(context.bag, memory, "updated")
+    return _saved_answer(context.bag, memory, "updated")
 
 
-def _kept(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: bool = False) -> Answer:
-    """What became of a memory: a new one, one said again, one more revision, what was masked in it."""
+def _saved_answer(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: bool = False) -> Answer:
+    """Return the answer to a save: its outcome, the revision, the cost, and what was masked."""
     data: dict[str, Any] = {"id": memory.id, "outcome": outcome} | {
         name: getattr(memory, name) for name in ("revision", "tokens")
     }
     done = "merged" if merged and outcome == "updated" else outcome
-    said = [f"{done} {memory.id}"]
+    said = [f"{done} {bag.short_ids([memory])[0]}"]
     if done == "confirmed":
         data["confirmations"] = memory.confirmations
         said.append(f"({said_again(memory)})")
@@ -116,11 +116,12 @@ def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
 def _relate(context: ToolContext, given: dict[str, Any]) -> Answer:
     relation = context.bag.relate(**given)
     data = {"source": relation.source, "kind": relation.kind, "target": relation.target}
-    return Answer(" ".join(data.values()), data)
+    source, target = context.bag.short_ids([relation.source, relation.target])
+    return Answer(f"{source} {relation.kind} {target}", data)
 
 
 def _session(context: ToolContext, given: dict[str, Any]) -> Answer:
-    """A session is one memory: its goal when it starts, its summary when it ends."""
+    """Start or end a session. It is one memory: its goal at the start, its summary at the end."""
     return _start(context, given) if given["action"] == "start" else _end(context, given)
 
 
@@ -151,7 +152,7 @@ def _end(context: ToolContext, given: dict[str, Any]) -> Answer:
 
 
 def _known(bag: Satchel, name: str) -> Memory | None:
-    """What is noted of a session already, which a start must not overwrite."""
+    """Return the memory of a session that exists already; a start must not overwrite it."""
     notes = bag.scoped(session=name).recent(kind="summary", limit=100)
     same = (each for each in notes if each.topic_key == _topic(name) and each.scope.project == bag.scope.project)
     return next(same, None)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import satchel
 from read_back import footers
 from satchel.fitting.listing import Portion
-from satchel.server.mcp.answers import Allowance, Footer, fitted, footed, said
+from satchel.server.mcp.answers import Allowance, Footer, fitted, said, with_footer
 
 COUNTERS = [satchel.counter(name) for name in ("o200k_base", "claude", "chars/4")]
 
@@ -121,7 +121,7 @@ def test_data_that_would_cost_more_than_the_answer_may_are_left_out():
 def test_numbers_have_their_thousands_separated_and_count_themselves():
     count = COUNTERS[0].count
     footer = Footer(budget=12_345, shown=1_234, total=1_000_000, whole=False, cursor="c0ffee")
-    text, tokens = footed("word " * 2_000, footer, count)
+    text, tokens = with_footer("word " * 2_000, footer, count)
     assert tokens == count(text) > 2_000
     assert text.split("\n")[1:] == [
         "➡ The rest: cursor=c0ffee",

@@ -5,11 +5,11 @@ import pytest
 from satchel.errors import InputError
 from satchel.fitting.listing import Portion
 from satchel.server.mcp import answers
-from satchel.server.mcp.answers import MOST_RESTS, PageCache, Rest, cursor_for
+from satchel.server.mcp.answers import MOST_REMAINDERS, PageCache, Remainder, cursor_for
 
 
-def rest_of(text: str) -> Rest:
-    return Rest("mem_search", (Portion(text),), 1, "memories")
+def rest_of(text: str) -> Remainder:
+    return Remainder("mem_search", (Portion(text),), 1, "memories")
 
 
 def known(cache: PageCache, cursor: str) -> bool:
@@ -22,7 +22,7 @@ def known(cache: PageCache, cursor: str) -> bool:
 
 def test_the_one_that_nobody_asked_for_the_longest_goes_first():
     cache = PageCache()
-    for number in range(MOST_RESTS):
+    for number in range(MOST_REMAINDERS):
         cache.put(f"c{number}", rest_of("text"))
     cache.get("c0", "mem_search")
     cache.put("one more", rest_of("text"))

@@ -29,7 +29,7 @@ def decisions():
 
 def newer_ones(bag: Satchel, text: str, odds: list[float]) -> list[float]:
     seen = examined(bag, text)
-    ranking.look_again(seen, np.array(odds))
+    ranking.rerank(seen, np.array(odds))
     return [float(value) for value in seen.columns["newer_ones"]]
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_overtaken_for_a_question_about_reasons_or_the_course_of_thin
             ("How has our CI changed over time?", False),
         ):
             seen = examined(bag, text)
-            ranking.look_again(seen, np.zeros(seen.sheet.size))
+            ranking.rerank(seen, np.zeros(seen.sheet.size))
             assert (seen.columns["overtaken"].max() > 0) == overtaken, text
 
 
