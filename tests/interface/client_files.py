@@ -85,8 +85,8 @@ FILES = {
 BROKEN = {
     "claude-code": ('{\n  "mcpServers": {\n    "a": {}\n    "b": {}\n  }\n}\n', "line 4, column 5"),
     "claude-desktop": ('{"mcpServers": {"a": {"command": "x"}', "the file ends"),
-    "cursor": ('{"mcpServers": [1, 2]}', '"mcpServers" has to be an object'),
+    "cursor": ('{"mcpServers": [1, 2]}', '"mcpServers" must be an object'),
     "codex": ("[mcp_servers.a\ncommand = 1\n", "not TOML"),
-    "vscode": ('{"servers": {}, /* "inputs": [] }', "the comment there has no end"),
+    "vscode": ('{"servers": {}, /* "inputs": [] }', "the comment is not closed"),
     "gemini": ('{"mcpServers": {}, "ui": 1, "mcpServers": {}}', "twice"),
 }

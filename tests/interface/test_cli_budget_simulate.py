@@ -126,7 +126,7 @@ def test_free_tokens_have_no_ratio(cli: Cli, shown: Shown):
         (["x.jsonl", "--synthetic", "5"], "give either a TRANSCRIPT or --synthetic"),
         (["--synthetic", "0"], "synthetic 0 is out of range"),
         (["--synthetic", "5", "--write-price", "nan"], "write price nan"),
-        (["--synthetic", "5", "--cache-minutes", "3"], "have no times"),
+        (["--synthetic", "5", "--cache-minutes", "3"], "have no timestamps"),
         (["--synthetic", "5", "--low", "0.7,much"], "--low 'much'"),
         (["--synthetic", "5", "--low", "70"], "--low '70'"),
         (["--synthetic", "5", "--limit", "0"], "--limit 0"),

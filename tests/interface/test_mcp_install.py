@@ -276,10 +276,10 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
     [
         (("install", "emacs"), "'emacs' is not one of"),
         (("install",), "Missing argument"),
-        (("install", "claude-desktop", "--local"), "has no file for a project"),
+        (("install", "claude-desktop", "--local"), "has no project file"),
         (("install", "cursor", "--local", "--file", "x.json"), "--file and --local"),
-        (("install", "cursor", "--name", "my memory"), "is no server's name"),
-        (("uninstall", "cursor", "--name", ""), "is no server's name"),
+        (("install", "cursor", "--name", "my memory"), "is not a valid server name"),
+        (("uninstall", "cursor", "--name", ""), "is not a valid server name"),
         (("install", "cursor", "--project", " "), "--project is blank"),
         (("install", "cursor", "--db", ":memory:"), "cannot use a :memory: store"),
         (("config", "--db", "postgresql://ana:hunter2@db:x/x"), "is no address of a PostgreSQL database"),

@@ -92,8 +92,8 @@ def test_an_install_puts_it_in_front_and_an_uninstall_gives_the_file_back(mcp: M
     assert re.fullmatch(r"removed satchel-gateway from [\w ]+, restored 1 server: .+\n", gone.stdout)
     assert place.read_bytes() == before[place]
     assert not ours.exists()
-    (aside,) = ours.parent.iterdir()
-    assert f"backup of the servers behind the gateway: {aside}\n" in gone.stderr
+    (backup,) = ours.parent.iterdir()
+    assert f"backup of the servers behind the gateway: {backup}\n" in gone.stderr
     assert {path: text for path, text in snapshot(home).items() if path in before} == before
     absent = mcp("uninstall", client, "--gateway")
     assert (absent.returncode, absent.stdout, absent.stderr) == (
@@ -154,8 +154,8 @@ def test_what_stays_and_what_is_not_used_is_remarked_on(mcp: Mcp, home: Path):
     lines = done.stderr.splitlines()
     assert lines[0].endswith("/gateway-cursor.json: far, a, b")
     assert lines[1:5] == [
-        "old is not moved: its type is sse, which the gateway does not speak",
-        "odd \ufffd[31m is not moved: it has ${work space\ufffd}, which only Cursor fills in",
+        "old is not moved: its type is sse, which the gateway does not support",
+        "odd \ufffd[31m is not moved: it has ${work space\ufffd}, which only Cursor resolves",
         "settings that the gateway does not use, kept for uninstall: a (timeout, alwaysAllow), b (autoApprove)",
         "the gateway cannot log in; if one of these needs it, use --only for the others: far",
     ]
@@ -239,7 +239,7 @@ def test_the_file_of_a_project_has_one_of_ours_that_is_not_in_the_project(mcp: M
     assert re.fullmatch(r"gateway-claude-code-[0-9a-f]{12}\.json", ours.name)
     assert f"{ours} is outside the project, so do not commit this change\n" in done.stderr
     assert "asks before it starts" in done.stderr
-    # The same file by its name is the same detour.
+    # The same file by its name is the same move.
     assert "already set up" in mcp("install", "claude-code", "--gateway", "--file", place).stdout
     mcp("uninstall", "claude-code", "--gateway", "--local")
     assert place.read_text() == '{"mcpServers": {"a": {"command": "a"}}}'
@@ -272,7 +272,7 @@ def test_a_file_left_over_from_an_uninstall_is_set_aside_by_the_next(mcp: Mcp, h
         ),
         (("uninstall", "cursor", "--gateway", "--only", "time"), "No such option"),
         (("install", "cursor", "--gateway", "--local", "--file", "x.json"), "--file and --local"),
-        (("install", "claude-desktop", "--gateway", "--local"), "has no file for a project"),
+        (("install", "claude-desktop", "--gateway", "--local"), "has no project file"),
         (("install", "cursor", "--gateway", "--db", ":memory:"), "cannot use a :memory: store"),
         (("install", "cursor", "--gateway", "--file", "."), "is a folder"),
     ],

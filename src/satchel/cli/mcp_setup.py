@@ -11,8 +11,16 @@ from click.core import ParameterSource
 
 from satchel.cli.clients.client import CLIENTS, GENERIC, Client, surroundings
 from satchel.cli.clients.config_file import Change, carry_out, difference, planned
-from satchel.cli.clients.detour import GATEWAY, Detour, Led, Returned, holding_path, lead_back, lead_through
 from satchel.cli.clients.entry import Edited, ServerEntry, check_name, satchel_entry
+from satchel.cli.clients.gateway_move import (
+    GATEWAY,
+    GatewayMove,
+    Moved,
+    Restored,
+    gateway_file_path,
+    move_behind_gateway,
+    restore_servers,
+)
 from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
@@ -78,7 +86,7 @@ def install_command(
     path = _file(chosen, local=local, file=file)
     if gateway:
         _refuse_beside_gateway("project", "tools", "name")
-        _put_in_front(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
+        _install_gateway(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
         _note_password(db)
         return
     if only:
@@ -86,7 +94,7 @@ def install_command(
     entry = _entry(chosen, name, project, tools, db)
     folder_was_there = path.parent.is_dir()
     secrets = secrets_in(location(db))
-    change = _made(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run, secrets=secrets)
+    change = _apply(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run, secrets=secrets)
     _note_password(db)
     if dry_run and change.changes:
         return
@@ -117,10 +125,10 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
     path = _file(chosen, local=local, file=file)
     if gateway:
         _refuse_beside_gateway("name")
-        _take_away(client, path, dry_run=dry_run)
+        _remove_gateway(client, path, dry_run=dry_run)
         return
     check_name(name)
-    change = _made(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
+    change = _apply(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
     if not change.changes:
         print_text(f"{name} is not set up, nothing changed: {path}\n")
     elif not dry_run:
@@ -194,7 +202,7 @@ def _note_password(db: str | None) -> None:
         )
 
 
-def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: Iterable[str] = ()) -> Change:
+def _apply(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: Iterable[str] = ()) -> Change:
     if not dry_run:
         return carry_out(path, edit, now=datetime.now())
     change = planned(path, edit)
@@ -205,90 +213,90 @@ def _made(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: 
 # mcp install --gateway, and mcp uninstall --gateway
 
 
-def _put_in_front(
+def _install_gateway(
     name: str, path: Path, *, store: str | None, only: Sequence[str], local: bool, dry_run: bool
 ) -> None:
     """Move a client's servers behind the gateway, and report which were moved and why others were not."""
-    detour = _detour(name, path)
+    move = _gateway_move(name, path)
     options = ["--db", store] if store is not None else []
-    led, change = lead_through(detour, options, only=only, now=None if dry_run else datetime.now())
+    result, change = move_behind_gateway(move, options, only=only, now=None if dry_run else datetime.now())
     if dry_run and change.changes:
-        _print_difference(change, [*led.secrets, *(secrets_in(store) if store is not None else ())])
+        _print_difference(change, [*result.secrets, *(secrets_in(store) if store is not None else ())])
     else:
-        print_text(f"{_done(led, detour)}: {path}\n")
-    if led.moved:
-        note(f"{'would move' if dry_run else 'moved'} to {detour.ours}: {_names(led.moved)}")
-    for each, reason in led.staying.items():
+        print_text(f"{_done(result, move)}: {path}\n")
+    if result.moved:
+        note(f"{'would move' if dry_run else 'moved'} to {move.ours}: {_names(result.moved)}")
+    for each, reason in result.staying.items():
         note(f"{_shown(each)} is not moved: {_shown(reason)}")
-    unused = [f"{_shown(each)} ({_names(found.unused)})" for each, found in led.moved.items() if found.unused]
+    unused = [f"{_shown(each)} ({_names(found.unused)})" for each, found in result.moved.items() if found.unused]
     if unused:
         note(f"settings that the gateway does not use, kept for uninstall: {', '.join(unused)}")
     open_ones = [
-        each for each, found in led.moved.items() if "url" in found.server and "headers" not in found.server
+        each for each, found in result.moved.items() if "url" in found.server and "headers" not in found.server
     ]
     if open_ones:
         note(f"the gateway cannot log in; if one of these needs it, use --only for the others: {_names(open_ones)}")
     if dry_run or not change.changes:
         return
-    if led.replaced:
-        note(f"replaced servers that were moved before; a backup is next to the file: {_names(led.replaced)}")
+    if result.replaced:
+        note(f"replaced servers that were moved before; a backup is next to the file: {_names(result.replaced)}")
     _note_backup(change)
     note(f"permissions and other rules that name a server or its tools must now name {GATEWAY}")
     if local:
-        note(f"{detour.ours} is outside the project, so do not commit this change")
-    _note_reading(detour.client, change, local=local)
+        note(f"{move.ours} is outside the project, so do not commit this change")
+    _note_reading(move.client, change, local=local)
 
 
-def _take_away(name: str, path: Path, *, dry_run: bool) -> None:
+def _remove_gateway(name: str, path: Path, *, dry_run: bool) -> None:
     """Remove the gateway and restore a client's servers."""
-    detour = _detour(name, path)
-    returned, change, aside = lead_back(detour, now=None if dry_run else datetime.now())
-    title = detour.client.title
+    move = _gateway_move(name, path)
+    restored, change, backup = restore_servers(move, now=None if dry_run else datetime.now())
+    title = move.client.title
     if not change.changes:
         print_text(f"{GATEWAY} is not set up, nothing changed: {path}\n")
     elif dry_run:
-        _print_difference(change, returned.secrets)
+        _print_difference(change, restored.secrets)
     else:
-        back = f"restored {_count(returned.back)}" if returned.back else "restored nothing"
+        back = f"restored {_count(restored.back)}" if restored.back else "restored nothing"
         print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
         _note_backup(change)
-    if aside is not None:
-        note(f"backup of the servers behind the gateway: {aside}")
-    _note_what_differs(returned, detour, aside)
+    if backup is not None:
+        note(f"backup of the servers behind the gateway: {backup}")
+    _note_what_differs(restored, move, backup)
     if change.changes and not dry_run:
         note(f"restart {title} to apply this")
 
 
-def _note_what_differs(returned: Returned, detour: Detour, aside: Path | None) -> None:
-    place = aside or detour.ours
-    if returned.taken:
+def _note_what_differs(restored: Restored, move: GatewayMove, backup: Path | None) -> None:
+    place = backup or move.ours
+    if restored.taken:
         note(
             f"these names are used by other servers now, which are kept; the ones from the gateway are in {place}: "
-            f"{_names(returned.taken)}"
+            f"{_names(restored.taken)}"
         )
-    if returned.edited:
+    if restored.edited:
         note(
             f"edited in Satchel's file and restored without the edits, which are in {place}: "
-            f"{_names(returned.edited)}"
+            f"{_names(restored.edited)}"
         )
 
 
-def _detour(name: str, path: Path) -> Detour:
+def _gateway_move(name: str, path: Path) -> GatewayMove:
     from platformdirs import user_config_path
 
     client = CLIENTS[name]
     folder = user_config_path("satchel", appauthor=False)
-    return Detour(client, path, holding_path(folder, name, client, path, surroundings()))
+    return GatewayMove(client, path, gateway_file_path(folder, name, client, path, surroundings()))
 
 
-def _done(led: Led, detour: Detour) -> str:
-    title = detour.client.title
-    if led.what == "added":
-        return f"put {_count(led.behind)} of {title} behind {GATEWAY}"
-    if led.what == "updated":
-        more = f"put {_count(led.moved)} more of {title} behind {GATEWAY}"
-        return more if led.moved else f"updated {GATEWAY} in {title}"
-    if led.behind:
+def _done(result: Moved, move: GatewayMove) -> str:
+    title = move.client.title
+    if result.what == "added":
+        return f"put {_count(result.behind)} of {title} behind {GATEWAY}"
+    if result.what == "updated":
+        more = f"put {_count(result.moved)} more of {title} behind {GATEWAY}"
+        return more if result.moved else f"updated {GATEWAY} in {title}"
+    if result.behind:
         return f"{GATEWAY} is already set up, nothing changed"
     return f"there is no server to put behind {GATEWAY}, nothing changed"
 

@@ -1,4 +1,4 @@
-"""Simulation: what a recorded session would have cost under several eviction policies, with a prompt cache."""
+"""Simulation: what a recorded session would have cost under several eviction policies with a prompt cache."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ __all__ = [
 
 
 IMAGE_TOKENS = 1_500
-"""The tokens of an image or another attachment, whatever its size."""
+"""The tokens counted for an image or other attachment, whatever its size."""
 
 
 class Part(NamedTuple):
@@ -44,11 +44,11 @@ class Part(NamedTuple):
     """Parts of the same unit are evicted together."""
     tokens: int
     standing: bool = False
-    """Whether it belongs to the system prompt, which is never evicted."""
+    """Whether it is part of the system prompt, which is never evicted."""
 
 
 class Step(NamedTuple):
-    """A turn: what is new in its prompt, including the answer to the prompt before, and its own answer."""
+    """A turn: what is new in its prompt, including the previous answer, and its own answer."""
 
     parts: tuple[Part, ...]
     output: int
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The turns of a session in numbers of tokens."""
+    """The turns of a session as token counts."""
 
     steps: tuple[Step, ...]
     unseen: int = 0
@@ -102,7 +102,7 @@ def _counted(entries: Sequence[TranscriptEntry], counter: Counter) -> list[int]:
 
 
 def _units(entries: Sequence[TranscriptEntry]) -> list[int]:
-    """The unit of each entry; a tool call and its result have the same one."""
+    """Return the unit of each entry; a tool call and its result share one."""
     called: dict[str, int] = {}
     return [
         place if entry.call_id is None else called.setdefault(entry.call_id, place)
@@ -110,7 +110,7 @@ def _units(entries: Sequence[TranscriptEntry]) -> list[int]:
     ]
 
 
-# Prices, in units of one uncached input token.
+# Prices, relative to one uncached input token
 
 
 BASE = 1.0
@@ -123,7 +123,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
     write: float = 1.25
     output: float = 5.0
     cache_minutes: float | None = None
-    """How long a prompt stays in the cache after it was last read; None means for ever."""
+    """How long a prompt stays in the cache after its last use; None means it never expires."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -133,7 +133,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
             ("cache minutes", self.cache_minutes),
         ):
             if value is not None and not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{name} {shortened(value)} is not usable; give a number from 0 upwards")
+                raise InputError(f"{name} {shortened(value)} is not a price or time; give a number from 0 upwards")
 
     @property
     def caching(self) -> bool:
@@ -144,7 +144,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return read * self.read + written * write + output * self.output
 
 
-# Eviction policies: which units are removed from a prompt before it is sent.
+# Eviction policies: which units are removed from a prompt before it is sent
 
 
 STUB_TOKENS = 20
@@ -170,7 +170,7 @@ class Policy(Protocol):
         ...
 
     def leaving(self, units: Mapping[int, Unit], *, standing: int, total: int, turn: int) -> Sequence[int]:
-        """The keys of the units to evict; `standing` are the tokens of what cannot be evicted."""
+        """Return the keys of the units to evict; `standing` are the tokens that cannot be evicted."""
         ...
 
 
@@ -184,7 +184,7 @@ class KeepAll(NamedTuple):
 
 
 class KeepLast(NamedTuple):
-    """Keep what the last turns brought, and nothing else."""
+    """Keep what the last turns added, and nothing else."""
 
     turns: int
     stub: int = 0
@@ -205,7 +205,7 @@ class KeepLast(NamedTuple):
 
 
 class Watermarks(NamedTuple):
-    """When a prompt is over the limit, evict down to a part of it."""
+    """When a prompt exceeds the limit, evict down to a share of it."""
 
     limit: int
     low: float = LOW
@@ -220,7 +220,7 @@ class Watermarks(NamedTuple):
 
 
 class OldestUntilItFits(NamedTuple):
-    """When a prompt is over the limit, evict as little as possible."""
+    """When a prompt exceeds the limit, evict as little as possible."""
 
     limit: int
     stub: int = 0
@@ -240,33 +240,33 @@ def _over(
     return keys_to_evict([Unit(_STANDING, standing, 0, -1, True), *there], limit=limit, low=low)
 
 
-# Replay of a trace under a policy, request by request, with the costs of a prompt cache.
+# Replaying a trace under a policy, request by request, with the costs of a prompt cache
 
 
 class SimulatedCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of a replay; everything but the cost is in tokens."""
+    """The totals of a replay, in tokens, except the cost."""
 
     policy: str
     sent: int
     peak: int
     read: int
-    """Tokens sent that were in the cache."""
+    """Tokens read from the cache."""
     written: int
     output: int
     evictions: int
-    """The number of turns on which something was evicted."""
+    """How many turns evicted something."""
     evicted: int
-    """The number of units evicted."""
+    """How many units were evicted."""
     over_limit: int
-    """The number of turns on which the prompt was over the policy's limit after eviction."""
+    """How many prompts exceeded the policy's limit even after eviction."""
     cost: float
-    """In units of one uncached input token."""
+    """Relative to one uncached input token."""
 
 
 def replay(trace: Trace, policy: Policy, prices: Prices) -> SimulatedCost:
-    """Sum up all requests; the cache has the unchanged beginning of the prompt of the request before."""
+    """Replay all requests and sum up; the cache holds the unchanged beginning of the previous prompt."""
     if prices.caching and prices.cache_minutes is not None and not trace.timed:
-        raise InputError("the turns have no times, so nothing can expire; leave out the minutes of the cache")
+        raise InputError("the turns have no timestamps, so the cache cannot expire; leave out --cache-minutes")
     prompt = _Prompt(policy)
     sent = peak = read = output = evictions = evicted = over_limit = 0
     before: Step | None = None
@@ -306,13 +306,13 @@ def _cached(before: Step | None, step: Step, prices: Prices) -> bool:
 
 
 class _Prompt:
-    """A prompt as a list of parts; evicted parts are empty or a stub."""
+    """A prompt as a list of parts; an evicted part is empty or a stub."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._tokens: list[int] = []
         self._places: dict[int, list[int]] = {}
-        # Least recently used first: whatever grows goes to the end.
+        # Least recently used first: a unit that grows moves to the end.
         self._units: dict[int, Unit] = {}
         self._standing = 0
         self.total = 0
@@ -349,12 +349,12 @@ class _Prompt:
         return len(leaving), sum(self._tokens[:first])
 
 
-# A synthetic session, the same on every machine, to compare policies without a recording.
+# A synthetic session, identical on every machine, to compare policies without a recording
 
 
 SYSTEM, REQUEST, ANSWER, CALL, LARGEST_RESULT = 8_000, 300, 150, 80, 8_000
 TURNS_OF_A_REQUEST = 10
-# The fractional parts of its multiples are spread evenly over 0 to 1, however many there are.
+# The fractional parts of its multiples are spread evenly over 0 to 1 (a low-discrepancy sequence).
 GOLDEN = 0.6180339887498949
 
 SYNTHETIC = (
@@ -365,7 +365,7 @@ SYNTHETIC = (
 
 
 def synthetic_trace(turns: int) -> Trace:
-    """A session with the sizes of the default budget: its system tier, its largest result."""
+    """Return a synthetic session with the sizes of the default budget: its system tier, its largest result."""
     steps = []
     for turn in range(turns):
         parts = []
@@ -380,16 +380,16 @@ def synthetic_trace(turns: int) -> Trace:
     return Trace(tuple(steps))
 
 
-# The assumptions of a simulation, as sentences to print under its table.
+# The assumptions of a simulation, as sentences to print below its table
 
 
 def assumptions(trace: Trace, transcript: Transcript | None, prices: Prices, *, counter: str) -> list[str]:
-    """The assumptions, most important first; without a transcript the trace is the synthetic one."""
+    """Return the assumptions, most important first; without a transcript, those of the synthetic session."""
     return [*_requests(prices), *_evictions(), *_tokens(trace, transcript, counter)]
 
 
 def remarks(transcript: Transcript) -> Iterator[str]:
-    """Which lines of the recording were not used."""
+    """Yield which lines of the recording were skipped."""
     if transcript.skipped:
         yield f"{_lines(transcript.skipped)} of other kinds skipped"
     if transcript.sidechains:
@@ -400,7 +400,7 @@ def _requests(prices: Prices) -> Iterator[str]:
     yield "a turn is one request; its prompt is the system prompt and all entries that are kept"
     if prices.caching:
         yield (
-            f"what is the same from the start as in the request before is read from the cache at {prices.read:g}, "
+            f"the unchanged beginning of the previous prompt is read from the cache at {prices.read:g}, "
             f"the rest is written at {prices.write:g}"
         )
         minutes = prices.cache_minutes
@@ -409,14 +409,14 @@ def _requests(prices: Prices) -> Iterator[str]:
         )
     else:
         yield "there is no cache: each token of a prompt costs 1"
-    yield f"answers cost {prices.output:g} a token and are those of the recording, whatever was evicted"
+    yield f"answers cost {prices.output:g} per token and are those of the recording, whatever was evicted"
 
 
 def _evictions() -> Iterator[str]:
-    yield "a tool call and its result leave together; the system prompt and what is new on a turn stay"
-    yield "the least recently used is the oldest, since nobody records when an entry is used again"
-    yield f"watermarks leave a stub of {STUB_TOKENS} tokens for each unit, which stays; the others nothing"
-    yield "nothing that was evicted is fetched again"
+    yield "a tool call and its result are evicted together; the system prompt and new entries of a turn stay"
+    yield "least recently used means oldest, because recordings do not say when an entry is used again"
+    yield f"watermarks leave a stub of {STUB_TOKENS} tokens for each evicted unit; the other policies leave nothing"
+    yield "evicted content is not fetched again"
 
 
 def _tokens(trace: Trace, transcript: Transcript | None, counter: str) -> Iterator[str]:
@@ -427,12 +427,12 @@ def _tokens(trace: Trace, transcript: Transcript | None, counter: str) -> Iterat
     pictures = f", images and other attachments ({images:,}) as {IMAGE_TOKENS:,} each" if images else ""
     yield f"text is counted by {counter}{pictures}; what a provider adds around messages is not counted"
     if trace.unseen:
-        yield f"system prompt and tool schemas: {trace.unseen:,} tokens, by the usage of the first request"
+        yield f"system prompt and tool schemas: {trace.unseen:,} tokens, from the usage of the first request"
     elif not any(entry.role == "system" for entry in transcript.entries):
-        yield "there is no system prompt in the recording, so none is counted"
+        yield "the recording has no system prompt, so none is counted"
     if transcript.compactions:
         count = f"{transcript.compactions:,} compaction" + ("s" if transcript.compactions > 1 else "")
-        yield f"{count} of the recording undone: what was summed up stays, the summaries are left out"
+        yield f"{count} of the recording undone: the original messages are used, not the summaries"
 
 
 def _lines(count: int) -> str:

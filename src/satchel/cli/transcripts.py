@@ -1,4 +1,4 @@
-"""Reading transcripts of Claude Code (JSON lines) and messages of OpenAI and Anthropic, as entries by turn."""
+"""Parse transcripts of Claude Code (JSON lines) and messages of OpenAI and Anthropic into entries by turn."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal":
 CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 RESULT = "tool_result"
 PICTURES = ("image", "image_url", "input_image", "document", "file", "input_file", "input_audio", "audio")
-# Encrypted, and its length says little about its tokens.
+# Encrypted; the length says little about the tokens.
 SEALED = "redacted_thinking"
 
 
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 
 
 def pieces(content: object) -> list[Piece]:
-    """The blocks of a message's content; a string is one block."""
+    """Return the blocks of a message's content; a string is one block."""
     blocks = content if isinstance(content, list) else [content]
     return [piece for block in blocks if (piece := _piece(block)) is not None]
 
@@ -54,7 +54,7 @@ def result_piece(content: object, call_id: object, tool: object = None) -> Piece
 
 
 def string(value: object) -> str:
-    """The value if it is a string, else an empty one: transcripts hold whatever was sent."""
+    """Return the value if it is a string, otherwise an empty string: transcripts may contain anything."""
     return value if isinstance(value, str) else ""
 
 
@@ -76,7 +76,7 @@ def _piece(block: object) -> Piece | None:
 
 
 def _picture(block: dict[str, Any]) -> Piece:
-    """An image, or a document, which counts as an image unless it has plain text."""
+    """Return an image, or a document, which counts as an image unless it has plain text."""
     texts = list(_plain(block.get("source")))
     return Piece("text", "\n".join(texts), 0 if texts else 1)
 
@@ -92,14 +92,14 @@ def _text(text: str) -> Piece | None:
     return Piece("text", text) if text else None
 
 
-# Turns. A turn is one request to a model: what is new in its prompt, then the answer.
+# Turns: a turn is one request to a model, first what is new in its prompt, then the answer
 
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
 class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of a message in its turn: part of the answer if the role is assistant, else of the prompt."""
+    """A block of a message in its turn: part of the answer if the role is assistant, otherwise of the prompt."""
 
     role: Role
     turn: int
@@ -110,20 +110,20 @@ class TranscriptEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded conversation, and what of the recording was not used."""
+    """A recorded conversation, with counts of what was skipped."""
 
     entries: tuple[TranscriptEntry, ...]
-    """In the order of the prompt."""
+    """In prompt order."""
     times: tuple[datetime | None, ...]
-    """When each turn was answered, if that is recorded."""
+    """When each turn was answered, if recorded."""
     first_prompt: int | None = None
-    """The tokens of the first prompt as the provider counted them, with a system prompt that is not recorded."""
+    """The provider's token count of the first prompt, which includes the unrecorded system prompt."""
     skipped: int = 0
     """Lines that are not messages."""
     sidechains: int = 0
-    """Lines of subagents, which have a context of their own."""
+    """Lines of subagents, which have their own context."""
     compactions: int = 0
-    """Summaries left out, because what they summarise is there."""
+    """Summaries that were skipped because the original messages are present."""
 
     @property
     def turns(self) -> int:
@@ -131,13 +131,13 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TranscriptBuilder:
-    """Builds a transcript from messages in the order of their recording."""
+    """Builds a transcript from messages in recorded order."""
 
     def __init__(self) -> None:
         self._entries: list[TranscriptEntry] = []
         self._times: list[datetime | None] = []
         self._tools: dict[str, str] = {}
-        # One answer may be recorded in several parts, with the results of its first calls between them.
+        # One answer may be recorded in several parts, with the results of its first calls in between.
         self._turns: dict[str, int] = {}
         self._parts: dict[str, list[int]] = {}
 
@@ -145,12 +145,12 @@ class TranscriptBuilder:
         return len(self._entries)
 
     def say(self, role: Role, pieces: Iterable[Piece]) -> None:
-        """Add to the next prompt; a tool's result has the role of a tool, whoever sends it."""
+        """Add to the next prompt; a tool result has the role of a tool, whoever sends it."""
         for piece in pieces:
             self._add("tool" if piece.kind == "result" else role, len(self._times), piece)
 
     def answer(self, pieces: Iterable[Piece], *, message_id: str = "", at: datetime | None = None) -> None:
-        """Add an answer, or a further part of the one with this id."""
+        """Add an answer, or another part of the answer with this id."""
         turn = self._turns.get(message_id)
         if turn is None:
             turn = len(self._times)
@@ -161,7 +161,7 @@ class TranscriptBuilder:
         before = tuple(parts)
         for piece in pieces:
             if piece.kind == "result":
-                # The result of a provider's own tool is inside the answer.
+                # The result of a server-side tool is inside the answer.
                 piece = piece._replace(kind="call")
             earlier = next((place for place in before if _grown(self._entries[place], piece)), None)
             if earlier is None:
@@ -171,7 +171,7 @@ class TranscriptBuilder:
                 self._entries[earlier] = _entry("assistant", turn, piece)
 
     def transcript(self) -> Transcript:
-        # Only further parts of an answer are out of order.
+        # Only later parts of an answer are out of order.
         ordered = sorted(self._entries, key=lambda entry: entry.turn)
         return Transcript(entries=tuple(map(self._named, ordered)), times=tuple(self._times))
 
@@ -198,12 +198,12 @@ def _grown(earlier: TranscriptEntry, piece: Piece) -> bool:
     return bool(earlier.text) and piece.text.startswith(earlier.text)
 
 
-# Messages as OpenAI's and Anthropic's interfaces take them.
+# Messages in the format of the OpenAI and Anthropic APIs
 
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 STANDING = ("system", "developer")
-# Calls of the older form have no ids: a result belongs to the call before it.
+# The old function-call format has no ids: a result belongs to the call before it.
 UNNAMED = "function call {}"
 
 
@@ -212,7 +212,7 @@ def is_message(value: object) -> bool:
 
 
 def of_messages(messages: Iterable[dict[str, Any]], *, system: object = None, tools: object = None) -> Transcript:
-    """A conversation, with the system prompt and the tools of its request."""
+    """Return a conversation, with the system prompt and the tools of its request."""
     said = TranscriptBuilder()
     said.say("system", pieces(system))
     if tools:
@@ -249,12 +249,12 @@ def _call(called: object, call_id: object) -> Piece:
     return call_piece(known.get("name"), string(known.get("arguments")) or string(known.get("input")), call_id)
 
 
-# Claude Code's transcripts: a JSON object a line, most of which never went to a model.
+# Claude Code transcripts: one JSON object per line, most of which were never sent to a model
 
 
 MESSAGES = ("user", "assistant")
 ATTACHMENT = "attachment"
-# Where an attachment that goes to the model has its text; the others only tell what happened.
+# Where attachments that are sent to the model have their text; other attachments are only events.
 ATTACHED = {
     "queued_command": "prompt",
     "hook_additional_context": "content",
@@ -267,26 +267,26 @@ ATTACHED = {
     "task_reminder": "content",
     "todo_reminder": "content",
 }
-# What Claude Code writes itself in the place of an answer, such as an error of the API.
+# What Claude Code itself writes in place of an answer, such as an API error.
 NO_MODEL = "<synthetic>"
 PROMPT_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def is_line(value: dict[str, Any]) -> bool:
-    """Whether this is a message as Claude Code records it; those of providers have no `message` field."""
+    """Whether this is a message as Claude Code records it; messages of providers have no `message` field."""
     return value.get("type") in MESSAGES and isinstance(value.get("message"), dict)
 
 
 def of_lines(lines: Iterable[object]) -> Transcript:
-    """What was sent to a model, in the order of the file.
+    """Return what was sent to a model, in file order.
 
-    Lines name their parents, but following these would lose all but one of several parallel calls. So messages that
-    were discarded by a rewind are counted as well.
+    Lines name their parents, but following the parents would lose all but one of several parallel calls. So
+    messages discarded by a rewind are counted too.
     """
     said = TranscriptBuilder()
     values = [line for line in lines if isinstance(line, dict)]
     main = [line for line in values if not line.get("isSidechain")]
-    # A subagent's own file is all sidechain.
+    # In a subagent's own file, all lines are sidechain lines.
     chosen = main if any(map(is_line, main)) else values
     skipped = compactions = 0
     first_prompt: int | None = None
@@ -337,7 +337,7 @@ def _attached(line: dict[str, Any]) -> list[Piece]:
 
 
 def _innermost(content: object) -> object:
-    """The text of a file is nested in objects: {"type": "text", "file": {"content": …}}."""
+    """Return the text of a file, which is nested: {"type": "text", "file": {"content": …}}."""
     while isinstance(content, dict):
         inner = content.get("content", content.get("file", content.get("text")))
         if inner is None:
@@ -360,7 +360,7 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-# Parsing a file of any known format.
+# Parsing a file of any known format
 
 
 KNOWN = "Claude Code's JSON lines, or messages of OpenAI or Anthropic"
@@ -369,7 +369,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def parse_transcript(content: bytes, *, name: str = "the transcript") -> Transcript:
-    """Read JSON lines, an array of messages or an object with `messages`; the format is detected."""
+    """Parse JSON lines, an array of messages or an object with `messages`; the format is detected."""
     content = content.removeprefix(b"\xef\xbb\xbf")
     _check_text(content, name)
     try:
@@ -377,15 +377,15 @@ def parse_transcript(content: bytes, *, name: str = "the transcript") -> Transcr
     except RecursionError:
         raise InputError(f"{name} is nested too deeply to be read") from None
     if not transcript.entries:
-        raise InputError(f"{name} has no messages in it; what can be read: {KNOWN}")
+        raise InputError(f"{name} contains no messages; supported: {KNOWN}")
     if not transcript.turns:
-        raise InputError(f"{name} has no answer of a model in it, so no request was made that could be replayed")
+        raise InputError(f"{name} contains no answer of a model, so there is no request to replay")
     return transcript
 
 
 def _check_text(content: bytes, name: str) -> None:
     if not content.strip():
-        raise InputError(f"{name} is empty; what can be read: {KNOWN}")
+        raise InputError(f"{name} is empty; supported: {KNOWN}")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -396,11 +396,11 @@ def _check_text(content: bytes, name: str) -> None:
 
 
 def _values(content: bytes, name: str) -> list[Any]:
-    """The value of each line, or one value that spans all lines."""
+    """Return the value of each line, or one value that spans all lines."""
     numbered = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
     by_line = _is_json(numbered[0][1])
     if not by_line and not _is_json(content):
-        # For the error: is the first line of several broken, or one value that spans them?
+        # To report the right error: is the first of several lines broken, or one value that spans them?
         by_line = len(numbered) > 1 and numbered[1][1].lstrip().startswith(b"{") and _is_json(numbered[1][1])
     return [_value(line, name, number) for number, line in (numbered if by_line else [(1, content)])]
 
@@ -409,7 +409,7 @@ def _value(line: bytes, name: str, number: int) -> Any:
     try:
         return _decode(line)
     except ValueError:
-        # The standard library also reads lone surrogates, and says in which line it fails.
+        # The standard library accepts lone surrogates, and says in which line it fails.
         return repaired_value(_leniently(line, name, number))
 
 
@@ -450,16 +450,16 @@ def _understood(values: list[Any], name: str) -> Transcript:
         messages, around, extra = values, {}, 0
     said = [message for message in messages if is_message(message)]
     if not said:
-        raise InputError(f"{name} is JSON, but no transcript; what can be read: {KNOWN}")
+        raise InputError(f"{name} is JSON, but not a transcript; supported: {KNOWN}")
     return _counted(of_messages(said, **around), len(messages) - len(said) + extra)
 
 
 def _longest(conversations: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """The last request of a log in which each repeats the one before."""
+    """Return the last request of a log in which each request repeats the one before."""
     for before, after in pairwise(conversations):
         if after["messages"][: len(before["messages"])] != before["messages"]:
             count = f"{len(conversations):,}"
-            raise InputError(f"{name} holds {count} conversations; put the one to replay into a file of its own")
+            raise InputError(f"{name} contains {count} conversations; put the one to replay into its own file")
     return conversations[-1]
 
 

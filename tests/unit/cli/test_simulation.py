@@ -105,7 +105,7 @@ def test_without_a_cache_each_token_costs_its_plain_price():
 
 
 def test_minutes_need_times():
-    with pytest.raises(InputError, match="have no times"):
+    with pytest.raises(InputError, match="have no timestamps"):
         replay(even_trace(2), KeepAll(), Prices(cache_minutes=5))
 
 

@@ -1,1 +1,1 @@
-"""MCP clients and their configuration files: the entry that starts Satchel, put in and taken out."""
+"""MCP clients and their configuration files: adding and removing the entry that starts Satchel."""

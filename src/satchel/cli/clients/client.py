@@ -1,4 +1,4 @@
-"""The clients that can be set up, and where each keeps its configuration."""
+"""The supported MCP clients, and where each keeps its configuration."""
 
 import os
 import sys
@@ -26,20 +26,20 @@ __all__ = [
 
 
 class Surroundings(NamedTuple):
-    """What decides on a place: the system's name as in `sys.platform`, the environment, the user's folder."""
+    """What file locations depend on: the platform as in `sys.platform`, the environment, the home folder."""
 
     platform: str
     environment: Mapping[str, str]
     home: Path
 
     def folder(self, variable: str) -> Path | None:
-        """The folder that a variable names, if it is set and not empty."""
+        """Return the folder named by a variable, if it is set and not empty."""
         value = self.environment.get(variable)
         return Path(value) if value else None
 
     @property
     def applications(self) -> Path:
-        """Where desktop applications keep what is theirs."""
+        """The folder for the data of desktop applications."""
         if self.platform == "win32":
             return self.folder("APPDATA") or self.home / "AppData" / "Roaming"
         if self.platform == "darwin":
@@ -48,10 +48,10 @@ class Surroundings(NamedTuple):
 
 
 def surroundings() -> Surroundings:
-    """Those of this process."""
+    """Return the surroundings of this process."""
     home = Path("~").expanduser()
     if not home.is_absolute():
-        raise InputError("HOME names no folder; set it, or name the client's file by --file")
+        raise InputError("HOME is not a folder; set it, or give the client's file with --file")
     return Surroundings(sys.platform, os.environ, home)
 
 
@@ -80,7 +80,7 @@ def gemini(around: Surroundings) -> Path:
 
 
 def _packaged(around: Surroundings) -> Path | None:
-    """Windows redirects what Claude Desktop, installed as a package, takes for the user's folder."""
+    """Return the folder to which Windows redirects a Claude Desktop that was installed as a package."""
     if around.platform != "win32":
         return None
     local = around.folder("LOCALAPPDATA") or around.home / "AppData" / "Local"
@@ -89,15 +89,15 @@ def _packaged(around: Surroundings) -> Path | None:
     )
     found = [folder for folder in found if (folder / "claude_desktop_config.json").exists()] or found
     if len(found) > 1:
-        raise InputError(f"there are {len(found)} packages of Claude Desktop in {local}; name the file by --file")
+        raise InputError(f"{len(found)} packages of Claude Desktop are in {local}; choose a file with --file")
     return found[0] if found else None
 
 
-# The clients that can be set up, and the form in which each wants the entry.
+# The supported clients, and the form of their entries
 
 
 class Client(NamedTuple):
-    """A program that talks to MCP servers: its name, its files, the key its servers stand under."""
+    """An MCP client: its name, its files, and the key that holds its servers."""
 
     title: str
     own_file: Callable[[Surroundings], Path]
@@ -106,26 +106,26 @@ class Client(NamedTuple):
     key: str = "mcpServers"
     more: Mapping[str, Any] = {}
     toml: bool = False
-    # Whether its files may hold comments and trailing commas.
+    # Whether its files may contain comments and trailing commas.
     comments: bool = True
-    # Whether its model sees the structured content of an answer, and not the text, where there is both.
+    # Whether its model sees the structured content of an answer instead of the text, if there are both.
     prefers_structured: bool = False
-    # Which variables it fills in: none, ${NAME} or ${NAME:-…}, an editor's like ${env:NAME} and ${workspaceFolder},
-    # or those of an environment that it does not hand on whole.
+    # Which variables it resolves: none, ${NAME} or ${NAME:-…}, those of an editor such as ${env:NAME} and
+    # ${workspaceFolder}, or those of an environment that it does not pass on completely.
     variables: Literal["none", "environment", "editor", "kept"] = "none"
-    # Whether a url without a type may be one of the old protocol.
+    # Whether a url without a type may use the old SSE transport.
     url_is_sse: bool = False
 
     def file(self, around: Surroundings, folder: Path | None = None) -> Path:
-        """The user's file, or with a project's folder the one in there."""
+        """Return the user's file, or the file in a project folder."""
         if folder is None:
             return self.own_file(around)
         if self.project_file is None:
-            raise InputError(f"{self.title} has no file for a project; leave out --local")
+            raise InputError(f"{self.title} has no project file; leave out --local")
         return folder / self.project_file
 
     def with_entry(self, text: str, entry: ServerEntry) -> Edited:
-        """A configuration's text with the entry in it."""
+        """Return the text of a configuration with the entry added or updated."""
         if self.toml:
             from satchel.cli.clients import toml_file
 
@@ -133,7 +133,7 @@ class Client(NamedTuple):
         return json_file.with_entry(text, entry, key=self.key, more=self.more)
 
     def without_entry(self, text: str, name: str) -> Edited:
-        """A configuration's text without the entry of a name."""
+        """Return the text of a configuration without the entry of this name."""
         if self.toml:
             from satchel.cli.clients import toml_file
 
@@ -142,7 +142,7 @@ class Client(NamedTuple):
 
     @property
     def form(self) -> Form:
-        """How its file lists servers."""
+        """The module that edits its file format."""
         if self.toml:
             from satchel.cli.clients import toml_file
 
@@ -150,7 +150,7 @@ class Client(NamedTuple):
         return json_file
 
     def snippet(self, entry: ServerEntry) -> str:
-        """The entry, ready to be pasted."""
+        """Return the entry, ready to be pasted."""
         if self.toml:
             from satchel.cli.clients import toml_file
 
@@ -191,5 +191,5 @@ CLIENTS = {
     "gemini": Client("Gemini CLI", gemini, project_file=".gemini/settings.json", variables="kept", url_is_sse=True),
 }
 
-# The form most clients have in common.
+# The form that most clients have in common.
 GENERIC = CLIENTS["cursor"]

@@ -1,4 +1,4 @@
-"""A client's file on the disk: read, backed up, shown as a diff, and replaced in one step or not at all."""
+"""A client's file on disk: read, backed up, shown as a diff, and replaced atomically."""
 
 import contextlib
 import os
@@ -20,15 +20,15 @@ __all__ = ["Change", "carry_out", "content_of", "difference", "new_backup", "pla
 Mask = Callable[[str], str]
 
 _AROUND = 2
-# A file may be one line of megabytes. Of a long line only a part is shown, and what is masked in it is
-# recognised in a wider one.
+# A file may be one line of megabytes. Only a part of a long line is shown; secrets are masked in a wider part, so
+# that those cut off at its edges are recognised.
 _LONG = 400
 _SHOWN = 80
 _MASKED = 2_000
 
 
 def difference(before: str, after: str, *, path: str, mask: Mask) -> str:
-    """One hunk from the first to the last line that differs; `mask` hides the secrets in what is shown."""
+    """Return a diff with one hunk, from the first to the last changed line; `mask` hides secrets."""
     old, new = _lines(before), _lines(after)
     head = shared(old, new)
     tail = shared(old[head:][::-1], new[head:][::-1])
@@ -55,7 +55,7 @@ def _lines(text: str) -> list[str]:
 
 
 def shared(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many items two sequences begin with alike."""
+    """Return the length of the common prefix of two sequences."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
 
 
@@ -68,7 +68,7 @@ def _shortened(line: str, mask: Mask) -> str:
 
 
 def _shortened_alike(gone: str, come: str, mask: Mask) -> tuple[list[str], list[str]]:
-    """What differs in two long lines, with a little of what they share before and behind it."""
+    """Return what differs in two long lines, with a little common text on both sides."""
     head = shared(gone, come)
     tail = shared(gone[head:][::-1], come[head:][::-1])
     before = mask(gone[:head][-_MASKED:])[-_SHOWN:]
@@ -78,7 +78,7 @@ def _shortened_alike(gone: str, come: str, mask: Mask) -> tuple[list[str], list[
     return [first], [second]
 
 
-# A client's file on the disk: read, backed up, and replaced in one step or not at all.
+# Editing a file: read, backed up, and replaced atomically
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -92,7 +92,7 @@ def _nothing() -> None: ...
 
 
 class Change(NamedTuple):
-    """What an edit makes of a file: its bytes before, None if there was none, and after; and the backup."""
+    """The result of an edit: the bytes before (None if there was no file) and after, and the backup."""
 
     path: Path
     before: bytes | None
@@ -106,7 +106,7 @@ class Change(NamedTuple):
 
 
 def planned(path: Path, edit: Edit) -> Change:
-    """What an edit would make of a file; an InputError if it could not be made."""
+    """Return what an edit would make of a file; raises `InputError` if it is not possible."""
     before = content_of(path)
     try:
         text = (before or b"").removeprefix(_BOM).decode()
@@ -124,10 +124,10 @@ def planned(path: Path, edit: Edit) -> Change:
 
 
 def carry_out(path: Path, edit: Edit, *, now: datetime, first: Step = _nothing, then: Step = _nothing) -> Change:
-    """Edit a file, with a copy of it left beside it. Begun anew if someone else writes to it meanwhile.
+    """Edit a file and keep a backup beside it. Starts again if another program writes to the file meanwhile.
 
-    `first` is done just before the file is replaced, `then` as soon as it is what it should be; other installs
-    wait for both.
+    `first` runs just before the file is replaced, `then` as soon as it has its final content; other installs wait
+    for both.
     """
     for _ in range(_ATTEMPTS):
         with _alone_in(_nearest_folder(path)):
@@ -139,31 +139,31 @@ def carry_out(path: Path, edit: Edit, *, now: datetime, first: Step = _nothing, 
             if done is not None:
                 then()
                 return done
-    raise SatchelError(f"{path} is being written to all the time; close what does so and try again")
+    raise SatchelError(f"{path} keeps changing; close the program that writes to it and try again")
 
 
 def content_of(path: Path) -> bytes | None:
-    """The bytes of an ordinary file; None if there is none."""
+    """Return the bytes of a regular file, or None if there is none."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{path} is not an ordinary file; name another by --file")
+                raise InputError(f"{path} is not a regular file; choose another with --file")
             return file.read()
     except FileNotFoundError:
         return None
     except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder, not a file; name the file by --file") from error
+        raise InputError(f"{path} is a folder, not a file; give the file with --file") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    # A pipe that nobody writes to would keep us waiting for ever.
+    # Opening a pipe without a writer would block forever.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_writable(path: Path) -> None:
-    """That a file may be changed: replacing one asks only for its folder, not for the file's own leave."""
+    """Check that a file may be changed: replacing it needs only its folder, not the file's own permission."""
     target = Path(os.path.realpath(path))
     if target.exists() and not (target.stat().st_mode & stat.S_IWUSR and os.access(target, os.W_OK)):
         raise InputError(f"{path} is read-only; make it writable, or edit it by hand")
@@ -173,17 +173,17 @@ def _check_writable(path: Path) -> None:
 
 
 def _nearest_folder(path: Path) -> Path:
-    """The folder a file is in, or the one that has to be there before it can be made."""
+    """Return the folder of a file, or the nearest existing folder above it."""
     target = Path(os.path.realpath(path))
-    # os.path.isdir, because Path.is_dir complains of a folder that may not be looked into.
+    # os.path.isdir, because Path.is_dir raises for a folder without permission.
     return next((folder for folder in target.parents if os.path.isdir(folder)), target)  # noqa: PTH112
 
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Other installs wait, so that none undoes what another did; clients know nothing of it.
+    """Make other installs wait, so that none undoes what another did. Clients do not know this lock.
 
-    Where a folder cannot be locked, or someone keeps it locked, there is still the comparison.
+    If the folder cannot be locked, the comparison before replacing still protects the file.
     """
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
@@ -192,8 +192,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | None:
-    """The change with its backup, once it is made; None if the file is not any more what it was."""
-    # Where a link leads, so that the link stays one.
+    """Back up and replace the file, and return the change with its backup; None if the file changed meanwhile."""
+    # Resolve symbolic links, so that a link stays one.
     target = Path(os.path.realpath(change.path))
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
@@ -202,7 +202,7 @@ def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | 
             descriptor, backup = new_backup(target, now)
             undo.callback(backup.unlink, missing_ok=True)
             _fill(descriptor, backup, change.before, like=target)
-        # Beside it, since a file moves in one step only within its file system.
+        # In the same folder, because renaming is atomic only within a file system.
         descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
         partial = Path(name)
         undo.callback(partial.unlink, missing_ok=True)
@@ -216,7 +216,7 @@ def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | 
 
 
 def new_backup(target: Path, now: datetime) -> tuple[int, Path]:
-    """An open file of a name that was free."""
+    """Open a new backup file with a free name."""
     name = f"{target.name}.satchel-backup-{now:%Y%m%d-%H%M%S}"
     names = chain([name], (f"{name}-{number}" for number in count(2)))
     while True:
@@ -228,7 +228,7 @@ def new_backup(target: Path, now: datetime) -> tuple[int, Path]:
 
 
 def _fill(descriptor: int, path: Path, content: bytes, *, like: Path) -> None:
-    """Write a new file to the disk, for the same people as another; if there is none, for its owner only."""
+    """Write a new file to disk with the permissions of another; without one, readable by its owner only."""
     with open(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -236,7 +236,7 @@ def _fill(descriptor: int, path: Path, content: bytes, *, like: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         model = like.stat()
         if hasattr(os, "chown"):
-            # As root; anyone else keeps what is theirs.
+            # Works as root only; other users keep their own ownership.
             with contextlib.suppress(PermissionError):
                 os.chown(path, model.st_uid, model.st_gid)
         path.chmod(stat.S_IMODE(model.st_mode))

@@ -1,4 +1,4 @@
-"""The entry by which a client starts a server, and the servers that its file lists."""
+"""The entry with which a client starts a server, and the servers listed in a client's file."""
 
 import os
 import re
@@ -14,8 +14,8 @@ __all__ = [
     "Edited",
     "Form",
     "Listed",
+    "Region",
     "ServerEntry",
-    "Stretch",
     "What",
     "check_name",
     "satchel_entry",
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-# The narrowest of what clients take, so that a name is good for all of them.
+# The strictest rule of all clients, so that a name works in each of them.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 What = Literal["added", "updated", "unchanged", "removed", "absent"]
@@ -38,44 +38,44 @@ class ServerEntry(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """A configuration's text, and what was done about the entry in it."""
+    """The text of a configuration, and what was done with the entry."""
 
     text: str
     what: What
 
 
 def check_name(name: str) -> str:
-    """The name, if every client takes it."""
+    """Return the name if every client accepts it."""
     if not _NAME.fullmatch(name):
-        raise InputError(f"--name {name!r} is no server's name; give up to 64 letters, digits, - and _")
+        raise InputError(f"--name {name!r} is not a valid server name; use up to 64 letters, digits, - and _")
     return name
 
 
 def satchel_entry(name: str, options: Sequence[str] = (), *, subcommand: str = "mcp") -> ServerEntry:
-    """The entry for `satchel mcp OPTIONS`, by the program that is running now."""
+    """Return the entry for `satchel mcp OPTIONS`, with the program that is running now."""
     command, *before = _program()
     entry = ServerEntry(check_name(name), command, (*before, subcommand, *options))
     for text in (entry.command, *entry.args):
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"{text!r} is not UTF-8, and a configuration file has to be; rename it") from error
+            raise InputError(f"{text!r} is not UTF-8, but a configuration file must be; rename it") from error
     return entry
 
 
 def words_of_satchel(value: Any) -> list[str]:
-    """What follows the program's name in an entry that runs Satchel; nothing in any other."""
+    """Return the arguments of an entry that runs Satchel; empty for other entries."""
     if not isinstance(value, dict) or not isinstance(value.get("command"), str):
         return []
     args = value.get("args")
     words = [value["command"], *(word for word in args if isinstance(word, str))] if isinstance(args, list) else []
-    # A path of either system, whichever this is.
+    # Accepts paths of both Windows and POSIX on every system.
     own = [at for at, word in enumerate(words) if PureWindowsPath(word).stem == "satchel"]
     return words[own[0] + 1 :] if own else []
 
 
 def _program() -> list[str]:
-    """Absolute, since a client that a desktop starts does not know the PATH of a shell."""
+    """Return an absolute path, because a client started from a desktop does not have the shell's PATH."""
     if sys.executable:
         beside = Path(sys.executable).with_name("satchel.exe" if os.name == "nt" else "satchel")
         if os.access(beside, os.X_OK) and beside.is_file():
@@ -85,11 +85,11 @@ def _program() -> list[str]:
     return [sys.executable, "-m", "satchel"] if sys.executable else ["satchel"]
 
 
-# The servers that a client's file lists, whichever form the file has.
+# The servers listed in a client's file, in any format
 
 
 class Listed(NamedTuple):
-    """One server: its name, its text as it stands in the file, what that says, and why it cannot be moved."""
+    """One server: its name, its text in the file, the parsed value, and why it cannot be moved, if so."""
 
     name: str
     source: str
@@ -97,34 +97,34 @@ class Listed(NamedTuple):
     fixed: str | None = None
 
 
-class Stretch(NamedTuple):
-    """The part of a file that a move concerns, with the servers in it and with the gateway instead."""
+class Region(NamedTuple):
+    """The part of a file that a move changes: with the servers before, with the gateway after."""
 
     before: str
     after: str
 
 
 class Form(Protocol):
-    """What JSON and TOML each do in their own way; every text but that of the servers named stays as it is."""
+    """Operations that differ between JSON and TOML. All text but that of the named servers is kept unchanged."""
 
     def listed(self, text: str, *, key: str) -> list[Listed]:
-        """The servers of a file, in their order."""
+        """Return the servers of a file, in order."""
 
-    def alone(self, source: str, *, key: str) -> str:
-        """A file with nothing in it but one server of this text."""
+    def single_server_file(self, source: str, *, key: str) -> str:
+        """Return a file that contains only one server, given as text."""
 
-    def taken_out(
+    def with_gateway(
         self, text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]
     ) -> str:
-        """Without some servers, and with an entry in the place of the first of them."""
+        """Return the text without some servers, and with an entry in the place of the first."""
 
-    def put_back(self, text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
-        """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+    def with_servers(self, text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+        """Return the text with servers in the place of an entry, or at the end if it is missing."""
 
-    def stretch(self, before: str, after: str, *, key: str) -> Stretch:
-        """Where two texts differ."""
+    def region(self, before: str, after: str, *, key: str) -> Region:
+        """Return the part in which two texts differ."""
 
-    def exchanged(
-        self, text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str
+    def region_restored(
+        self, text: str, region: Region, sources: Mapping[str, str], name: str, *, key: str
     ) -> str | None:
-        """With a stretch as it was before, if it is still what it was after."""
+        """Return the text with the part as before, if it still is as it was after; otherwise None."""

@@ -1,11 +1,11 @@
-"""A client's JSON with comments: read with positions, servers put in and taken out, every other byte kept."""
+"""JSON with comments: parsed with positions, servers added and removed, every other byte unchanged."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from satchel.cli.clients.entry import Edited, Listed, ServerEntry, Stretch
+from satchel.cli.clients.entry import Edited, Listed, Region, ServerEntry
 from satchel.errors import InputError
 
 __all__ = [
@@ -17,10 +17,8 @@ __all__ = [
     "Object",
     "Style",
     "Token",
-    "alone",
     "appended",
     "entry_json",
-    "exchanged",
     "fields",
     "layout_at",
     "layout_of",
@@ -29,18 +27,20 @@ __all__ = [
     "notes",
     "object_of",
     "position",
-    "put_back",
     "quoted",
     "read_document",
     "read_object",
+    "region",
+    "region_restored",
     "removed",
     "rendered",
+    "single_server_file",
     "spliced",
-    "stretch",
     "style_of",
-    "taken_out",
     "value_at",
     "with_entry",
+    "with_gateway",
+    "with_servers",
     "without_entry",
     "without_space",
     "words_at",
@@ -55,7 +55,7 @@ class Token(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One `"key": value`, from the key's quote to the value's end, and the comma after it if there is one."""
+    """One `"key": value` pair, from the key's quote to the value's end, with the position of its comma, if any."""
 
     key: str
     start: int
@@ -65,7 +65,7 @@ class Member(NamedTuple):
 
 
 class Object(NamedTuple):
-    """From the opening brace to behind the closing one."""
+    """An object, from its opening brace to after the closing one."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# What may come next, by what was read, and what the reader then waits for. Commas may trail.
+# What may come next, by the current state, and the state it leads to. Trailing commas are allowed.
 _AFTER_VALUE = "a comma or a closing bracket"
 _EXPECTED: dict[str, dict[str, str]] = {
     "a value": {"string": _AFTER_VALUE, "scalar": _AFTER_VALUE, "{": "a key or }", "[": "a value or ]"},
@@ -98,16 +98,16 @@ _EXPECTED: dict[str, dict[str, str]] = {
     "a colon": {":": "a value"},
 }
 _BROKEN = {
-    '"': "the string there has no end or a bad character in it",
-    "'": "strings stand in double quotes",
-    "/": "the comment there has no end",
+    '"': "the string is not closed or contains an invalid character",
+    "'": "strings must be in double quotes",
+    "/": "the comment is not closed",
 }
 _OPENED_BY = {"}": "{", "]": "["}
 _NEXT_IN = {"{": "a key or }", "[": "a value or ]"}
 
 
 def read_document(text: str) -> Object:
-    """The one object a text holds; an InputError says at which line and column it is none."""
+    """Parse a text that contains one object; `InputError` names the line and column of a syntax error."""
     reader = _Reader(text, 0)
     root = reader.object()
     rest = reader.next()
@@ -117,12 +117,12 @@ def read_document(text: str) -> Object:
 
 
 def read_object(text: str, at: int) -> Object:
-    """The object whose opening brace stands at a place."""
+    """Parse the object whose opening brace is at a position."""
     return _Reader(text, at).object()
 
 
 def words_at(text: str, start: int, end: int) -> str | list[str] | None:
-    """The string a value is, or the strings of a list of nothing else; None for any other value."""
+    """Return a string value, or a list of only strings; None for any other value."""
     tokens = [match for match in _TOKEN.finditer(text, start, end) if match.lastgroup not in ("space", "comment")]
     words: list[str] = [json.loads(match[0]) for match in tokens if match.lastgroup == "string"]
     if len(tokens) == len(words) == 1:
@@ -133,7 +133,7 @@ def words_at(text: str, start: int, end: int) -> str | list[str] | None:
 
 
 def value_at(text: str, start: int, end: int) -> Any:
-    """The value that stands in a stretch; None for one that is nested too deeply to be told."""
+    """Return the value between two positions; None if it is nested too deeply."""
     words: list[str] = []
     for match in _TOKEN.finditer(text, start, end):
         if match.lastgroup in ("space", "comment"):
@@ -148,19 +148,19 @@ def value_at(text: str, start: int, end: int) -> Any:
 
 
 def without_space(text: str) -> list[str]:
-    """All that a text says, comments included, whichever way it is laid out."""
+    """Return all tokens of a text, comments included, independent of its layout."""
     return [match[0] for match in _TOKEN.finditer(text) if match.lastgroup != "space"]
 
 
 def notes(text: str, start: int, end: int) -> Iterator[Token]:
-    """The comments in a stretch that holds nothing else but white space and commas."""
+    """Yield the comments in a range that otherwise has only white space and commas."""
     for match in _TOKEN.finditer(text, start, end):
         if match.lastgroup == "comment":
             yield Token("comment", match.start(), match.end())
 
 
 def position(text: str, at: int) -> str:
-    """A place as a person looks for it: `line 3, column 7`."""
+    """Format a position for people: `line 3, column 7`."""
     line = text.count("\n", 0, at) + 1
     return f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
 
@@ -204,7 +204,7 @@ class _Reader:
         return Object(start, token.end, tuple(members))
 
     def value(self) -> tuple[int, int]:
-        """Where the next value begins and ends. Without recursion: a file may nest as deep as it likes."""
+        """Return the start and end of the next value. Not recursive, because a file may be nested to any depth."""
         begin = -1
         open_brackets: list[str] = []
         waiting = "a value"
@@ -239,7 +239,7 @@ class _Reader:
         return InputError(f"{position(self.text, found.start)}: expected {expected}, but {what}")
 
 
-# How members stand in a client's JSON: the layout that is there, members put in and taken out of it.
+# Layout: how members are written, and adding and removing them in the same way
 
 
 WHITE = " \t\r\n"
@@ -259,13 +259,13 @@ class Edit(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How members of an object stand: each on a line of its own, or behind one another."""
+    """How the members of an object are laid out: each on its own line, or all on one."""
 
     lines: bool
     indent: str
 
     def gap(self, style: Style) -> str:
-        """What stands between the comma of one member and the next."""
+        """The white space between a comma and the next member."""
         return style.newline + self.indent if self.lines else style.comma[1:]
 
 
@@ -273,24 +273,24 @@ PLAIN = Style("\n", "  ", ": ", ", ")
 
 
 def member_of(text: str, inside: Object, key: str) -> Member | None:
-    """The one member of a key; an InputError if there are two."""
+    """Return the member with this key, if there is one; raises `InputError` if there are two."""
     found = [member for member in inside.members if member.key == key]
     if len(found) > 1:
         first, second = (position(text, member.start) for member in found[:2])
-        raise InputError(f'"{key}" is there twice, at {first} and at {second}; take one of them out')
+        raise InputError(f'"{key}" appears twice, at {first} and at {second}; remove one')
     return found[0] if found else None
 
 
 def object_of(text: str, member: Member) -> Object:
-    """The object that a member's value is."""
+    """Return the object that is a member's value."""
     if text[member.value] != "{":
         where = position(text, member.value)
-        raise InputError(f'{where}: "{member.key}" has to be an object in braces; correct or remove it')
+        raise InputError(f'{where}: "{member.key}" must be an object in braces; correct or remove it')
     return read_object(text, member.value)
 
 
 def appended(text: str, inside: Object, members: Sequence[str], style: Style, layout: Layout) -> list[Edit]:
-    """Written members put behind the last one and behind what is remarked on its line."""
+    """Return the edits that add members after the last one and after comments on its line."""
     lines, indent = layout
     gap = layout.gap(style)
     block = ("," + gap).join(members)
@@ -313,7 +313,7 @@ def appended(text: str, inside: Object, members: Sequence[str], style: Style, la
 
 
 def removed(text: str, inside: Object, gone: Member, style: Style) -> list[Edit]:
-    """A member taken out with its comma; comments around it stay."""
+    """Return the edits that remove a member and its comma; comments around it stay."""
     place = inside.members.index(gone)
     before = inside.members[place - 1] if place else None
     start = inside.start + 1 if before is None or before.comma is None else before.comma + 1
@@ -328,7 +328,7 @@ def removed(text: str, inside: Object, gone: Member, style: Style) -> list[Edit]
             edits.append(Edit(gone.comma, gone.comma + 1, ""))
     elif before is not None and before.comma is not None:
         edits.append(Edit(before.comma, before.comma + 1, ""))
-    # Behind a comment to the end of its line, nothing may follow on that line.
+    # A line comment runs to the end of its line, so nothing may follow it there.
     open_line = bool(comments) and text.startswith("//", comments[-1].start) and text[end] not in "\r\n"
     edits.append(Edit(cut, end, style.newline if open_line else ""))
     if len(inside.members) == 1:
@@ -339,12 +339,12 @@ def removed(text: str, inside: Object, gone: Member, style: Style) -> list[Edit]
 
 
 def _lead(text: str, comment: int, gap: str, style: Style) -> str:
-    """What stands between a comment and a member behind it."""
+    """Return the white space between a comment and the member after it."""
     return style.newline if text.startswith("//", comment) and not gap.startswith(style.newline) else gap
 
 
 def style_of(text: str, root: Object) -> Style:
-    """How a file is written, by its first member."""
+    """Detect the style of a file from its first member."""
     newline = "\r\n" if "\r\n" in text else "\r" if "\r" in text and "\n" not in text else "\n"
     if not root.members:
         return PLAIN._replace(newline=newline)
@@ -355,7 +355,7 @@ def style_of(text: str, root: Object) -> Style:
 
 
 def layout_of(text: str, inside: Object, style: Style, outside: Layout | None = None) -> Layout:
-    """As its last member stands; an empty object is laid out as the one it stands in."""
+    """Return the layout of the last member; an empty object is laid out like its parent."""
     if not inside.members:
         if outside is None:
             return Layout(lines=True, indent=_indent(text, inside.start) + style.unit)
@@ -364,7 +364,7 @@ def layout_of(text: str, inside: Object, style: Style, outside: Layout | None = 
 
 
 def layout_at(text: str, inside: Object, member: Member) -> Layout:
-    """As one of the members stands."""
+    """Return the layout of one of the members."""
     return Layout(_on_own_line(text, inside, inside.members.index(member)), _indent(text, member.start))
 
 
@@ -380,12 +380,12 @@ def _indent(text: str, at: int) -> str:
 
 
 def written(key: str, value: Any, style: Style, layout: Layout) -> str:
-    """A member as it would stand in a layout."""
+    """Format a member in a layout."""
     return f"{quoted(key)}{style.colon}{rendered(value, layout.indent, style, lines=layout.lines)}"
 
 
 def rendered(value: Any, indent: str, style: Style, *, lines: bool) -> str:
-    """A value, its objects over several lines if `lines`."""
+    """Format a value, with its objects over several lines if `lines` is true."""
     if not isinstance(value, dict) or not lines:
         return json.dumps(value, ensure_ascii=False, separators=(style.comma, style.colon))
     inner = style.newline + indent + style.unit
@@ -401,7 +401,7 @@ def quoted(text: str) -> str:
 
 
 def spliced(text: str, edits: Iterable[Edit]) -> str:
-    """A text with edits made, which do not overlap."""
+    """Apply edits, which must not overlap, to a text."""
     parts: list[str] = []
     at = 0
     for start, end, new in sorted(edits, key=lambda edit: edit.start):
@@ -410,19 +410,19 @@ def spliced(text: str, edits: Iterable[Edit]) -> str:
     return "".join((*parts, text[at:]))
 
 
-# The entry in a client's JSON: put in, changed and taken out, with every other byte as it was.
+# The entry: added, updated and removed, with every other byte unchanged
 
 
 _REMOTE = ("url", "httpUrl", "serverUrl")
 
 
 def entry_json(entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
-    """A whole file with nothing in it but the entry."""
+    """Return a whole file that contains only the entry."""
     return rendered({key: {entry.name: fields(entry, more)}}, "", PLAIN, lines=True) + "\n"
 
 
 def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> Edited:
-    """The text with the entry under `key`; of one that is there, only the command and its arguments are set."""
+    """Return the text with the entry under `key`; in an existing entry only command and arguments are set."""
     if not text.strip(WHITE):
         return Edited(entry_json(entry, key=key, more=more), "added")
     root = read_document(text)
@@ -447,7 +447,7 @@ def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, An
 
 
 def without_entry(text: str, name: str, *, key: str) -> Edited:
-    """The text without the entry; its neighbours, their comments and the object it was in stay."""
+    """Return the text without the entry; its neighbours, comments and the surrounding object stay."""
     if not text.strip(WHITE):
         return Edited(text, "absent")
     root = read_document(text)
@@ -460,7 +460,7 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
 
 
 def fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands under the entry's name."""
+    """Return the fields of the entry."""
     return {**more, "command": entry.command, "args": list(entry.args)}
 
 
@@ -470,7 +470,7 @@ def _updated(text: str, inside: Object, entry: ServerEntry, style: Style, layout
         kind and words_at(text, kind.value, kind.end) != "stdio"
     ):
         raise InputError(
-            f'{position(text, inside.start)}: "{entry.name}" is a server of another sort, not one to start; '
+            f'{position(text, inside.start)}: "{entry.name}" is a remote server, not one with a command; '
             "uninstall it first, or give another --name"
         )
     edits: list[Edit] = []
@@ -485,11 +485,11 @@ def _updated(text: str, inside: Object, entry: ServerEntry, style: Style, layout
     return edits + (appended(text, inside, members, style, layout) if members else [])
 
 
-# The servers in a client's JSON: listed, taken out for another entry, and put back as they were.
+# The servers: listed, replaced by the gateway's entry, and restored
 
 
 def listed(text: str, *, key: str) -> list[Listed]:
-    """The servers of a file, in their order."""
+    """Return the servers of a file, in order."""
     root = read_document(text) if text.strip(WHITE) else None
     servers = None if root is None else member_of(text, root, key)
     if root is None or servers is None:
@@ -509,7 +509,7 @@ def listed(text: str, *, key: str) -> list[Listed]:
 
 
 def _rules(text: str, root: Object) -> Mapping[str, Any]:
-    """Which servers Gemini CLI may start, where a file says so."""
+    """Return Gemini CLI's rules about which servers may start, if the file has them."""
     found = member_of(text, root, "mcp")
     rules = None if found is None else value_at(text, found.value, found.end)
     return rules if isinstance(rules, dict) else {}
@@ -518,23 +518,23 @@ def _rules(text: str, root: Object) -> Mapping[str, Any]:
 def _ruled_out(name: str, rules: Mapping[str, Any]) -> str | None:
     excluded, allowed = rules.get("excluded"), rules.get("allowed")
     if isinstance(excluded, list) and name in excluded:
-        return "mcp.excluded names it"
-    return "mcp.allowed does not name it" if isinstance(allowed, list) and name not in allowed else None
+        return "mcp.excluded lists it"
+    return "mcp.allowed does not list it" if isinstance(allowed, list) and name not in allowed else None
 
 
-def alone(source: str, *, key: str) -> str:
-    """A file with nothing in it but one server of this text."""
+def single_server_file(source: str, *, key: str) -> str:
+    """Return a file that contains only one server, given as text."""
     return f"{{{quoted(key)}: {{{source}}}}}"
 
 
-def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
-    """Without some servers, and with an entry in the place of the first of them."""
+def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
+    """Return the text without some servers, and with an entry in the place of the first."""
     root = read_document(text) if names else None
     servers = member_of(text, root, key) if root else None
     if root is None or servers is None:
         return with_entry(text, entry, key=key, more=more).text
     inside, style = object_of(text, servers), style_of(text, root)
-    # Only this part is read again for each server: the rest of a file may be megabytes.
+    # Only this part is parsed again for each server, because a file may have megabytes.
     part = text[inside.start : inside.end]
     going = list(names)
     is_there = member_of(text, inside, entry.name) is not None
@@ -552,8 +552,8 @@ def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, 
     return with_entry(text, entry, key=key, more=more).text if is_there else text
 
 
-def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
-    """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+def with_servers(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+    """Return the text with servers in the place of an entry, or at the end if it is missing."""
     if not text.strip(WHITE):
         text = "{}\n"
     root = read_document(text)
@@ -566,7 +566,7 @@ def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> s
         text = spliced(
             text, appended(text, root, [written(key, {}, style, layout._replace(lines=False))], style, layout)
         )
-        return put_back(text, sources, name, key=key)
+        return with_servers(text, sources, name, key=key)
     inside = object_of(text, servers)
     gone = member_of(text, inside, name)
     if gone is None:
@@ -578,18 +578,18 @@ def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> s
     return spliced(text, [Edit(gone.start, gone.end, gap.join(sources.values()))])
 
 
-def stretch(before: str, after: str, *, key: str) -> Stretch:
-    """The object with the servers, before and after."""
+def region(before: str, after: str, *, key: str) -> Region:
+    """Return the object with the servers, before and after."""
     parts = [_part(text, _servers(text, key)) for text in (before, after)]
-    return Stretch(*parts)
+    return Region(*parts)
 
 
-def exchanged(text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
-    """With the servers as they were before, if they say what they did after: a client may lay its file out anew."""
+def region_restored(text: str, region: Region, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
+    """Return the text with the servers as before, if they still mean what they did after; layout may differ."""
     inside = _servers(text, key)
-    if inside is None or without_space(_part(text, inside)) != without_space(stretch.after):
+    if inside is None or without_space(_part(text, inside)) != without_space(region.after):
         return None
-    return spliced(text, [Edit(inside.start, inside.end, stretch.before)])
+    return spliced(text, [Edit(inside.start, inside.end, region.before)])
 
 
 def _servers(text: str, key: str) -> Object | None:

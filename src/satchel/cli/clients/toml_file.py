@@ -1,4 +1,4 @@
-"""A client's TOML: statements with positions, servers put in and taken out, every other byte kept."""
+"""TOML: statements with positions, servers added and removed, every other byte unchanged."""
 
 import json
 import re
@@ -11,25 +11,25 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from satchel.cli.clients.config_file import shared
-from satchel.cli.clients.entry import Edited, Listed, ServerEntry, Stretch
+from satchel.cli.clients.entry import Edited, Listed, Region, ServerEntry
 from satchel.errors import InputError
 
 __all__ = [
     "Statement",
-    "alone",
     "appended",
     "checked",
     "entry_toml",
-    "exchanged",
     "listed",
     "newline_of",
-    "put_back",
     "read_toml",
+    "region",
+    "region_restored",
     "says",
+    "single_server_file",
     "statements",
-    "stretch",
-    "taken_out",
     "with_entry",
+    "with_gateway",
+    "with_servers",
     "without_entry",
     "without_runs",
 ]
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
 
 
 class Statement(NamedTuple):
-    """A header or a `key = value`, from the start of its line to behind the end of its last one."""
+    """A header or a `key = value`, from the start of its first line to after the end of its last."""
 
     path: Path
     header: bool
@@ -64,7 +64,7 @@ class Statement(NamedTuple):
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """What a text holds; an InputError says where it is no TOML."""
+    """Parse a text; `InputError` says where it is not TOML."""
     try:
         return tomlkit.parse(text).unwrap()
     except (TOMLKitError, ValueError) as error:
@@ -72,7 +72,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """The statements in order. The text has to be TOML that `read_toml` takes."""
+    """Yield the statements in order. `read_toml` must accept the text."""
     table: Path = ()
     for start, equals, code_end, end in _statement_spans(text):
         if equals is None:
@@ -85,7 +85,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def _statement_spans(text: str) -> Iterator[tuple[int, int | None, int, int]]:
-    """Of each statement: its start, its first equals sign, the end of what it says, the end of its line."""
+    """Yield for each statement: its start, its first equals sign, the end of its content, the end of its line."""
     line = depth = code_end = 0
     equals: int | None = None
     started = False
@@ -110,7 +110,7 @@ def _statement_spans(text: str) -> Iterator[tuple[int, int | None, int, int]]:
 
 
 def _reason(text: str) -> str | None:
-    """What the standard library says of a text, which names the place better."""
+    """Return the error of the standard library, which names the position better."""
     try:
         tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -119,7 +119,7 @@ def _reason(text: str) -> str | None:
 
 
 def _path(statement: str) -> Path:
-    """The key of a statement, as its parts."""
+    """Return the key of a statement, split into parts."""
     path: list[str] = []
     inner: Any = tomlkit.parse(statement).unwrap()
     while inner:
@@ -131,14 +131,14 @@ def _path(statement: str) -> Path:
     return tuple(path)
 
 
-# The entry in a client's TOML: put in, changed and taken out, with every other byte as it was.
+# The entry: added, updated and removed, with every other byte unchanged
 
 
 _NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
 def entry_toml(entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
-    """The entry's table, as it stands in a file."""
+    """Return the table of the entry, as in a file."""
     lines = [
         f"[{key}.{entry.name}]",
         *(f"{name} = {_rendered(value)}" for name, value in _fields(entry, more).items()),
@@ -147,7 +147,7 @@ def entry_toml(entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MO
 
 
 def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
-    """The text with the entry under `key`; of one that is there, only the command line and `more` are set."""
+    """Return the text with the entry under `key`; in an existing entry only the command line and `more` are set."""
     before = read_toml(text)
     found = _entry(before, key, entry.name)
     if found is None:
@@ -155,7 +155,7 @@ def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, An
     else:
         if "url" in found:
             raise InputError(
-                f'"{entry.name}" is a server of another sort, not one to start; '
+                f'"{entry.name}" is a remote server, not one with a command; '
                 "uninstall it first, or give another --name"
             )
         wanted = {name: value for name, value in _fields(entry, more).items() if found.get(name) != value}
@@ -167,7 +167,7 @@ def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, An
 
 
 def without_entry(text: str, name: str, *, key: str) -> Edited:
-    """The text without the entry's tables; comments above and below them stay."""
+    """Return the text without the entry's tables; comments above and below them stay."""
     before = read_toml(text)
     if _entry(before, key, name) is None:
         return Edited(text, "absent")
@@ -183,25 +183,25 @@ def _fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
 def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | None:
     servers = document.get(key, {})
     if not isinstance(servers, dict):
-        raise InputError(f"{key} has to be a table, and is none; correct or remove it")
+        raise InputError(f"{key} must be a table; correct or remove it")
     found = servers.get(name)
     if found is not None and not isinstance(found, dict):
-        raise InputError(f"{key}.{name} has to be a table, and is none; correct or remove it")
+        raise InputError(f"{key}.{name} must be a table; correct or remove it")
     return found
 
 
 def checked(text: str, expected: dict[str, Any], key: str, name: str) -> str:
-    """The text, if it says what it should: TOML has more ways to write an entry than can be edited."""
+    """Return the text if it means what it should: TOML has more ways to write an entry than this can edit."""
     if not says(text, {key: {}, **expected}, {key: {}}):
         raise InputError(
-            f"{key} is written with braces or dots where it cannot be edited; "
+            f"{key} is written with braces or dots, which cannot be edited; "
             f"write its servers as tables like [{key}.{name}] and try again"
         )
     return text
 
 
 def says(text: str, expected: dict[str, Any], default: Mapping[str, Any] = _NO_MORE) -> bool:
-    """Whether a text is TOML and holds this and nothing else, `default` aside."""
+    """Whether a text is TOML with exactly this content, apart from `default`."""
     try:
         return _canonical({**default, **read_toml(text)}) == _canonical(expected)
     except InputError:
@@ -209,18 +209,18 @@ def says(text: str, expected: dict[str, Any], default: Mapping[str, Any] = _NO_M
 
 
 def _canonical(document: dict[str, Any]) -> str:
-    # As text, because a NaN is equal to nothing, itself included.
+    # Compared as text, because NaN does not equal itself.
     return json.dumps(document, sort_keys=True, default=str)
 
 
 def appended(text: str, table: str) -> str:
-    """The text with tables behind it."""
+    """Return the text with tables added at the end."""
     newline = newline_of(text)
     if not text:
         return table
     if text.endswith("\n"):
         return text + newline + table
-    # No line end before, none after: taken out again, the text is what it was.
+    # Without a line end before, none after: removing the tables then gives the original text.
     return text + newline + newline + table.removesuffix("\n").removesuffix("\r")
 
 
@@ -245,7 +245,7 @@ def _updated(text: str, path: tuple[str, str], wanted: dict[str, Any]) -> str:
 
 
 def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, int]]:
-    """The stretches an entry takes up: each of its tables, from the header to the last value."""
+    """Return the ranges of an entry: each of its tables, from the header to the last value."""
     runs: list[tuple[int, int]] = []
     inside = False
     for each in every:
@@ -260,7 +260,7 @@ def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, 
 
 
 def without_runs(text: str, runs: Sequence[tuple[int, int]]) -> str:
-    """The text without some stretches. Comments around them stay, and of two blank lines that meet one goes."""
+    """Remove ranges from a text. Comments around them stay, and two adjacent blank lines become one."""
     for start, end in reversed(runs):
         head, tail = text[:start], text[end:]
         if not tail:
@@ -274,7 +274,7 @@ def without_runs(text: str, runs: Sequence[tuple[int, int]]) -> str:
 
 
 def _blank_line(text: str) -> int:
-    """How long the last line of a text is if it is blank; 0 if it is not."""
+    """Return the length of the last line if it is blank, otherwise 0."""
     for line in ("\r\n", "\n"):
         if text == line or text.endswith("\n" + line):
             return len(line)
@@ -287,15 +287,15 @@ def _rendered(value: Any) -> str:
 
 
 def newline_of(text: str) -> str:
-    """How the lines of a text end."""
+    """Return the line end used in a text."""
     return "\r\n" if "\r\n" in text else "\n"
 
 
-# The servers in a client's TOML: listed, taken out for another entry, and put back as they were.
+# The servers: listed, replaced by the gateway's entry, and restored
 
 
 class _Block(NamedTuple):
-    """A server's tables that follow one another, with what is remarked between them."""
+    """Consecutive tables of one server, with the comments between them."""
 
     name: str
     start: int
@@ -304,7 +304,7 @@ class _Block(NamedTuple):
 
 
 def listed(text: str, *, key: str) -> list[Listed]:
-    """The servers of a file, in the order of their first tables."""
+    """Return the servers of a file, in the order of their first tables."""
     servers = _servers(read_toml(text), key)
     newline = newline_of(text)
     found = []
@@ -318,13 +318,13 @@ def listed(text: str, *, key: str) -> list[Listed]:
     return found
 
 
-def alone(source: str, *, key: str) -> str:
-    """A file with nothing in it but one server of this text."""
+def single_server_file(source: str, *, key: str) -> str:
+    """Return a file that contains only one server, given as text."""
     return source
 
 
-def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
-    """Without some servers, and with an entry in the place of the first of them."""
+def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
+    """Return the text without some servers, and with an entry in the place of the first."""
     document = read_toml(text)
     servers = _servers(document, key)
     going = [block for block in _blocks(text, key) if block.name in names]
@@ -338,8 +338,8 @@ def taken_out(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, 
     return checked(after, {**document, key: left}, key, entry.name)
 
 
-def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
-    """Without the entry of a name, and with servers in its place; at the end if it is not there."""
+def with_servers(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:
+    """Return the text with servers in the place of an entry, or at the end if it is missing."""
     going = [block for block in _blocks(text, key) if block.name == name]
     if not sources:
         after = without_runs(text, _block_spans(going))
@@ -350,24 +350,24 @@ def put_back(text: str, sources: Mapping[str, str], name: str, *, key: str) -> s
     return checked(after, _with_sources(text, sources, name, key), key, name)
 
 
-def stretch(before: str, after: str, *, key: str) -> Stretch:
-    """The lines from the first to the last that differ."""
+def region(before: str, after: str, *, key: str) -> Region:
+    """Return the lines from the first to the last that differ."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     head = shared(old, new)
     tail = shared(old[head:][::-1], new[head:][::-1])
-    return Stretch("".join(old[head : len(old) - tail]), "".join(new[head : len(new) - tail]))
+    return Region("".join(old[head : len(old) - tail]), "".join(new[head : len(new) - tail]))
 
 
-def exchanged(text: str, stretch: Stretch, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
-    """With the lines as they were before, if they are there as they were after and it says what it should."""
-    if not stretch.after or text.count(stretch.after) != 1:
+def region_restored(text: str, region: Region, sources: Mapping[str, str], name: str, *, key: str) -> str | None:
+    """Return the text with the lines as before, if they still are as they were after and the result is correct."""
+    if not region.after or text.count(region.after) != 1:
         return None
-    before = text.replace(stretch.after, stretch.before)
+    before = text.replace(region.after, region.before)
     return before if says(before, _with_sources(text, sources, name, key)) else None
 
 
 def _with_sources(text: str, sources: Mapping[str, str], name: str, key: str) -> dict[str, Any]:
-    """What a text says without the entry of a name, and with servers."""
+    """Return the content of a text without an entry and with servers."""
     document = read_toml(text)
     servers = {other: value for other, value in _servers(document, key).items() if other != name}
     back = {each: read_toml(source)[key][each] for each, source in sources.items()}
@@ -377,7 +377,7 @@ def _with_sources(text: str, sources: Mapping[str, str], name: str, key: str) ->
 def _servers(document: dict[str, Any], key: str) -> dict[str, Any]:
     servers = document.get(key, {})
     if not isinstance(servers, dict):
-        raise InputError(f"{key} has to be a table, and is none; correct or remove it")
+        raise InputError(f"{key} must be a table; correct or remove it")
     return servers
 
 
@@ -399,7 +399,7 @@ def _block_spans(blocks: Iterable[_Block]) -> list[tuple[int, int]]:
 
 
 def _replaced(text: str, going: Sequence[_Block], sources: Sequence[str]) -> str:
-    """The text with tables in the place of the first block, and without the others."""
+    """Return the text with tables in the place of the first block, and without the others."""
     newline = newline_of(text)
     first = going[0]
     text = without_runs(text, _block_spans(going[1:]))

@@ -1,1 +1,1 @@
-"""Pictures as SVG: where the tokens of a pack went, and what filled a session's context over time."""
+"""SVG plots: how a pack uses its token budget, and how a session's context fills over time."""

@@ -1,4 +1,4 @@
-"""An SVG plot of a session's tokens over its turns: what filled the context, and when something was evicted."""
+"""An SVG plot of a session's tokens by turn: what filled the context, and when entries were evicted."""
 
 import math
 from bisect import bisect_right
@@ -11,7 +11,7 @@ __all__ = ["Point", "ledger_plot"]
 
 WIDTH, MARGIN = 920, 24
 INNER = WIDTH - 2 * MARGIN
-# Room for the axis labels on the left, and for half of the last turn's label on the right.
+# Margins for the axis labels on the left, and for half of the last turn's label on the right.
 LEFT, RIGHT = MARGIN + 56, WIDTH - MARGIN - 12
 ACROSS = RIGHT - LEFT
 MARKS_TOP, TOP, BOTTOM = 78, 104, 404
@@ -19,16 +19,16 @@ UP = BOTTOM - TOP
 LEGEND_TOP, LEGEND_ROW, LEGEND_COLUMNS = 460, 60, 5
 
 COLUMNS = 412
-"""The most columns, each of which is at least 2 pixels wide."""
+"""Maximum number of columns; each is at least 2 pixels wide."""
 WIDEST = 40.0
 HEADROOM = 1.08
 ACROSS_TICK, UP_TICKS = 64, 6
 MARK, DIGIT = 6, 7.2
 MILLIONS = 10_000_000
 TRACED = 40
-"""Up to this many marks, a line leads from each down to its turn."""
+"""Up to this many eviction marks, a line connects each with its turn."""
 
-# Okabe and Ito's colours, which those who see few colours can tell apart; what is only set aside is hatched.
+# Okabe and Ito's colours, which are distinguishable with colour blindness. Reserved tokens are hatched.
 COLOURS = {
     "system": "#8c959f",
     "history": "#0072b2",
@@ -56,7 +56,7 @@ class Point(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A turn, or the fullest of some turns side by side."""
+    """One turn, or the fullest of several adjacent turns."""
 
     first: int
     point: Point
@@ -65,7 +65,7 @@ class Column(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The number of evicted entries at marks that are too close for a label each."""
+    """The number of evicted entries at marks that are too close for one label each."""
 
     start: float
     end: float
@@ -106,7 +106,7 @@ class Frame(NamedTuple):
 
 
 def ledger_plot(points: Sequence[Point], *, title: str, limit: int) -> str:
-    """An SVG file: the tokens of each turn stacked by category, the limit as a line; same points, same bytes."""
+    """Return an SVG file: tokens of each turn stacked by category, with the limit as a line. Deterministic."""
     columns = _columns(points)
     peak = max((point.total for point in points), default=0)
     frame = Frame(
@@ -142,7 +142,7 @@ def _columns(points: Sequence[Point]) -> list[Column]:
 
 
 def _names(points: Sequence[Point]) -> list[str]:
-    """The categories from the bottom up: those every ledger has, then whatever else there is."""
+    """Return the categories from bottom to top: those of every ledger, then any others."""
     return list(dict.fromkeys([*COLOURS, *(name for point in points for name in point.used)]))
 
 
@@ -186,7 +186,7 @@ def _areas(columns: Sequence[Column], names: Sequence[str], frame: Frame) -> Ite
 
 
 def _outline(below: Sequence[int], above: Sequence[int], frame: Frame) -> str:
-    """Along the tops of the columns to the right, and along their bottoms back."""
+    """Return the path along the tops of the columns to the right, and back along their bottoms."""
     moves = [f"M{number(frame.x(0))} {number(frame.y(below[0]))}"]
     moves += [f"V{number(frame.y(top))}H{number(frame.x(place + 1))}" for place, top in enumerate(above)]
     moves += [f"V{number(frame.y(below[place]))}H{number(frame.x(place))}" for place in reversed(range(len(below)))]
@@ -194,7 +194,7 @@ def _outline(below: Sequence[int], above: Sequence[int], frame: Frame) -> str:
 
 
 def _turn_ticks(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
-    """Under the first turn and under round ones, as many as find room."""
+    """Yield labels below the first turn and below round numbers, as many as fit."""
     if not columns:
         return
     firsts = [column.first for column in columns]
@@ -213,7 +213,7 @@ def _turn_ticks(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
 
 
 def _evictions(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
-    """A mark above each turn on which something was evicted, and above that how many entries."""
+    """Yield a mark above each turn that evicted entries, with their number above it."""
     marked = [(frame.x(place + 0.5), column) for place, column in enumerate(columns) if column.evicted]
     wide = frame.width > MARK
     for x, column in marked:
@@ -282,7 +282,7 @@ def _turns(count: int) -> str:
 
 
 def _step(least: float) -> int:
-    """The next round number: 1, 2 or 5 with zeros after it."""
+    """Return the next round number: 1, 2 or 5 with zeros after it."""
     least = max(1.0, least)
     size = 10 ** math.floor(math.log10(least))
     return int(next(factor * size for factor in (1, 2, 5, 10) if factor * size >= least))

@@ -1,4 +1,4 @@
-"""An SVG plot of a pack: where the tokens of the budget went, and what was left out."""
+"""An SVG plot of a pack: how the token budget was used, and what was left out."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ INNER = WIDTH - 2 * MARGIN
 KEPT_ROWS, LEFT_OUT_ROWS = 25, 20
 TOOLTIP = 200
 
-# Okabe and Ito's colours, which those who see few colours can tell apart, and an ink to read on each.
+# Okabe and Ito's colours, which are distinguishable with colour blindness, and a readable text colour for each.
 TIER_COLOURS = {"working": "#e69f00", "conversation": "#0072b2", "knowledge": "#009e73"}
 TIER_INKS = {"working": "#000000", "conversation": "#ffffff", "knowledge": "#000000"}
 OVERHEAD, UNUSED, HATCHES = "#8c959f", "url(#unused)", "#c4cad1"
@@ -25,7 +25,7 @@ LEGEND_TOP, LEGEND_PLACES = 176, (0, 160, 320, 480, 680)
 TABLES_TOP, TABLE_GAP = 252, 28
 ROW, SMALL_BAR = 20, 10
 LABELLED = 44
-"""The narrowest segment whose tokens are written on it."""
+"""The narrowest segment that is labelled with its tokens."""
 
 # The columns of both tables, so that their bars are aligned.
 HEADLINE, HEADLINE_WIDTH = MARGIN + 16, 336
@@ -35,7 +35,7 @@ BAR, BAR_WIDTH = 662, 136
 LAST = WIDTH - MARGIN
 
 MUCH_LARGER = 8
-"""By how much what was left out may stretch the scale of what was kept."""
+"""How much longer than the kept entries the bars of entries left out may be."""
 
 
 class Row(NamedTuple):
@@ -52,7 +52,7 @@ class Table(NamedTuple):
 
 
 def pack_picture(receipt: Receipt, *, title: str | None = None) -> str:
-    """An SVG file: the budget as one bar, then what was kept and what was left out; same receipt, same bytes."""
+    """Return an SVG file: the budget as a bar, then what was kept and what was left out. Deterministic."""
     name = title or "Where the tokens went"
     kept, left_out = _kept(receipt), _left_out(receipt)
     scale = _scale([row.entry for row in (*kept.rows, *left_out.rows)])
@@ -81,7 +81,7 @@ def _heading(receipt: Receipt, name: str) -> list[str]:
 
 
 def _budget(receipt: Receipt) -> list[str]:
-    """The bar, with a segment for each memory that was kept, for the overhead and for what is unused."""
+    """Return the bar, with a segment for each kept memory, for the overhead and for unused tokens."""
     whole = max(receipt.budget or 0, receipt.token_count)
     if not whole:
         return [rect(MARGIN, BAR_TOP, INNER, BAR_HEIGHT, UNUSED, "an empty budget")]
@@ -99,7 +99,7 @@ def _budget(receipt: Receipt) -> list[str]:
         start += width
 
     costs = sum(entry.cost for entry in receipt.kept)
-    # Apart, lines can cost a little more than in the text they make together.
+    # Counted separately, lines can cost slightly more than in the joined text.
     share = min(1.0, receipt.token_count / costs) if costs else 1.0
     for tier in TIERS:
         for entry in receipt.kept:
@@ -213,7 +213,7 @@ def _row(row: Row, top: float, scale: int) -> str:
 
 
 def _scale(entries: Sequence[ReceiptEntry]) -> int:
-    """The tokens of the longest small bar; what is far larger than all that was kept is drawn no longer."""
+    """Return the tokens of the longest small bar; much larger entries are drawn at this length."""
     costs = [entry.cost for entry in entries]
     usual = max((entry.cost for entry in entries if entry.kept), default=min(costs, default=1))
     return max(1, *(cost for cost in (usual, *costs) if cost <= MUCH_LARGER * max(usual, 1)))

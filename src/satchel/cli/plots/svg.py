@@ -1,4 +1,4 @@
-"""Elements of an SVG document; the document is valid XML whatever text it is given."""
+"""Elements of an SVG document. The output is valid XML for any text."""
 
 import re
 import unicodedata
@@ -25,18 +25,18 @@ INK = "#1f2328"
 FONT = f"font-family='system-ui, Helvetica, Arial, sans-serif' font-size='12' fill='{INK}'"
 DIGITS = "style='font-variant-numeric: tabular-nums'"
 
-# How wide characters are, in parts of the font's size and a little above what common fonts need.
+# Widths of characters relative to the font size, slightly above what common fonts need.
 NARROW, USUAL, CAPITAL, BROAD, WIDE = 0.37, 0.61, 0.72, 0.98, 1.1
 _NARROW = frozenset(" .,:;!|'`()[]/\\-ijlftrI")
 _BROAD = frozenset("mwMW@%—…")
 _WIDTHLESS = frozenset({"Mn", "Me", "Cf"})
-# XML forbids these two characters besides surrogates and control characters.
+# XML forbids these two characters, besides surrogates and control characters.
 _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 _JOINERS = "\u200d\ufe0f "
 
 
 def document(width: float, height: float, name: str, parts: Iterable[str]) -> str:
-    """A whole file with a white background; `name` describes it to screen readers."""
+    """Return a whole file with a white background; `name` describes it to screen readers."""
     size = f"width='{number(width)}' height='{number(height)}' viewBox='0 0 {number(width)} {number(height)}'"
     lines = [
         f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size}>",
@@ -56,13 +56,13 @@ def rect(x: float, y: float, width: float, height: float, fill: str, tooltip: st
 
 
 def outline(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """The border of a box, drawn inside of it."""
+    """Return the border of a box, drawn inside it."""
     inside = _box(x + 0.5, y + 0.5, max(width - 1, 0.5), height - 1)
     return f"<rect {inside} fill='#ffffff' stroke='{colour}'/>"
 
 
 def break_mark(x: float, y: float, height: float, colour: str) -> str:
-    """Two slanted strokes across a bar that is too long to be drawn whole."""
+    """Return two slanted strokes across a bar that is too long to draw in full."""
     top, down = number(y - 2), number(height + 4)
     gap = f"<path d='M{number(x)} {top}l-4 {down}h5l4 -{down}z' fill='#ffffff'/>"
     strokes = f"<path d='M{number(x)} {top}l-4 {down}m5 0l4 -{down}' fill='none' stroke='{colour}'/>"
@@ -70,7 +70,7 @@ def break_mark(x: float, y: float, height: float, colour: str) -> str:
 
 
 def hatching(name: str, colour: str) -> str:
-    """A pattern that a shape is filled with by `url(#name)`."""
+    """Return a fill pattern, used as `url(#name)`."""
     ground = "<rect width='6' height='6' fill='#ffffff'/>"
     size = "width='6' height='6' patternUnits='userSpaceOnUse'"
     strokes = f"<path d='M-1 1l2 -2M0 6l6 -6M5 7l2 -2' stroke='{colour}'/>"
@@ -93,12 +93,12 @@ def text(
 
 
 def hovered(tooltip: str, parts: Iterable[str]) -> str:
-    """Shapes with a tooltip."""
+    """Return shapes with a tooltip."""
     return f"<g>{_title(tooltip)}{''.join(parts)}</g>"
 
 
 def fit_width(content: str, width: float, *, size: float = 12) -> str:
-    """A line cut to a width in pixels, with an ellipsis if something is left out."""
+    """Cut a line to a width in pixels, with an ellipsis if something is cut off."""
     line = one_line(content)
     room = width / size - BROAD
     taken = 0.0
@@ -113,12 +113,12 @@ def fit_width(content: str, width: float, *, size: float = 12) -> str:
 
 
 def one_line(content: str) -> str:
-    """A text without line ends and without characters that XML forbids."""
+    """Return a text without line ends and without characters that XML forbids."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", " ".join(clean(repair_surrogates(content)).split()))
 
 
 def number(value: float) -> str:
-    """A number without trailing zeros, so that equal coordinates are equal bytes."""
+    """Format a number without trailing zeros, so that equal coordinates give equal bytes."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

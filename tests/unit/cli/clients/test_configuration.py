@@ -177,7 +177,7 @@ def test_a_folder_that_someone_keeps_locked_does_not_stop_an_install(file: Path,
 def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path):
     place = tmp_path / "mcp.json"
     os.mkfifo(place)
-    assert_refused(place, "not an ordinary file")
+    assert_refused(place, "not a regular file")
 
 
 def test_a_path_through_a_file_is_refused(file: Path):
@@ -241,7 +241,7 @@ def test_a_file_that_someone_makes_meanwhile_is_not_overwritten(tmp_path: Path):
 
 def test_a_file_that_never_rests_is_given_up(file: Path):
     contents = [json.dumps({"count": number}).encode() for number in range(50)]
-    with pytest.raises(SatchelError, match="written to all the time"):
+    with pytest.raises(SatchelError, match="keeps changing"):
         carry_out(file, interrupting(file, contents), now=NOW)
     assert set(json.loads(file.read_bytes())) == {"count"}
     assert names(file.parent) == ["mcp.json"]

@@ -46,7 +46,7 @@ def test_the_command_is_absolute_even_if_the_path_is_not(program: Path, tmp_path
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "a\n", "x" * 65, '"'])
 def test_a_name_that_some_client_would_refuse_is_refused(name: str):
-    with pytest.raises(InputError, match="is no server's name"):
+    with pytest.raises(InputError, match="is not a valid server name"):
         check_name(name)
 
 

@@ -131,15 +131,15 @@ def test_letters_beyond_ascii_are_written_as_they_are():
     [
         (
             '{"mcpServers": {}, "mcpServers": {}}',
-            '"mcpServers" is there twice, at line 1, column 2 and at line 1, col',
+            '"mcpServers" appears twice, at line 1, column 2 and at line 1, col',
         ),
-        ('{"mcpServers": {"satchel": {}, "satchel": {}}}', '"satchel" is there twice'),
-        ('{"mcpServers": {"satchel": {"args": [], "args": []}}}', '"args" is there twice'),
-        ('{"mcpServers": []}', 'line 1, column 16: "mcpServers" has to be an object'),
-        ('{"mcpServers": null}', '"mcpServers" has to be an object'),
-        ('{"mcpServers": {"satchel": "npx"}}', '"satchel" has to be an object'),
-        ('{"mcpServers": {"satchel": {"url": "https://x"}}}', "a server of another sort"),
-        ('{"mcpServers": {"satchel": {"type": "http", "command": "x"}}}', "a server of another sort"),
+        ('{"mcpServers": {"satchel": {}, "satchel": {}}}', '"satchel" appears twice'),
+        ('{"mcpServers": {"satchel": {"args": [], "args": []}}}', '"args" appears twice'),
+        ('{"mcpServers": []}', 'line 1, column 16: "mcpServers" must be an object'),
+        ('{"mcpServers": null}', '"mcpServers" must be an object'),
+        ('{"mcpServers": {"satchel": "npx"}}', '"satchel" must be an object'),
+        ('{"mcpServers": {"satchel": {"url": "https://x"}}}', "a remote server"),
+        ('{"mcpServers": {"satchel": {"type": "http", "command": "x"}}}', "a remote server"),
         ('{"mcpServers": {"satchel": {"command": "x"}}', "the file ends"),
     ],
 )

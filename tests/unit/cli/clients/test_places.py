@@ -64,7 +64,7 @@ def test_a_project_has_a_file_of_its_own(client: str, place: str):
 
 
 def test_claude_desktop_knows_no_projects():
-    with pytest.raises(InputError, match="Claude Desktop has no file for a project"):
+    with pytest.raises(InputError, match="Claude Desktop has no project file"):
         CLIENTS["claude-desktop"].file(LINUX, Path("/project"))
 
 
@@ -92,5 +92,5 @@ def test_of_two_packages_the_one_with_a_file_is_meant_and_else_neither(tmp_path:
 
 def test_a_home_that_is_no_folder_is_refused(monkeypatch):
     monkeypatch.setenv("HOME", "somewhere")
-    with pytest.raises(InputError, match="HOME names no folder"):
+    with pytest.raises(InputError, match="HOME is not a folder"):
         surroundings()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from satchel.cli.clients.client import CLIENTS
-from satchel.cli.clients.detour import Runnable, runnable
+from satchel.cli.clients.gateway_move import Runnable, runnable
 from satchel.server.gateway.servers import read_servers
 from tables import each_row
 
@@ -56,42 +56,50 @@ def test_a_server_is_told_in_the_form_that_clients_have_in_common(client: str, v
     [
         ("cursor", {"type": "sse", "url": WEB}, "its type is sse"),
         ("cursor", {"url": "https://example.test/sse/"}, "its url ends in /sse"),
-        ("cursor", {"url": "https://[/mcp"}, "its url is no address"),
-        ("gemini", {"url": WEB}, "may be sse to Gemini CLI"),
-        ("cursor", {"type": "ws", "url": WEB}, "its type 'ws' is not known"),
-        ("cursor", {"type": ["http"], "url": WEB}, "its type ['http'] is not known"),
-        ("cursor", {"type": "stdio", "url": WEB}, "no fitting address for its type stdio"),
-        ("cursor", {"type": "http", "command": "x"}, "no fitting address for its type http"),
+        ("cursor", {"url": "https://[/mcp"}, "its url is not an HTTP URL"),
+        ("gemini", {"url": WEB}, "Gemini CLI may use sse"),
+        ("cursor", {"type": "ws", "url": WEB}, "its type 'ws' is unknown"),
+        ("cursor", {"type": ["http"], "url": WEB}, "its type ['http'] is unknown"),
+        ("cursor", {"type": "stdio", "url": WEB}, "no command or url that fits its type stdio"),
+        ("cursor", {"type": "http", "command": "x"}, "no command or url that fits its type http"),
         ("cursor", {"command": "x", "url": WEB}, "both a command and a url"),
         ("cursor", {"command": "x", "disabled": True}, "it is disabled"),
         ("codex", {"command": "x", "enabled": False}, "it is disabled"),
         ("cursor", {}, "it has no command or url"),
         ("cursor", {"command": ""}, "it has no command or url"),
         ("cursor", {"serverUrl": WEB}, "it has no command or url"),
-        ("cursor", "npx", "it is no object"),
-        ("cursor", None, "it is no object"),
-        ("cursor", {"command": ["npx"]}, "its command is no text"),
-        ("cursor", {"command": "x", "args": "y"}, "its args is no list of texts"),
-        ("cursor", {"command": "x", "args": ["y", 1]}, "its args is no list of texts"),
-        ("cursor", {"command": "x", "args": ["\ud800"]}, "its args is no list of texts"),
-        ("cursor", {"command": "x\0"}, "its command is no text"),
-        ("cursor", {"command": "x", "env": ["A=1"]}, "its env is no object of texts"),
-        ("cursor", {"command": "x", "env": {"A": True}}, "its env is no object of texts"),
-        ("vscode", {"command": "x", "env": {"A": None}}, "its env is no object of texts"),
+        ("cursor", "npx", "it is not an object"),
+        ("cursor", None, "it is not an object"),
+        ("cursor", {"command": ["npx"]}, "its command is not text"),
+        ("cursor", {"command": "x", "args": "y"}, "its args is not a list of strings"),
+        ("cursor", {"command": "x", "args": ["y", 1]}, "its args is not a list of strings"),
+        ("cursor", {"command": "x", "args": ["\ud800"]}, "its args is not a list of strings"),
+        ("cursor", {"command": "x\0"}, "its command is not text"),
+        ("cursor", {"command": "x", "env": ["A=1"]}, "its env is not an object of strings"),
+        ("cursor", {"command": "x", "env": {"A": True}}, "its env is not an object of strings"),
+        ("vscode", {"command": "x", "env": {"A": None}}, "its env is not an object of strings"),
         ("vscode", {"command": "x", "envFile": ".env"}, "it needs envFile"),
         ("vscode", {"command": "x", "sandboxEnabled": True}, "it needs sandboxEnabled"),
         ("claude-code", {"type": "http", "url": WEB, "headersHelper": "x.sh"}, "it needs headersHelper"),
         ("cursor", {"url": WEB, "auth": {"CLIENT_ID": "x"}}, "it needs auth"),
-        ("vscode", {"command": "x", "args": ["${input:key}"]}, "it has ${input:key}, which only VS Code fills in"),
+        ("vscode", {"command": "x", "args": ["${input:key}"]}, "it has ${input:key}, which only VS Code resolves"),
         ("vscode", {"command": "${workspaceFolder}/x"}, "it has ${workspaceFolder}, which only VS Code"),
         ("cursor", {"url": WEB, "headers": {"K": "a${userHome}"}}, "it has ${userHome}, which only Cursor"),
-        ("claude-code", {"command": "${input:x}"}, "it has ${input:x}, which the gateway takes for a variable"),
-        ("gemini", {"command": "x", "env": {"K": "$KEY"}}, "it has $KEY, which only Gemini CLI fills in"),
-        ("gemini", {"command": "x", "env": {"K": "${KEY}"}}, "it has ${KEY}, which only Gemini CLI fills in"),
-        ("codex", {"command": "sh", "args": ["-c", "${HOME}"]}, "it has ${HOME}, which the gateway takes for a"),
-        ("codex", {"command": "x", "env_vars": "A"}, "its env_vars is no list"),
-        ("codex", {"command": "x", "env_vars": [{"name": "A", "source": "remote"}]}, "its env_vars is no list"),
-        ("codex", {"url": WEB, "bearer_token_env_var": 1}, "its bearer_token_env_var is no text"),
+        (
+            "claude-code",
+            {"command": "${input:x}"},
+            "it has ${input:x}, which the gateway would resolve as a variable",
+        ),
+        ("gemini", {"command": "x", "env": {"K": "$KEY"}}, "it has $KEY, which only Gemini CLI resolves"),
+        ("gemini", {"command": "x", "env": {"K": "${KEY}"}}, "it has ${KEY}, which only Gemini CLI resolves"),
+        (
+            "codex",
+            {"command": "sh", "args": ["-c", "${HOME}"]},
+            "it has ${HOME}, which the gateway would resolve as a",
+        ),
+        ("codex", {"command": "x", "env_vars": "A"}, "its env_vars is not a list"),
+        ("codex", {"command": "x", "env_vars": [{"name": "A", "source": "remote"}]}, "its env_vars is not a list"),
+        ("codex", {"url": WEB, "bearer_token_env_var": 1}, "its bearer_token_env_var is not text"),
     ],
 )
 def test_what_the_gateway_cannot_run_stays_for_a_reason(client: str, value: Any, reason: str):
@@ -116,7 +124,8 @@ def test_tools_that_are_hidden_from_a_client_are_hidden_by_the_gateway():
     codex = runnable(CLIENTS["codex"], {"command": "x", "disabled_tools": ["b"]})
     assert codex == Runnable({"command": "x", "excludeTools": ["b"]})
     assert (
-        runnable(CLIENTS["gemini"], {"command": "x", "excludeTools": "b"}) == "its excludeTools is no list of texts"
+        runnable(CLIENTS["gemini"], {"command": "x", "excludeTools": "b"})
+        == "its excludeTools is not a list of strings"
     )
 
 

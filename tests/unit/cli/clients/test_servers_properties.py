@@ -28,28 +28,28 @@ def test_json_servers_make_place_for_the_gateway_and_come_back(
     names = [name for name in servers if data.draw(st.booleans())]
     sources = {each.name: each.source for each in listed if each.name in names}
     for name, source in sources.items():
-        (alone,) = json_file.listed(json_file.alone(source, key=KEY), key=KEY)
+        (alone,) = json_file.listed(json_file.single_server_file(source, key=KEY), key=KEY)
         assert (alone.name, alone.value) == (name, servers[name])
 
-    after = json_file.taken_out(text, names, ENTRY, key=KEY, more={})
+    after = json_file.with_gateway(text, names, ENTRY, key=KEY, more={})
     left = {name: value for name, value in servers.items() if name not in names}
     assert parsed(after) == {**document, KEY: {**left, NAME: FIELDS}}
 
-    stretch = json_file.stretch(text, after, key=KEY)
+    region = json_file.region(text, after, key=KEY)
     if KEY in document:
-        assert json_file.exchanged(after, stretch, sources, NAME, key=KEY) == text
-        assert json_file.exchanged(text, stretch, sources, NAME, key=KEY) is None
+        assert json_file.region_restored(after, region, sources, NAME, key=KEY) == text
+        assert json_file.region_restored(text, region, sources, NAME, key=KEY) is None
 
-    back = json_file.put_back(after, sources, NAME, key=KEY)
+    back = json_file.with_servers(after, sources, NAME, key=KEY)
     assert parsed(back) == {**document, KEY: servers}
     assert all(source in back for source in sources.values())
 
     # As if someone had written one more and removed the gateway by hand.
     more = with_entry(after, ENTRY._replace(name="more"), key=KEY, more={}).text
-    assert json_file.exchanged(more, stretch, sources, NAME, key=KEY) is None
-    bare = json_file.put_back(more, {}, NAME, key=KEY)
+    assert json_file.region_restored(more, region, sources, NAME, key=KEY) is None
+    bare = json_file.with_servers(more, {}, NAME, key=KEY)
     assert parsed(bare) == {**document, KEY: {**left, "more": FIELDS}}
-    back = json_file.put_back(bare, sources, NAME, key=KEY)
+    back = json_file.with_servers(bare, sources, NAME, key=KEY)
     assert parsed(back) == {**document, KEY: {**servers, "more": FIELDS}}
 
 
@@ -87,25 +87,25 @@ def test_toml_servers_make_place_for_the_gateway_and_come_back(made: tuple[list[
     sources = {each.name: each.source for each in listed if each.name in moved}
     assert all(tomllib.loads(source)["mcp_servers"] == {name: servers[name]} for name, source in sources.items())
 
-    after = toml_file.taken_out(text, moved, ENTRY, key="mcp_servers", more={"env_vars": ["T"]})
+    after = toml_file.with_gateway(text, moved, ENTRY, key="mcp_servers", more={"env_vars": ["T"]})
     left = {name: value for name, value in servers.items() if name not in moved}
     gateway = {**FIELDS, "env_vars": ["T"]}
     assert tomllib.loads(after) == {**document, "mcp_servers": {**left, NAME: gateway}}
     assert after.count("#") == text.count("#") - sum(source.count("#") for source in sources.values())
 
-    stretch = toml_file.stretch(text, after, key="mcp_servers")
-    assert toml_file.exchanged(after, stretch, sources, NAME, key="mcp_servers") == text
+    region = toml_file.region(text, after, key="mcp_servers")
+    assert toml_file.region_restored(after, region, sources, NAME, key="mcp_servers") == text
 
     for later in (
         after,
         after + ("\n" if not after.endswith("\n") else "") + '[mcp_servers.more]\ncommand = "m"\n',
     ):
         more = {"more": {"command": "m"}} if later != after else {}
-        back = toml_file.put_back(later, sources, NAME, key="mcp_servers")
+        back = toml_file.with_servers(later, sources, NAME, key="mcp_servers")
         assert tomllib.loads(back) == {**document, "mcp_servers": {**servers, **more}}
-        bare = toml_file.put_back(later, {}, NAME, key="mcp_servers")
+        bare = toml_file.with_servers(later, {}, NAME, key="mcp_servers")
         assert tomllib.loads(bare).get("mcp_servers", {}) == {**left, **more}
-        back = toml_file.put_back(bare, sources, NAME, key="mcp_servers")
+        back = toml_file.with_servers(bare, sources, NAME, key="mcp_servers")
         assert tomllib.loads(back) == {**document, "mcp_servers": {**servers, **more}}
 
 
@@ -121,11 +121,11 @@ def test_a_toml_server_that_is_not_written_as_a_table_stays():
 
 def test_a_line_added_to_the_gateways_table_does_not_end_up_in_a_server():
     text = '[mcp_servers.a]\ncommand = "a"\n'
-    after = toml_file.taken_out(text, ["a"], ENTRY, key="mcp_servers", more={})
-    stretch = toml_file.stretch(text, after, key="mcp_servers")
+    after = toml_file.with_gateway(text, ["a"], ENTRY, key="mcp_servers", more={})
+    region = toml_file.region(text, after, key="mcp_servers")
     edited = after + "startup_timeout_sec = 30\n"
-    assert toml_file.exchanged(edited, stretch, {"a": text}, NAME, key="mcp_servers") is None
-    assert toml_file.put_back(edited, {"a": text}, NAME, key="mcp_servers") == text
+    assert toml_file.region_restored(edited, region, {"a": text}, NAME, key="mcp_servers") is None
+    assert toml_file.with_servers(edited, {"a": text}, NAME, key="mcp_servers") == text
 
 
 def test_a_value_nested_deeper_than_can_be_told_is_no_reason_to_fail():
