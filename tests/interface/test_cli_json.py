@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from complaint import complaint
 from sample import fill
-from service_client import Served
 
 import satchel
 from conftest import Cli
 from satchel import Memory, count_tokens
+from service_client import Served
 
 # A use that is counted, or a moment between two calls, changes these.
-CHANGING = {"access_count", "accessed_at", "score", "relevance", "at", "closeness"}
+CHANGING = {"access_count", "accessed_at", "score", "relevance", "at", "closeness", "parts", "value"}
 
 
 def steady(value: Any) -> Any:
@@ -46,6 +46,7 @@ def service(memories: list[Memory], tmp_path: Path) -> Iterator[Served]:
 
 def test_a_command_prints_what_http_answers(cli: Cli, memories: list[Memory], service: Served):
     error, fix = memories[1].id, memories[2].id
+    explained = {"query": "rotation", "explain": True, "receipt": True}
     asked: list[tuple[str, str, str, dict[str, Any] | None]] = [
         (f"get {error}", "GET", f"/v1/memories/{error}", None),
         ("list --limit 3 --kind fix --kind error", "GET", "/v1/memories?limit=3&kind=fix&kind=error", None),
@@ -54,7 +55,12 @@ def test_a_command_prints_what_http_answers(cli: Cli, memories: list[Memory], se
         (f"similar {error}", "GET", f"/v1/memories/{error}/similar", None),
         ("search rotation --detail full", "POST", "/v1/search", {"query": "rotation"}),
         ("context rotation", "POST", "/v1/context", {"query": "rotation"}),
-        ("context rotation --explain", "POST", "/v1/context", {"query": "rotation", "receipt": True}),
+        (
+            "context rotation --explain",
+            "POST",
+            "/v1/context",
+            {"query": "rotation", "explain": True, "receipt": True},
+        ),
         ("projects", "GET", "/v1/projects", None),
         ("tags", "GET", "/v1/tags", None),
         (f"update {error} --title T", "PATCH", f"/v1/memories/{error}", {"title": "T"}),

@@ -81,7 +81,9 @@ def _opened(ctx: click.Context, without: str | None = None) -> Satchel:
     db = next((place for each in chain if (place := each.params.get("db"))), None)
     scope = {field: ctx.params.get(field) for field in SCOPE_FIELDS if field != without}
     # A line that is not complete yet need not be correct.
-    named = {field: name for field, name in scope.items() if isinstance(name, str) and name.strip()}
+    named: dict[str, str | None] = {
+        field: name for field, name in scope.items() if isinstance(name, str) and name.strip()
+    }
     with ctx.scope(cleanup=False):
         return open_store_for(db, named)
 
