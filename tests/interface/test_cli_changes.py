@@ -43,7 +43,7 @@ def test_add_prints_only_the_new_id_and_says_what_it_did_on_stderr(cli: Cli, pat
     assert done.returncode == 0
     with satchel.open(path) as bag:
         memory = bag.get(done.stdout.strip())
-    assert done.stdout == f"{memory.id}\n"
+        assert done.stdout == f"{bag.short_ids([memory])[0]}\n"
     assert memory.text == "We rotate JWTs every hour."
     assert done.stderr == f"saved, {satchel.count_tokens(memory.text)} tokens\n"
 
@@ -55,7 +55,8 @@ def test_add_says_that_a_text_was_there_how_often_it_was_said_and_when_first(cli
     assert (done.returncode, done.stdout) == (0, f"{first}\n")
     assert done.stderr.startswith(f"confirmed {first} (said 3 times, first 2026-01-05), ")
     told = json.loads(cli("add", "We rotate JWTs.", "--json").stdout)
-    assert (told["id"], told["confirmations"], told["tags"]) == (first, 3, ["auth"])
+    assert (told["confirmations"], told["tags"], told["outcome"]) == (3, ["auth"], "confirmed")
+    assert told["id"] == json.loads(cli("get", first, "--json").stdout)["id"]
     # An update is no confirmation, though the memory was confirmed before.
     assert cli("add", "We rotate JWTs.", "--ref", "r").stderr.startswith("confirmed")
     assert cli("add", "We rotate JWTs hourly.", "--ref", "r").stderr.startswith("updated to revision 6, ")
@@ -130,9 +131,9 @@ def test_update_changes_only_what_was_given(cli: Cli, path: Path):
 def test_update_says_the_revision_and_an_empty_value_clears_a_field(cli: Cli, path: Path):
     memory = fill(path)[0]
     done = cli("update", memory.id, "--title", "", "--not-pinned")
-    assert done.stdout == f"{memory.id}\n"
     assert done.stderr.startswith("updated to revision 2, ")
     with satchel.open(path) as bag:
+        assert done.stdout == f"{bag.short_ids([memory])[0]}\n"
         assert bag.get(memory.id).title is None
 
 
@@ -190,9 +191,11 @@ def test_purging_many_without_yes_is_refused_where_nobody_can_be_asked(cli: Cli,
 def test_relate_links_two_memories_and_get_shows_it_from_both_ends(cli: Cli, path: Path):
     _, error, fix, *_ = fill(path)
     done = cli("relate", fix.id, error.id, "--kind", "fixes", "--strength", "0.75")
-    assert done.stdout == f"{fix.id} fixes {error.id}\n"
-    assert f"→ fixes {error.id} (0.75)" in cli("get", fix.id).stdout
-    assert f"← fixes {fix.id} (0.75)" in cli("get", error.id).stdout
+    with satchel.open(path) as bag:
+        one, other = bag.short_ids([fix, error])
+    assert done.stdout == f"{one} fixes {other}\n"
+    assert f"→ fixes {other} (0.75)" in cli("get", fix.id).stdout
+    assert f"← fixes {one} (0.75)" in cli("get", error.id).stdout
     found = json.loads(cli("get", error.id, "--json").stdout)["relations"]
     assert [(each["source"], each["target"], each["kind"], each["strength"]) for each in found] == [
         (fix.id, error.id, "fixes", 0.75)
@@ -216,17 +219,15 @@ def test_add_names_similar_memories_and_the_command_that_replaces_one(cli: Cli, 
     cli("add", JENKINS, "--project", "other")
     done = cli("add", ACTIONS, "--project", "ci", "--session", "s2")
     new = done.stdout.strip()
-    with satchel.open(path) as bag:
-        own, name = bag.short_ids([new, old])
     assert done.stderr.splitlines() == [
         "saved, 10 tokens",
-        f"similar: {name} (2026-01-05) {JENKINS}",
-        f"if it replaces one: `satchel relate {own} ID --kind supersedes`",
+        f"similar: {old} (2026-01-05) {JENKINS}",
+        f"if it replaces one: `satchel relate {new} ID --kind supersedes`",
     ]
-    command = done.stderr.partition("`satchel ")[2].partition("`")[0].replace("ID", name, 1)
+    command = done.stderr.partition("`satchel ")[2].partition("`")[0].replace("ID", old, 1)
     assert cli(*command.split()).returncode == 0
     with satchel.open(path) as bag:
-        assert bag.get(old).superseded_by == new
+        assert bag.get(old).superseded_by == bag.get(new).id
 
 
 def test_the_command_that_replaces_one_names_the_store_and_the_org(cli: Cli, tmp_path: Path):
@@ -247,7 +248,7 @@ def test_similar_memories_are_in_the_json_and_are_left_out_where_nobody_wants_th
     assert (named["id"], named["headline"]) == (old["id"], JENKINS)
     silent = cli("add", f"{ACTIONS} All of it.", "--no-similar")
     assert silent.stderr == "saved, 14 tokens\n"
-    assert "similar" not in json.loads(cli("add", f"{ACTIONS} Most of it.", "--no-similar", "--json").stdout)
+    assert json.loads(cli("add", f"{ACTIONS} Most of it.", "--no-similar", "--json").stdout)["similar"] == []
     assert cli("add", ACTIONS, "--tier", "conversation").stderr == "saved, 10 tokens\n"
 
 
@@ -267,9 +268,9 @@ def test_similar_lists_what_is_about_the_same_thing(cli: Cli):
     old, new = (cli("add", text).stdout.strip() for text in (JENKINS, ACTIONS))
     shown = cli("similar", new)
     assert shown.stdout.count("\n") == 1
-    assert f"[observation] {JENKINS} (" in shown.stdout
+    assert shown.stdout.split(maxsplit=3)[::3] == [old, f"{JENKINS}\n"]
     (named,) = json.loads(cli("similar", new, "--json").stdout)["similar"]
-    assert named["id"] == old
+    assert named["id"] == json.loads(cli("get", old, "--json").stdout)["id"]
     lonely = cli("add", "The logo is blue.").stdout.strip()
     none = cli("similar", lonely)
     assert (none.stdout, none.stderr) == ("", "nothing similar\n")

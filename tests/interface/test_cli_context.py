@@ -96,8 +96,9 @@ def test_json_tells_what_the_block_holds(cli: Cli, stocked: Path):
 
 def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked: Path):
     done = cli("context", "rotation", "--project", "empty")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
-    assert cli("context", "--project", "empty").stderr == "no memories here\n"
+    unknown = 'no project "empty"; no memory has a project\n'
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"nothing matched\n{unknown}")
+    assert cli("context", "--project", "empty").stderr == f"no memories here\n{unknown}"
     for budget in ("0", "3"):
         done = cli("context", "rotation", "--token-budget", budget)
         assert (done.returncode, done.stdout) == (0, "")

@@ -20,7 +20,9 @@ def test_get_shows_the_whole_text_under_a_heading(cli: Cli, path: Path):
         memory = bag.add("one\n\n" + "word " * 200 + "end", title="T", kind="fact", tags=["a"], at="2026-02-10")
     done = cli("get", memory.id[:13])
     heading, *body = done.stdout.splitlines()
-    assert heading == f"{memory.id} [fact] T (2026-02-10, #a)"
+    with satchel.open(path) as bag:
+        (name,) = bag.short_ids([memory])
+    assert heading == f"{name} [fact] T (2026-02-10, #a)"
     assert [line.removeprefix("    ") for line in body] == [line.rstrip() for line in memory.text.split("\n")]
 
 
@@ -112,7 +114,10 @@ def test_search_that_matches_nothing_says_so(cli: Cli, path: Path):
     fill(path)
     done = cli("search", "zebra")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
-    assert json.loads(cli("search", "zebra", "--json").stdout) == {
+    whole = json.loads(cli("search", "zebra", "--json").stdout)
+    within = json.loads(cli("search", "zebra", "--json", "--tokens", "200").stdout)
+    assert whole == within | {"text": "", "token_count": 0, "token_budget": None, "smallest_budget": None}
+    assert within == {
         "hits": [],
         "included": 0,
         "omitted": 0,
@@ -157,7 +162,7 @@ def test_timeline_shows_what_came_before_and_after(cli: Cli, path: Path):
         bag.add("elsewhere", session="s2", at="2026-02-04")
     found = json.loads(cli("timeline", line[3], "--before", "2", "--after", "1", "--json").stdout)
     assert [each["id"] for each in found["before"]] == line[1:3]
-    assert [each["id"] for each in found["focus"]] == [line[3]]
+    assert found["focus"]["id"] == line[3]
     assert [each["id"] for each in found["after"]] == line[4:5]
     text = cli("timeline", line[3], "--before", "0").stdout
     assert text.startswith("▶ ")
@@ -174,10 +179,10 @@ def test_history_tells_every_change_oldest_first_even_after_a_purge(cli: Cli, pa
     done = cli("history", memory.id)
     assert [line.split()[2] for line in done.stdout.splitlines() if line[0] != " "] == ["add", "update"]
     assert "    title: Key rotation → Rotation of keys" in done.stdout
-    entries = json.loads(cli("history", memory.id, "--json").stdout)["history"]
+    entries = json.loads(cli("history", memory.id, "--json").stdout)["changes"]
     assert entries[1]["changes"]["title"] == ["Key rotation", "Rotation of keys"]
     cli("forget", "--purge", memory.id)
-    purged = json.loads(cli("history", memory.id, "--json").stdout)["history"]
+    purged = json.loads(cli("history", memory.id, "--json").stdout)["changes"]
     assert [entry["action"] for entry in purged] == ["purge"]
 
 

@@ -1,5 +1,6 @@
 """`--explain` on a context: what became of every candidate, in a real process."""
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,7 @@ def stocked(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [(), ("--json",), ("--format", "messages")], ids=" ".join)
+@pytest.mark.parametrize("options", [(), ("--json", "--tokens", "2000"), ("--format", "messages")], ids=" ".join)
 def test_the_table_stands_apart_from_the_text(cli: Cli, path: Path, options: tuple[str, ...]):
     fill(path)
     text = cli("context", "rotation job", *options).stdout
@@ -60,6 +61,15 @@ def test_the_table_stands_apart_from_the_text(cli: Cli, path: Path, options: tup
     assert done.stdout == text
     assert {row.headline for row in rows(done.stderr)} >= {"Key rotation", "The rotation job failed on leap day."}
     assert f" relevant memories, {count_tokens(text)} of 2,000 tokens" in done.stderr.splitlines()[-1]
+
+
+def test_json_without_a_budget_of_its_own_has_the_receipt_in_it(cli: Cli, path: Path):
+    fill(path)
+    assert json.loads(cli("context", "rotation job", "--json").stdout)["receipt"] is None
+    done = cli("context", "rotation job", "--json", "--explain")
+    entries = json.loads(done.stdout)["receipt"]["entries"]
+    assert {entry["headline"] for entry in entries} >= {"Key rotation", "The rotation job failed on leap day."}
+    assert done.stderr.count("\n") == 1
 
 
 def test_what_was_kept_comes_first_and_its_tokens_add_up(cli: Cli, stocked: Path):
@@ -123,7 +133,11 @@ def test_where_nothing_fitted_the_table_says_what_each_needs(cli: Cli, stocked: 
 def test_nothing_found_needs_no_table(cli: Cli, path: Path):
     fill(path)
     done = cli("context", "rotation", "--project", "none", "--explain")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing matched\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "",
+        'nothing matched\nno project "none"; there are: thesis\n',
+    )
 
 
 def test_a_stored_title_cannot_pose_as_a_row(cli: Cli, path: Path):

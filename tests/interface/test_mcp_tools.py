@@ -78,7 +78,11 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
     assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
-    assert server.call("mem_relate", source=fix, target=bug, kind="caused_by").text == f"{fix} caused_by {bug}"
+    assert server.call("mem_relate", source=fix, target=bug, kind="caused_by").data == {
+        "source": fix,
+        "kind": "caused_by",
+        "target": bug,
+    }
     assert "clock stops" in server.call("mem_context", query="why does the clock stop?").text
     assert "## Sessions\n" in server.call("mem_context").text
     assert server.call("context_pack", project="atlas").text.startswith("# Project Context: atlas (")

@@ -105,11 +105,13 @@ def test_commands_refuse_what_is_no_span_in_one_line(cli: Cli, folder: Path, com
     assert contents(folder / "notes.db") == before
 
 
-def test_forget_has_no_since(cli: Cli, folder: Path):
-    before = contents(folder / "notes.db")
-    done = cli("forget", "--since", "2024-01-01", "--yes", "--db", folder / "notes.db")
-    assert done.returncode == 2
-    assert contents(folder / "notes.db") == before
+def test_forget_takes_the_same_times_as_search(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        bag.add_many(drafts())
+    assert cli("forget", "--until", "2024-03").stdout == "forgot 1 memory\n"
+    assert names(cli("list").stdout) == {"april", "new"}
+    assert cli("forget", "--since", "April 2024", "--until", "30 days ago").stdout == "forgot 1 memory\n"
+    assert names(cli("list").stdout) == {"new"}
 
 
 TOOLS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -44,7 +44,7 @@ __all__ = ["AsyncSatchel", "AsyncSession", "Opening", "aopen"]
 Result = TypeVar("Result")
 
 def aopen(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = ...,
     *,
     counter: str | Counter = ...,
     embedder: str | Embedder | None = None,

@@ -62,7 +62,7 @@ from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, fin
 from satchel.recall.indexer import Indexer
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
-from satchel.store.locations import default_location, open_store, restore_store
+from satchel.store.locations import DEFAULT_STORE, default_location, open_store, restore_store
 from satchel.store.memories import short_ids as shortened_ids
 from satchel.store.memories import unforget as restored
 from satchel.store.store import Store
@@ -86,7 +86,7 @@ NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pi
 
 @checked_function
 def open(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = DEFAULT_STORE,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
@@ -103,7 +103,9 @@ def open(
     if embedder is not None:
         # Refused before a store is made for it.
         resolve_embedder(embedder)
-    store = open_store(default_location(create=create) if location is None else as_path(location), create=create)
+    store = open_store(
+        default_location(create=create) if location is DEFAULT_STORE else as_path(location), create=create
+    )
     try:
         return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
     except BaseException:

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from satchel import __version__
-from satchel.cli.help import HelpContext, with_wrapped_help
+from satchel.cli.help import TYPED, HelpContext, with_wrapped_help
 from satchel.errors import InputError, SatchelError
 
 __all__ = ["app", "main", "run"]
@@ -30,8 +30,12 @@ COMMANDS = {
     "context-pack": "satchel.cli.find",
     "update": "satchel.cli.save",
     "edit": "satchel.cli.edit",
-    "forget": "satchel.cli.save",
+    "forget": "satchel.cli.forget",
+    "unforget": "satchel.cli.forget",
     "relate": "satchel.cli.save",
+    "unrelate": "satchel.cli.save",
+    "projects": "satchel.cli.show",
+    "tags": "satchel.cli.show",
     "similar": "satchel.cli.show",
     "timeline": "satchel.cli.show",
     "history": "satchel.cli.show",
@@ -66,6 +70,11 @@ ALIASES = {
 """Other names that people try. Help lists only the command, and each command's help names its aliases."""
 
 
+def _completing() -> bool:
+    """Whether a shell asks for completions, and not a person for a command."""
+    return "_SATCHEL_COMPLETE" in os.environ
+
+
 class LazyCommands(click.Group):
     """The commands by name or alias. A module is imported when one of its commands is needed."""
 
@@ -83,7 +92,16 @@ class LazyCommands(click.Group):
         with_wrapped_help(command)
         if aliases := [alias for alias, meant in ALIASES.items() if meant == name]:
             command.epilog = f"{'Alias' if len(aliases) == 1 else 'Aliases'}: {', '.join(aliases)}"
+        if _completing():
+            from satchel.cli.completion import complete_from_store
+
+            complete_from_store(command)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A command may print how to go on, such as the next page of a list.
+        ctx.meta[TYPED] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -137,6 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; an error is one line on standard error."""
+    if _completing():
+        return _complete(arguments)
     try:
         # Click returns the code of an early exit, such as that of --help, and None otherwise.
         code = app.main(args=arguments, prog_name="satchel", standalone_mode=False)
@@ -168,6 +188,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
         return _complain(what, FAILURE)
     return code if isinstance(code, int) else 0
+
+
+def _complete(arguments: Sequence[str] | None) -> int:
+    """Print what a shell may offer. Whatever goes wrong, nothing is printed into the line that someone types."""
+    try:
+        app.main(args=arguments, prog_name="satchel", standalone_mode=False)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILURE
+    except Exception:
+        if os.environ.get("SATCHEL_DEBUG"):
+            raise
+    return FAILURE
 
 
 def _complain(message: str, code: int) -> int:

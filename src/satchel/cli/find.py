@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from satchel.cli.hints import unknown_names
 from satchel.cli.options import (
     counter_option,
     embedder_option,
@@ -23,6 +25,7 @@ from satchel.cli.output import (
     nothing_kept,
     on_hits,
     on_words_alone,
+    print_json,
     print_listing,
     print_text,
     spent,
@@ -51,20 +54,27 @@ def search_command(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Find memories by what QUERY says or asks, best first."""
+    """Find memories by what QUERY says or asks, best first.
+
+    With --json and --tokens the whole JSON stays within the budget: it then has the hits and no separate text.
+    """
     token_budget, explain = given.get("token_budget"), "explain" in given
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        hits = bag.search(**given, format="json" if as_json else "text")
-        if as_json:
+        hits = bag.search(**given, format="json" if as_json and token_budget is not None else "text")
+        if as_json and token_budget is not None:
             print_text(hits.text)
+        elif as_json:
+            print_json(hits.result())
         else:
             print_listing(hits.text)
             if explain:
                 # What is printed to be handed on stays within its budget.
                 explain_hits(hits, bag.short_ids([hit.memory for hit in hits]), apart=token_budget is not None)
-        for remark in (on_hits(hits, token_budget), on_words_alone(bag, embedder)):
-            if remark:
-                note(remark)
+        remarks = [on_hits(hits, token_budget), on_words_alone(bag, embedder)]
+    if not hits and not hits.omitted and not hits.irrelevant:
+        remarks += unknown_names(db, scope, given.get("tags", ()))
+    for remark in filter(None, remarks):
+        note(remark)
 
 
 @click.command("context")
@@ -74,7 +84,9 @@ def search_command(
 @embedder_option
 @store_options
 @json_option
+@click.pass_context
 def context_command(
+    ctx: click.Context,
     given: dict[str, Any],
     scope: dict[str, str | None],
     counter: str | None,
@@ -83,24 +95,35 @@ def context_command(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Pack what matters for QUERY into one text. Without QUERY: what is pinned, recent and important."""
+    """Pack what matters for QUERY into one text. Without QUERY: what is pinned, recent and important.
+
+    With --json and --tokens the whole JSON stays within the budget; it then has the text and the numbers, and not
+    the hits.
+    """
     query, explain = given.get("query"), "explain" in given
     token_budget = given["token_budget"]
+    whole = ctx.get_parameter_source("token_budget") is not ParameterSource.COMMANDLINE
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        block = bag.context(**given, frame=_ContextAsJson() if as_json else None)
+        block = bag.context(**given, frame=_ContextAsJson() if as_json and not whole else None)
         if plot is not None:
             _save_picture(block.receipt, plot, title=_title(query, scope["project"]))
-        print_text(block.text)
-        if explain:
+        if as_json and whole:
+            print_json(block.result(receipt=explain))
+        else:
+            print_text(block.text)
+        # As JSON the receipt is part of the answer, if the budget leaves room for answers of that size.
+        if explain and not (as_json and whole):
             explain_receipt(bag, block.receipt)
         outcome = PackOutcome.of_block(block, asked=bool(query and query.strip()))
-        note(
-            nothing_kept(outcome, token_budget) or spent(outcome, token_budget, block.receipt if explain else None)
-        )
-        if not block.matched:
-            note(UNMATCHED)
-        if query is not None and (remark := on_words_alone(bag, embedder)):
-            note(remark)
+        remarks = [
+            nothing_kept(outcome, token_budget) or spent(outcome, token_budget, block.receipt if explain else None),
+            None if block.matched else UNMATCHED,
+            on_words_alone(bag, embedder) if query is not None else None,
+        ]
+    if not outcome.kept and not outcome.left_out:
+        remarks += unknown_names(db, scope, given.get("tags", ()))
+    for remark in filter(None, remarks):
+        note(remark)
 
 
 def _title(query: str | None, project: str | None) -> str:
@@ -176,6 +199,9 @@ def context_pack_command(
     remark = spent(told, token_budget, pack.receipt if explain else None)
     if empty := nothing_kept(outcome, token_budget):
         note(empty + _not_done(output, copy=copy))
+        if not outcome.left_out:
+            for hint in unknown_names(db, scope, given.get("tags", ())):
+                note(hint)
     else:
         _hand_over(pack.text, _memories(outcome.kept), remark, output, copy=copy)
     if unsaid:

@@ -1,11 +1,15 @@
-"""Help texts that fit a narrow terminal."""
+"""Help texts that fit a narrow terminal, and the arguments as they were typed."""
 
 import re
 from collections.abc import Iterable
 
 import click
 
-__all__ = ["HelpContext", "with_wrapped_help"]
+__all__ = ["TYPED", "HelpContext", "with_wrapped_help"]
+
+TYPED = "satchel.typed"
+"""Where the `meta` of a context has the arguments as they were typed."""
+
 
 # An option and its values, such as `--kind [fact|todo|…]`; click never breaks this line.
 _CHOICE = re.compile(r"(?P<names>.*--(?P<name>[\w-]+)) \[(?P<values>[^\[\]]*\|[^\[\]]*)\]")

@@ -1,4 +1,4 @@
-"""Commands that change memories: add, update, forget, relate."""
+"""Commands that save and change memories: add, update, relate, unrelate."""
 
 import os
 import shlex
@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from satchel.api.answers import Counted, saved
 from satchel.api.satchel import NEVER_EMPTY, Satchel
 from satchel.api.saving import (
     Outcome,
@@ -25,20 +26,17 @@ from satchel.cli.options import (
     embed_waiting,
     embedder_option,
     json_option,
-    location,
     open_store_for,
     operation_options,
     read_file,
     read_stdin,
     store_options,
 )
-from satchel.cli.output import note, print_json, print_rows, print_text
+from satchel.cli.output import note, print_json, print_text
 from satchel.errors import InputError
-from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, compact, utc_now
-from satchel.store.contract import Held
-from satchel.store.locations import index_left
+from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, utc_now
 
-__all__ = ["add_command", "forget_command", "relate_command", "show_saved", "update_command"]
+__all__ = ["add_command", "relate_command", "show_saved", "unrelate_command", "update_command"]
 
 # Some editors begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
@@ -64,7 +62,7 @@ def add_command(
 ) -> None:
     """Remember a text. Without TEXT, or with `-`, it is read from standard input.
 
-    Memories about the same thing are named on stderr, with the command that lets the new one replace one of them.
+    Memories about the same thing are listed on standard error, with the command that marks one as superseded.
     """
     text: str | None = given.pop("text", None)
     piped = text is None and file is None and sys.stdin is not None and not sys.stdin.isatty()
@@ -78,7 +76,7 @@ def add_command(
         memory = save_candidate(bag.scoped(**{field: scope[field] for field in _INSIDE}), candidate)
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
-        found = None if no_similar else similar_after_save(bag, memory)
+        found = [] if no_similar else similar_after_save(bag, memory)
         show_saved(bag, memory, outcome, as_json=as_json, similar=found)
         if found and not as_json:
             _show_similar(bag, memory, found, db, scope["org"])
@@ -111,49 +109,6 @@ def update_command(
         embed_waiting(bag, db)
 
 
-@click.command("forget")
-@operation_options("forget")
-@click.option("--yes", is_flag=True, help="Do not ask before all that matches is forgotten or purged.")
-@store_options
-@json_option
-def forget_command(
-    given: dict[str, Any], scope: dict[str, str | None], yes: bool, db: str | None, as_json: bool
-) -> None:
-    """End memories, or purge them. What is only ended is no longer found, but stays in the store.
-
-    With --purge and nothing but --org the org is erased with all that it has, its sessions too.
-    """
-    identifiers, purge = given.get("identifiers"), "purge" in given
-    narrowed = bool(given.keys() - {"purge"})
-    if not narrowed and not any(scope.values()):
-        raise InputError("say what to forget: ids, a scope, a kind, a tier or a tag")
-    whole_org = purge and not narrowed and [name for name, value in scope.items() if value] == ["org"]
-    what = (
-        f"the org {scope['org']!r} with all its memories and sessions" if whole_org else "everything that matches"
-    )
-    if not identifiers and (purge or not narrowed) and not yes:
-        # An empty shell variable where an id was meant must not empty a project.
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise InputError(f"this is for {what}, not for one id; add --yes if it is meant")
-        click.confirm(f"{'Remove' if purge else 'End'} {what}?", abort=True, err=True)
-    if whole_org:
-        with open_store_for(db, scope) as bag:
-            erased = bag.erase()
-            if not any(erased.values()):
-                raise InputError(f"there is nothing of the org {bag.scope.org!r} here")
-            _show_erased(erased, as_json=as_json)
-            if index_left(location(db), bag.scope.org):
-                note("an index that names this org is left: ask the owner to run `satchel db index`")
-        return
-    with open_store_for(db, scope) as bag:
-        count = bag.forget(**given, everything=not narrowed).count
-    if as_json:
-        print_json({"purged" if purge else "forgotten": count})
-        return
-    what = "memory" if count == 1 else "memories"
-    print_text(f"{'purged' if purge else 'forgot'} {count} {what}\n")
-
-
 @click.command("relate")
 @operation_options("relate")
 @store_options
@@ -162,10 +117,27 @@ def relate_command(given: dict[str, Any], scope: dict[str, str | None], db: str 
     """Link the memory ID to OTHER_ID: "ID fixes OTHER_ID"."""
     with open_store_for(db, scope) as bag:
         relation = bag.relate(**given)
+        if as_json:
+            print_json(relation)
+            return
+        source, target = bag.short_ids([relation.source, relation.target])
+        print_text(f"{source} {relation.kind} {target}\n")
+
+
+@click.command("unrelate")
+@operation_options("unrelate")
+@store_options
+@json_option
+def unrelate_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """Remove the relations from the memory ID to OTHER_ID. What "ID supersedes OTHER_ID" ended is restored."""
+    with open_store_for(db, scope) as bag:
+        count = bag.unrelate(**given)
     if as_json:
-        print_json(relation)
-    else:
-        print_text(f"{relation.source} {relation.kind} {relation.target}\n")
+        print_json(Counted(count=count))
+        return
+    print_text(f"removed {count:,} {'relation' if count == 1 else 'relations'}\n")
+    if not count:
+        note(f"`satchel get {given['source']}` shows the relations of a memory")
 
 
 def _content(text: str | None, file: Path | None) -> str:
@@ -186,13 +158,6 @@ def _without_marks(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
-def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"erased": counts})
-        return
-    print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=1)
-
-
 def _show_similar(bag: Satchel, memory: Memory, found: Sequence[Similar], db: str | None, org: str | None) -> None:
     own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
     for name, each in zip(others, found, strict=True):
@@ -210,17 +175,21 @@ def show_saved(
     as_json: bool,
     similar: Sequence[Similar] | None = None,
 ) -> None:
-    """Print the id of a memory that was saved, and say on standard error what became of it."""
+    """Print the short id of a memory that was saved, and say on standard error what became of it.
+
+    As JSON it is the whole memory, and of one that was added also the outcome and the `similar` ones.
+    """
     if trouble := bag.embedder_trouble:
         note(f"not embedded yet, found by its words until then: {trouble}")
     if as_json:
-        print_json(compact(memory) | ({} if similar is None else {"similar": similar}))
+        print_json(memory if similar is None else saved(memory, outcome, similar))
         return
-    print_text(f"{memory.id}\n")
+    (name,) = bag.short_ids([memory])
+    print_text(f"{name}\n")
     done: str = outcome
     if outcome == "updated":
         done = f"updated to revision {memory.revision}"
     elif outcome == "confirmed":
-        done = f"confirmed {memory.id} ({said_again(memory)})"
+        done = f"confirmed {name} ({said_again(memory)})"
     masked = f"; masked: {', '.join(memory.masked)}" if memory.masked else ""
     note(f"{done}, {memory.tokens:,} {'token' if memory.tokens == 1 else 'tokens'}{masked}")

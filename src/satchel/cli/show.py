@@ -1,5 +1,6 @@
-"""Commands that show memories: get, list, similar, timeline, history, stats."""
+"""Commands that show memories: get, list, projects, tags, similar, timeline, history, stats."""
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -7,21 +8,26 @@ from typing import Any
 import click
 import msgspec
 
+from satchel.api.answers import Changes, Memories, Names, SimilarMemories, get_with_relations
 from satchel.api.satchel import Satchel
 from satchel.api.saving import similar_ones
+from satchel.cli.help import TYPED
+from satchel.cli.hints import unknown_names
 from satchel.cli.options import detail_option, json_option, open_store_for, operation_options, store_options
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
-from satchel.fitting.listing import Detail, clean, entry, entry_json, join_entries, join_json
+from satchel.fitting.listing import Detail, clean, entry, join_entries
 from satchel.model.checks import MAX_LIMIT
-from satchel.model.memory import Change, Memory, compact, utc_now
+from satchel.model.memory import Change, Memory, utc_now
 
 __all__ = [
     "get_command",
     "history_command",
     "list_command",
     "print_memories",
+    "projects_command",
     "similar_command",
     "stats_command",
+    "tags_command",
     "timeline_command",
 ]
 
@@ -36,17 +42,18 @@ FIRST_WORDS = 100
 def get_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show one memory whole, with its relations."""
     with open_store_for(db, scope) as bag:
-        memory = bag.get(**given)
-        relations = bag.relations(memory.id, as_of=given.get("as_of"))
+        memory = get_with_relations(bag, **given)
         if as_json:
-            print_json(compact(memory) | {"relations": relations})
+            print_json(memory)
             return
-        print_listing(entry(memory, short_id=memory.id, detail="full"))
-        # At the margin, where no line of a text can stand.
-        for relation in relations:
-            other = relation.target if relation.source == memory.id else relation.source
+        relations = memory.relations
+        others = [each.target if each.source == memory.id else each.source for each in relations]
+        own, *names = bag.short_ids([memory.id, *others])
+        print_listing(entry(memory, short_id=own, detail="full"))
+        # Not indented: no line of a stored text can look like this.
+        for relation, name in zip(relations, names, strict=True):
             arrow = "→" if relation.source == memory.id else "←"
-            print_text(f"{arrow} {relation.kind} {other} ({relation.strength:g})\n")
+            print_text(f"{arrow} {relation.kind} {name} ({relation.strength:g})\n")
 
 
 @click.command("list")
@@ -54,25 +61,85 @@ def get_command(given: dict[str, Any], scope: dict[str, str | None], db: str | N
 @detail_option("summary")
 @store_options
 @json_option
+@click.pass_context
 def list_command(
-    given: dict[str, Any], scope: dict[str, str | None], detail: Detail, db: str | None, as_json: bool
+    ctx: click.Context,
+    given: dict[str, Any],
+    scope: dict[str, str | None],
+    detail: Detail,
+    db: str | None,
+    as_json: bool,
 ) -> None:
-    """Show the newest memories."""
+    """List memories, the newest first. With --json they are whole, whatever --detail says."""
     limit: int = given.pop("limit")
     with open_store_for(db, scope) as bag:
         found = bag.recent(limit=min(limit + 1, MAX_LIMIT), **given)
         memories = found[:limit]
         if as_json:
-            objects = [entry_json(memory, detail=detail) for memory in memories]
-            print_text(join_json("memories", objects))
-        elif memories and detail == "summary":
+            print_json(Memories(memories=tuple(memories)))
+        elif detail == "summary":
             print_memories(bag, memories)
-        elif memories:
-            print_listing(_entries(bag, memories, detail))
         else:
-            note("no memories here")
-        if len(found) > limit:
-            note(f"the newest {limit:,}; there are more: --limit")
+            print_listing(_entries(bag, memories, detail))
+    if not memories:
+        offset = given.get("offset", 0)
+        hints = [f"no memories after the first {offset:,}"] if offset else _no_names(db, scope, given)
+        for line in hints or ["no memories here"]:
+            note(line)
+    elif len(found) > limit:
+        note(f"there are more: {_next_page(ctx, given.get('offset', 0) + limit)}")
+
+
+def _no_names(db: str | None, scope: dict[str, str | None], given: dict[str, Any]) -> list[str]:
+    return unknown_names(db, scope, given.get("tags", ()))
+
+
+def _next_page(ctx: click.Context, offset: int) -> str:
+    """The same command from an offset on, or only the option where a password may be among what was typed."""
+    typed = [*ctx.find_root().meta.get(TYPED, ())]
+    if not typed or any("://" in each for each in typed):
+        return f"--offset {offset}"
+    kept: list[str] = []
+    for each in typed:
+        if kept and kept[-1] == "--offset":
+            kept.pop()
+        elif not each.startswith("--offset="):
+            kept.append(each)
+    return f"`{shlex.join(['satchel', *kept, '--offset', str(offset)])}`"
+
+
+@click.command("projects")
+@operation_options("projects")
+@store_options
+@json_option
+def projects_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """List the projects, and how many current memories each has."""
+    with open_store_for(db, scope) as bag:
+        _show_names("project", bag.projects(**given), as_json=as_json)
+
+
+@click.command("tags")
+@operation_options("tags")
+@store_options
+@json_option
+def tags_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
+    """List the tags, and how many current memories have each."""
+    with open_store_for(db, scope) as bag:
+        names = bag.tags(**given)
+    _show_names("tag", names, as_json=as_json)
+    if not names:
+        for hint in unknown_names(db, scope):
+            note(hint)
+
+
+def _show_names(heading: str, names: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        print_json(Names(names=names))
+        return
+    rows = [(name, f"{count:,}") for name, count in names.items()]
+    print_table(rows, headings=(heading, "memories"), right=(1,), cut=(0,))
+    if not rows:
+        note(f"no {heading}s here")
 
 
 @click.command("similar")
@@ -80,13 +147,13 @@ def list_command(
 @store_options
 @json_option
 def similar_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
-    """Show the memories that are about the same thing as the memory ID."""
+    """List the memories that are about the same thing as the memory ID, the most similar first."""
     with open_store_for(db, scope) as bag:
         hits = bag.similar(**given)
         if as_json:
-            print_json({"similar": similar_ones(hits)})
+            print_json(SimilarMemories(similar=similar_ones(hits)))
         elif hits:
-            print_listing(_entries(bag, [hit.memory for hit in hits], "summary"))
+            print_memories(bag, [hit.memory for hit in hits])
         else:
             note("nothing similar")
 
@@ -99,16 +166,11 @@ def similar_command(given: dict[str, Any], scope: dict[str, str | None], db: str
 def timeline_command(
     given: dict[str, Any], scope: dict[str, str | None], detail: Detail, db: str | None, as_json: bool
 ) -> None:
-    """Show what came before and after the memory ID."""
+    """Show what came before and after the memory ID. With --json memories are whole, whatever --detail says."""
     with open_store_for(db, scope) as bag:
         line = bag.timeline(**given)
         if as_json:
-            parts = [
-                _inner_json("before", line.before, detail),
-                _inner_json("focus", [line.focus], "full"),
-                _inner_json("after", line.after, detail),
-            ]
-            print_text("{" + ",\n".join(parts) + "}\n")
+            print_json(line)
             return
         blocks = [
             _entries(bag, line.before, detail),
@@ -126,10 +188,12 @@ def history_command(given: dict[str, Any], scope: dict[str, str | None], db: str
     """Show every change of the memory ID, oldest first."""
     with open_store_for(db, scope) as bag:
         changes = bag.history(**given)
-    if as_json:
-        print_json({"history": changes})
-    else:
-        print_listing("".join(map(_change_lines, changes)))
+        if as_json:
+            print_json(Changes(changes=tuple(changes)))
+            return
+        related = [end for change in changes for end in _ends(change)]
+        names = dict(zip(related, bag.short_ids(related), strict=True))
+        print_listing("".join(_change_lines(change, names) for change in changes))
 
 
 @click.command("stats")
@@ -157,13 +221,18 @@ def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str |
     print_rows(rows, right=1)
     if embedder:
         print_rows([("embedder", embedder)])
+    if not stats.memories:
+        for hint in unknown_names(db, scope):
+            note(hint)
 
 
-def print_memories(bag: Satchel, memories: Sequence[Memory]) -> None:
+def print_memories(bag: Satchel, memories: Sequence[Memory], *, stderr: bool = False) -> None:
     """Print a table of memories: id, date, kind, project, first words.
 
     The project is left out where no memory has one, and the status where all are current.
     """
+    if not memories:
+        return
     names = bag.short_ids(memories)
     now = utc_now()
     columns: dict[str, list[str]] = {
@@ -176,7 +245,7 @@ def print_memories(bag: Satchel, memories: Sequence[Memory]) -> None:
     }
     shown = {heading: column for heading, column in columns.items() if any(column)}
     cut = [place for place, heading in enumerate(shown) if heading in ("project", "memory")]
-    print_table(list(zip(*shown.values(), strict=True)), headings=list(shown), cut=cut)
+    print_table(list(zip(*shown.values(), strict=True)), headings=list(shown), cut=cut, stderr=stderr)
 
 
 def _status(memory: Memory, now: datetime) -> str:
@@ -194,16 +263,18 @@ def _entries(bag: Satchel, memories: Sequence[Memory], detail: Detail) -> str:
     return "".join(entries) if detail == "summary" else join_entries(entries)
 
 
-def _inner_json(key: str, memories: Sequence[Memory], detail: Detail) -> str:
-    """One member of a JSON object, without the braces around it."""
-    return join_json(key, [entry_json(memory, detail=detail) for memory in memories]).strip()[1:-1]
+def _ends(change: Change) -> list[str]:
+    """The ids of the memories of the relations in a change."""
+    relations = [each for each in change.changes.get("relation") or () if each]
+    return [each[end] for each in relations for end in ("source", "target")]
 
 
-def _change_lines(change: Change) -> str:
+def _change_lines(change: Change, names: dict[str, str]) -> str:
     lines = [f"{change.at.replace(tzinfo=None).isoformat(' ', 'seconds')} {change.action}"]
     for name, (old, new) in change.changes.items():
         if name == "relation":
-            lines.append(f"    {new['source']} {new['kind']} {new['target']}")
+            relation = new or old
+            lines.append(f"    {names[relation['source']]} {relation['kind']} {names[relation['target']]}")
         else:
             lines.append(f"    {name}: {_short(old)} → {_short(new)}")
     return "".join(clean(line).replace("\n", " ") + "\n" for line in lines)

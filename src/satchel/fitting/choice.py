@@ -103,6 +103,7 @@ class Step(NamedTuple):
 
     @property
     def first(self) -> bool:
+        """Whether the step includes the item, instead of upgrading it."""
         return self.before == NOTHING
 
 
@@ -429,6 +430,7 @@ class Candidates:
 
     @cached_property
     def offers(self) -> list[Offer]:
+        """The levels of each item that is considered, with estimated costs."""
         return [self._offer(place) for place in self.considered]
 
     @cached_property

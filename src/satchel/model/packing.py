@@ -114,7 +114,7 @@ class ReceiptEntry(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """What became of every candidate, in order of rank, and what the text costs."""
+    """What a packing did with every candidate, in order of rank, and the token count of the text."""
 
     budget: int | None
     counter: str

@@ -493,20 +493,24 @@ class Evidence:
 
     @property
     def around_meaning(self) -> "Floats":
+        """The cosine of the text in the narrow window."""
         return self._windows_meaning[0]
 
     @property
     def far_meaning(self) -> "Floats":
+        """The cosine of the text in the wide window."""
         return self._windows_meaning[1]
 
     @cached_property
     def thread_meaning(self) -> "Floats":
+        """The cosine of the whole thread."""
         vector = self.question.vector
         if vector is None:
             return np.zeros(self.sheet.size)
         return _cosines(unit(self.sheet.thread_total(self.sheet.meanings(len(vector)))), vector)
 
     def beside_meaning(self, distance: int) -> "Floats":
+        """The cosine of the memory `distance` places later."""
         return self.sheet.beside(self._passage_cosines, distance)
 
     # The surroundings of a turn in its conversation.
@@ -537,14 +541,17 @@ class Evidence:
 
     @property
     def around(self) -> _Window:
+        """The narrow window around each memory."""
         return self._windows[0]
 
     @property
     def far(self) -> _Window:
+        """The wide window around each memory."""
         return self._windows[1]
 
     @cached_property
     def thread(self) -> _Window:
+        """The whole thread of each memory."""
         counts = self.sheet.thread_total(self.words.memories.T).T
         return self._window(counts, self.sheet.thread_total(self.words.length))
 
@@ -604,6 +611,7 @@ class Evidence:
 
     @cached_property
     def inside(self) -> "Floats":
+        """Whether a memory is from a time that the question names, exact or vague."""
         return (self.dated > 0).astype(np.float64)
 
     @cached_property
@@ -631,11 +639,13 @@ class Evidence:
         return (1 - self.of_kind(kinds)) * bool(kinds)
 
     def of_kind(self, kinds: Collection[str]) -> "Floats":
+        """Whether a memory is of one of these kinds."""
         return np.array([trace.kind in kinds for trace in self.sheet.traces], np.float64)
 
     # Properties that do not depend on the question, and the graph.
 
     def column(self, values: Iterable[float]) -> "Floats":
+        """Return values, one for each memory, as a column."""
         return np.fromiter(values, np.float64, self.sheet.size)
 
     @cached_property
@@ -646,9 +656,11 @@ class Evidence:
         return found
 
     def importance(self) -> "Floats":
+        """The importance, from -0.5 to 0.5."""
         return self.column(trace.importance for trace in self.sheet.traces) - 0.5
 
     def pinned(self) -> "Floats":
+        """Whether a memory is pinned."""
         return self.column(trace.pinned for trace in self.sheet.traces)
 
     def doubt(self) -> "Floats":
@@ -658,6 +670,7 @@ class Evidence:
         return found
 
     def used(self) -> "Floats":
+        """The logarithm of how often a memory was used, limited."""
         uses = self.column(trace.uses for trace in self.sheet.traces)
         found: Floats = np.log1p(np.minimum(uses, MOST_USES))
         return found

@@ -85,7 +85,7 @@ def _saved_answer(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: boo
         name: getattr(memory, name) for name in ("revision", "tokens")
     }
     done = "merged" if merged and outcome == "updated" else outcome
-    said = [f"{done} {memory.id}"]
+    said = [f"{done} {bag.short_ids([memory])[0]}"]
     if done == "confirmed":
         data["confirmations"] = memory.confirmations
         said.append(f"({said_again(memory)})")
@@ -116,7 +116,8 @@ def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
 def _relate(context: ToolContext, given: dict[str, Any]) -> Answer:
     relation = context.bag.relate(**given)
     data = {"source": relation.source, "kind": relation.kind, "target": relation.target}
-    return Answer(" ".join(data.values()), data)
+    source, target = context.bag.short_ids([relation.source, relation.target])
+    return Answer(f"{source} {relation.kind} {target}", data)
 
 
 def _session(context: ToolContext, given: dict[str, Any]) -> Answer:

@@ -27,6 +27,10 @@ def contents(context: ToolContext) -> bytes:
     return b"".join(context.bag.export())
 
 
+def short(context: ToolContext, identifier: str) -> str:
+    return context.bag.short_ids([identifier])[0]
+
+
 def test_what_is_saved_has_all_that_was_said_of_it(context: ToolContext):
     answer = ask(
         context,
@@ -42,7 +46,7 @@ def test_what_is_saved_has_all_that_was_said_of_it(context: ToolContext):
         session="s1",
     )
     memory = context.bag.get(answer.data["id"])
-    assert answer.text == f"saved {memory.id} ({memory.tokens} tokens)"
+    assert answer.text == f"saved {short(context, memory.id)} ({memory.tokens} tokens)"
     assert answer.data == {"id": memory.id, "outcome": "saved", "revision": 1, "tokens": memory.tokens}
     assert (memory.text, memory.title, memory.kind, memory.tier) == (
         "We deploy on Fridays.",
@@ -60,7 +64,7 @@ def test_the_same_text_is_confirmed_and_the_answer_says_how_often_it_was_said(co
     other = ask(context, "mem_save", text="Nobody works on Fridays.").data["id"]
     again = ask(context, "mem_save", text="We deploy on Fridays.", tags=["ops"], relate_to=[other])
     memory = context.bag.get(first)
-    assert again.text == f"confirmed {first} (said 3 times, first {memory.at.date()})"
+    assert again.text == f"confirmed {short(context, first)} (said 3 times, first {memory.at.date()})"
     assert again.data == {
         "id": first,
         "outcome": "confirmed",
@@ -76,7 +80,10 @@ def test_the_same_topic_is_merged_and_the_answer_says_so(context: ToolContext):
     again = ask(context, "mem_save", text="We deploy on Mondays.", topic_key="deploy/day", project="atlas")
     elsewhere = ask(context, "mem_save", text="We deploy daily.", topic_key="deploy/day", project="boreal")
     assert (again.data["id"], again.data["outcome"], again.data["revision"]) == (first.data["id"], "updated", 2)
-    assert again.text == f"merged {first.data['id']} into what had this topic_key, now revision 2 (5 tokens)"
+    assert (
+        again.text
+        == f"merged {short(context, first.data['id'])} into what had this topic_key, now revision 2 (5 tokens)"
+    )
     assert context.bag.get(first.data["id"]).text == "We deploy on Mondays."
     assert (elsewhere.data["id"] != first.data["id"], elsewhere.data["outcome"]) == (True, "saved")
 
@@ -107,7 +114,7 @@ def test_a_relation_to_nothing_stores_nothing_at_all(context: ToolContext, wrong
 def test_an_update_changes_what_is_given_and_keeps_the_rest(context: ToolContext):
     memory = saved(context, "We deploy on Fridays.", title="Deploy day", tags=["ops"])
     answer = ask(context, "mem_update", id=memory.id[:13], text="We deploy on Mondays.", pinned=True, importance=1)
-    assert answer.text == f"updated {memory.id} to revision 2 (5 tokens)"
+    assert answer.text == f"updated {short(context, memory.id)} to revision 2 (5 tokens)"
     assert answer.data == {"id": memory.id, "outcome": "updated", "revision": 2, "tokens": 5}
     changed = context.bag.get(memory.id)
     assert (changed.text, changed.pinned, changed.importance) == ("We deploy on Mondays.", True, 1.0)
@@ -173,7 +180,7 @@ def test_a_prefix_that_several_share_is_refused_with_some_of_them(context: ToolC
 def test_related_memories_are_linked_once(context: ToolContext):
     new, old = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
     answer = ask(context, "mem_relate", source=new.id, target=old.id[:13], kind="supersedes")
-    assert answer.text == f"{new.id} supersedes {old.id}"
+    assert answer.text == f"{short(context, new.id)} supersedes {short(context, old.id)}"
     assert answer.data == {"source": new.id, "kind": "supersedes", "target": old.id}
     assert context.bag.get(old.id).status == "superseded"
     before = contents(context)
