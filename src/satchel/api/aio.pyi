@@ -44,7 +44,7 @@ __all__ = ["AsyncSatchel", "AsyncSession", "Opening", "aopen"]
 Result = TypeVar("Result")
 
 def aopen(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = ...,
     *,
     counter: str | Counter = ...,
     embedder: str | Embedder | None = None,
@@ -94,6 +94,7 @@ class AsyncSatchel:
         at: When | None = None,
         tags: Choice = None,
         source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         skip: Iterable[str] = ...,
     ) -> list[Memory]: ...
     async def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory: ...

@@ -14,6 +14,7 @@ from satchel.embed.embedder import Embedder
 from satchel.model.memory import Scope
 from satchel.model.signatures import checked_function
 from satchel.session.session import Session
+from satchel.store.locations import DEFAULT_STORE
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["NOT_AWAITED", "AsyncSatchel", "AsyncSession", "Opening", "aopen"]
@@ -26,7 +27,7 @@ NOT_AWAITED = frozenset({"scoped", "transaction"})
 
 @checked_function
 def aopen(
-    location: str | os.PathLike[str] | None = None,
+    location: str | os.PathLike[str] = DEFAULT_STORE,
     *,
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from satchel.store.postgres.schema import Status
 
 __all__ = [
+    "DEFAULT_STORE",
     "default_location",
     "distribute_server",
     "index_left",
@@ -33,6 +34,19 @@ __all__ = [
 
 # What was meant for an address, though something in it may be wrong: it may have a password, and is no file's name.
 _ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
+
+
+class _DefaultStore(os.PathLike[str]):
+    """Stands for the default store. None does not: a setting that is missing must not open it by accident."""
+
+    def __fspath__(self) -> str:
+        return default_location()
+
+    def __repr__(self) -> str:
+        return "DEFAULT_STORE"
+
+
+DEFAULT_STORE = _DefaultStore()
 
 
 def default_location(*, create: bool = False) -> str:
