@@ -1,4 +1,4 @@
-"""The books of sessions: what every store does with them."""
+"""Session ledgers: the behaviour of every store."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

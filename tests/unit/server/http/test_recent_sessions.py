@@ -1,4 +1,4 @@
-"""Which MCP session is ended when there are too many."""
+"""Which MCP session is evicted when there are too many."""
 
 from satchel.server.http.mcp_endpoint import RecentSessions
 
