@@ -27,7 +27,12 @@ CALLS = {
     "context-pack": "rotation --json",
     "update": "{0} --title words",
     "forget": "{0}",
+    "unforget": "{0}",
     "relate": "{0} {1}",
+    "unrelate": "{0} {1}",
+    "projects": "",
+    "tags": "",
+    "similar": "{0}",
     "timeline": "{0}",
     "history": "{0}",
     "stats": "",
@@ -41,7 +46,9 @@ CALLS = {
     "completion": "bash",
 }
 # What differs between two runs of the same command: ids, times and how long it took.
-CHANGING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+\.\d s\b")
+CHANGING = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^[a-z2-7]{4}$|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+\.\d s\b", re.MULTILINE
+)
 
 
 def states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:

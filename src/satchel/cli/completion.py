@@ -4,6 +4,8 @@ A shell starts the command anew at every Tab, so this reads little and prints no
 swallowed in `satchel.cli.app`: a person who presses Tab has not asked for anything yet.
 """
 
+import os
+import shlex
 from collections.abc import Iterable
 
 import click
@@ -43,7 +45,7 @@ class _StoredName(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         with _opened(ctx, without=self._field) as bag:
             known = names_of(bag, self._field)
-        return [CompletionItem(name) for name in _beginning(known, incomplete)]
+        return [CompletionItem(_typed(name)) for name in _beginning(known, incomplete)]
 
 
 class _StoredId(click.ParamType[str]):
@@ -79,7 +81,16 @@ def _opened(ctx: click.Context, without: str | None = None) -> Satchel:
     db = next((place for each in chain if (place := each.params.get("db"))), None)
     scope = {field: ctx.params.get(field) for field in SCOPE_FIELDS if field != without}
     # A line that is not complete yet need not be correct.
-    return open_store_for(db, {field: name for field, name in scope.items() if isinstance(name, str) and name})
+    named: dict[str, str | None] = {
+        field: name for field, name in scope.items() if isinstance(name, str) and name.strip()
+    }
+    with ctx.scope(cleanup=False):
+        return open_store_for(db, named)
+
+
+def _typed(name: str) -> str:
+    """A name as it stands in a command line: bash inserts it as it is, other shells quote it themselves."""
+    return shlex.quote(name) if os.environ["_SATCHEL_COMPLETE"].startswith("bash") else name
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:

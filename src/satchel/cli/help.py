@@ -28,7 +28,8 @@ def _shortened(term: str, text: str) -> tuple[str, str]:
     if match is None or len(term) <= LONGEST_TERM:
         return term, text
     values = match["values"].replace("|", ", ")
-    return f"{match['names']} {match['name'].upper()}", f"{text} One of: {values}.".lstrip()
+    said, mark, default = text.partition("  [default")
+    return f"{match['names']} {match['name'].upper()}", f"{said} One of: {values}.{mark}{default}".lstrip()
 
 
 class HelpContext(click.Context):
