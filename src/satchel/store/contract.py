@@ -81,6 +81,8 @@ class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
     by_project: dict[str, int]
     oldest: datetime | None
     newest: datetime | None
+    embedder: str | None = None
+    """The embedder whose vectors the store holds; None before there are any."""
 
     def _summary(self) -> str:
         return f"{self.memories:,} memories, {self.current:,} current, {self.relations:,} relations"
