@@ -7,18 +7,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help demo test test-slow fuzz soak check format docs bench figures clean
 
 help:
-	@echo "make demo    save, find and fit a few memories to a token budget"
-	@echo "make test    the tests that a change needs, in two minutes on two cores"
-	@echo "make test-slow  the others: PostgreSQL, crashes, large properties, cold starts, npm, benches"
-	@echo "make fuzz    sixty thousand random sets of items, forty thousand results, a hundred thousand calls of nonsense,"
-	@echo "             the service by its description, two stores and an oracle"
-	@echo "make soak    writers of a service whose PostgreSQL loses connections and restarts"
-	@echo "make check   format, lint, types, layers"
-	@echo "make format  let ruff rewrite what it can"
-	@echo "make docs    write the references from commands, MCP tools, HTTP routes and Python signatures"
-	@echo "make bench   the benchmarks, as ratios in one run"
-	@echo "make figures DATA=DIR  every figure about recall that the documents quote, from the data in DIR"
-	@echo "make clean   remove .venv and caches"
+	@echo "make demo       run a short demo: save, search and fit memories to a token budget"
+	@echo "make test       run the fast tests (about two minutes on two cores)"
+	@echo "make test-slow  run the slow tests: PostgreSQL, crashes, large property tests, cold starts, npm, benchmarks"
+	@echo "make fuzz       run the property and fuzz tests with twenty times the examples"
+	@echo "make soak       write through a service while its PostgreSQL loses connections and restarts"
+	@echo "make check      check format, lint, types and layers"
+	@echo "make format     format the code and fix what ruff can fix"
+	@echo "make docs       generate the references of commands, MCP tools, HTTP routes and Python signatures"
+	@echo "make bench      run the benchmarks"
+	@echo "make figures DATA=DIR"
+	@echo "                compute every recall figure that the documents quote, from the data in DIR"
+	@echo "make clean      remove .venv and caches"
 
 $(VENV)/runtime: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +30,7 @@ $(VENV)/dev: $(VENV)/runtime requirements/dev.txt
 	$(PIP) install --quiet -r requirements/dev.txt
 	@touch $@
 
-# Bytecode beforehand: an editable install has none, and commands would compile it at each start.
+# Compile to bytecode first: an editable install has none, and every command would compile it again at start.
 .PHONY: bytecode
 bytecode: $(VENV)/runtime
 	@$(BIN)/python -m compileall -q src
@@ -38,11 +38,11 @@ bytecode: $(VENV)/runtime
 demo: bytecode
 	@$(BIN)/python examples/demo.py
 
-# Stores of tests lie in memory where there is room, but for those of tests/crash: each commit waits for a disk.
+# Keep test stores in memory if there is room, because each commit waits for the disk. tests/crash uses the disk.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 IN_MEMORY := $(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY))
 
-# Tests are compiled with their assertions rewritten, which takes longer than to collect them: keep the bytecode.
+# Keep the bytecode of tests: pytest rewrites assertions while compiling, which takes longer than collecting.
 PYTEST = $(IN_MEMORY) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 
 test: $(VENV)/dev bytecode
@@ -51,7 +51,7 @@ test: $(VENV)/dev bytecode
 test-slow: $(VENV)/dev bytecode
 	$(PYTEST) --dist worksteal -m slow
 
-# The properties of packing and of results, and the nonsense for the MCP server with twenty times the examples of `make test`.
+# Property tests of packing, results and stores, and fuzz tests of the MCP server and the HTTP service.
 fuzz: $(VENV)/dev bytecode
 	SATCHEL_FUZZ=20 $(PYTEST) tests/property/test_packing.py tests/property/test_session_results.py \
 		tests/interface/test_mcp_fuzz.py tests/interface/test_service_schema.py tests/property/test_store_machine.py
@@ -81,7 +81,7 @@ bench: $(VENV)/dev bytecode
 	$(BIN)/python -m bench
 
 figures: $(VENV)/dev bytecode
-	$(if $(DATA),,$(error give the folder of the data: make figures DATA=DIR))
+	$(if $(DATA),,$(error DATA is not set; run: make figures DATA=DIR))
 	$(BIN)/python -m bench.figures --data $(DATA)
 
 clean:

@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: `python -m bench`."""
+"""Run all benchmarks, one after the other: `python -m bench`."""
 
 import runpy
 import sys

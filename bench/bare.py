@@ -1,4 +1,4 @@
-"""The engines under a store, asked without Satchel: one FTS5 query, and one exact scan of sqlite-vec."""
+"""The engines below a store, queried without Satchel: one FTS5 query, and one exact scan with sqlite-vec."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ __all__ = ["BareText", "BareVectors"]
 WANTED = 50
 PAGE = 10_000
 
-# Sorted by what bm25() returns: to sort by `rank` took half as long again.
+# Sorting by the value of bm25(): sorting by `rank` took 1.5 times as long.
 MATCHING = (
     "SELECT rowid, bm25(memory_fts, 4.0, 1.0, 2.0) AS score FROM memory_fts "
     f"WHERE memory_fts MATCH ? ORDER BY score LIMIT {WANTED}"
@@ -27,17 +27,17 @@ NEAREST = f"SELECT rowid FROM exact WHERE vector MATCH ? AND k = {WANTED}"
 
 
 class BareText:
-    """The store's own index of words, over a connection with the store's settings."""
+    """The store's own full-text index, over a connection with the store's settings."""
 
     def __init__(self, store: Path) -> None:
         self._db = connect(str(store), readonly=True)
 
     def ready(self, words: Sequence[str]) -> str:
-        """Any of the words, as FTS5 reads it."""
+        """Return an FTS5 expression that matches any of the words."""
         return match_expression(words)
 
     def ask(self, expression: str) -> list[int]:
-        """The numbers of the best memories."""
+        """Return the row ids of the best memories."""
         return [row[0] for row in self._db.execute(MATCHING, (expression,))]
 
     def refs(self, numbers: Sequence[int]) -> list[str]:
@@ -48,7 +48,7 @@ class BareText:
 
 
 class BareVectors:
-    """The store's vectors as numbers of four bytes in a vec0 table, in a file of their own."""
+    """The store's vectors as float32 in a vec0 table, in a separate file."""
 
     def __init__(self, store: Path, file: Path) -> None:
         self._store = connect(str(store), readonly=True)
@@ -63,7 +63,7 @@ class BareVectors:
         return bytes(np.asarray(vector, np.float32).tobytes())
 
     def ask(self, vector: bytes) -> list[int]:
-        """The numbers of the memories with the nearest passages."""
+        """Return the row ids of the memories with the nearest passages."""
         return [row[0] >> PLACE_BITS for row in self._db.execute(NEAREST, (vector,))]
 
     def refs(self, numbers: Sequence[int]) -> list[str]:
@@ -92,7 +92,7 @@ def _fill(file: Path, store: apsw.Connection, made: Generation) -> int:
 
 
 def _pages(store: apsw.Connection, made: Generation) -> Iterator[tuple[list[int], Any]]:
-    """Numbers of passages, and their vectors brought to length 1: so the nearest are the most alike."""
+    """Yield passage ids with their vectors, normalised to length 1, so that the nearest are the most similar."""
     found = store.execute(f"SELECT passage, vector FROM vector_{made.number} ORDER BY passage")
     while page := list(itertools.islice(found, PAGE)):
         packed = b"".join(row[1] for row in page)

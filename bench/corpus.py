@@ -1,4 +1,4 @@
-"""Made-up memories with the statistics of real ones: Zipf's law over words, lengths of notes."""
+"""Synthetic memories with the statistics of real ones: Zipf's law over words, lengths of notes."""
 
 import itertools
 import random
@@ -12,7 +12,7 @@ from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["EMBEDDER", "PROJECTS", "Asked", "Corpus", "vocabulary"]
 
-# Who makes the vectors where the store is measured: quick, so that it is not the embedder that is.
+# A fast embedder for benchmarks of the store, so that they do not measure the embedder.
 EMBEDDER = "static"
 
 ONSETS = [
@@ -60,20 +60,20 @@ COMMON = [
 SPEAKERS = ["Ana", "Bram", "Chloe", "Davor", "Esra", "Femi", "Greta", "Hugo", "Ines", "Jonas", "Kaja", "Luis"]
 
 PROJECTS = 20
-# A day of one project: a session of about forty turns, one document, and notes for the rest.
+# One day of a project: a session of about forty turns, one document, and notes.
 DAY = 64
 FIRST_DAY = datetime(2024, 1, 2, 9, tzinfo=UTC)
 SENTENCE = 12
-# How much of a text is of the day's theme, and how many words a theme has, some of them new: so the
-# vocabulary grows with the store, as names and identifiers make it grow.
+# The share of a text that is about the day's topic, and how many words a topic has. Some of these words are new, so
+# the vocabulary grows with the store, as it does with real names and identifiers.
 THEMATIC = 0.25
 THEME = 40
 COINED = 3
-# Words more frequent than this are nothing to ask for.
+# More frequent words are not used in questions.
 TELLING = 100
 ASKED_FOR = 4
 
-# Beside what they ask for, only words that `satchel.text.terms` takes for a question's own, or that the texts have.
+# Besides the words asked for, only question words of `satchel.text.terms` and words of the texts.
 SAID = [
     "What did {speaker} say about the {0} of {1}, and the {2} {3}?",
     "Why was {speaker} for {0} and {1} with the {2} of the {3}?",
@@ -87,20 +87,20 @@ KNOWN = [
 
 
 class Asked(NamedTuple):
-    """A question, and the `ref` of the memory that all its telling words stand in."""
+    """A question, and the `ref` of the memory that contains all its content words."""
 
     text: str
     misspelt: str
-    """The same with two letters of a word swapped, so that this word stands nowhere."""
+    """The same question with two letters of a word swapped, so that this word is not in the index."""
     ref: str
     project: str
 
 
 class Corpus:
-    """The same seed gives the same words and memories."""
+    """A generator of memories. The same seed gives the same words and memories."""
 
     def __init__(self, seed: int = 7, words: int | Sequence[str] = 30_000) -> None:
-        """From so many words, made up here, or from those given, the most frequent first."""
+        """Use this many invented words, or the given words, most frequent first."""
         self.seed = seed
         self.random = random.Random(seed)
         made: dict[str, None] = dict.fromkeys(COMMON if isinstance(words, int) else words)
@@ -115,7 +115,7 @@ class Corpus:
         return " ".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
 
     def query(self) -> str:
-        """A question: a few common words and three rarer ones."""
+        """Return a question: a few common words and three rarer ones."""
         rare = self.random.choices(self.words[200:8000], k=3)
         return " ".join(["what was", rare[0], "of the", rare[1], "with", rare[2]])
 
@@ -131,16 +131,16 @@ class Corpus:
             }
 
     def days(self, count: int, projects: int = PROJECTS) -> Iterator[dict[str, object]]:
-        """So many memories of lives in projects, day by day; a larger count only adds to a smaller one."""
+        """Yield memories of projects, day by day. A larger count only appends to a smaller one."""
         for start in range(0, count, DAY):
             yield from itertools.islice(self._day(start // DAY, projects), count - start)
 
     def questions(self, count: int, number: int, projects: int = PROJECTS) -> list[Asked]:
-        """Questions about as many of the first `count` memories of `days`, spread evenly; fewer of a few."""
+        """Return questions about the first `count` memories of `days`, evenly spread; fewer if there are few."""
         return [self._question((2 * place + 1) * count // (2 * number), count, projects) for place in range(number)]
 
     def _day(self, number: int, projects: int) -> Iterator[dict[str, object]]:
-        # By itself, so that a question needs no more than the day it is about.
+        # Seeded by day, so that a question only needs the day it is about.
         rng = random.Random(f"{self.seed} {number}")
         began = FIRST_DAY + timedelta(days=number // projects, minutes=rng.randrange(240))
         theme = rng.sample(self.words[TELLING:], THEME - COINED) + [_coined(rng) for _ in range(COINED)]
@@ -172,7 +172,7 @@ class Corpus:
         return " ".join(" ".join(sentence).capitalize() + "." for sentence in sentences)
 
     def _question(self, near: int, count: int, projects: int) -> Asked:
-        """About the first memory from a place on that has enough to ask for in one sentence."""
+        """Return a question about the first memory from a position on that has a sentence with enough words."""
         rng = random.Random(f"{self.seed} {near}?")
         common = {*self.words[:TELLING], *QUESTION_WORDS, *map(str.lower, SPEAKERS)}
         for place in itertools.chain(range(near, count), range(near)):
@@ -200,8 +200,8 @@ class Corpus:
 
 
 def vocabulary() -> list[str]:
-    """Some 24,000 words, most of them English: those that are one token in cl100k_base, in its order, which
-    is about that of their frequency."""
+    """Return about 24,000 words, most of them English: the words that are one token in cl100k_base, in its order,
+    which is roughly the order of frequency."""
     from splintr import Tokenizer
 
     decode = Tokenizer.from_pretrained("cl100k_base").decode
@@ -214,7 +214,7 @@ def _decoded(decode: Callable[[list[int]], str], token: int) -> str:
     try:
         return decode([token])
     except ValueError:
-        # Half of a character.
+        # Part of a character.
         return ""
 
 
@@ -224,6 +224,6 @@ def _coined(rng: random.Random) -> str:
 
 
 def _slipped(word: str) -> str:
-    """Two letters near its end swapped, or where they are the same one doubled."""
+    """Swap two letters near the end of a word; if they are the same, double one."""
     swapped = word[:-3] + word[-2] + word[-3] + word[-1:]
     return swapped if swapped != word else word[:-1] + word[-2:]

@@ -1,14 +1,14 @@
-"""Recall over the tokens that are really spent, as `min_relevance` rises.
+"""Recall by tokens actually spent, for rising `min_relevance`.
 
 python -m bench.curve --data FILE… [--limit-questions N] [--plot OUT.svg]
 
 A `.json` file is a project of notes (see bench.notes), a `.jsonl` file a set of conversations (see bench.recall).
-Notes are asked within 500 tokens, each project with ranking weights that were fitted on the other ones;
-conversations within 1,000 tokens, with the weights that ship. For each `min_relevance`:
+Notes are queried with a budget of 500 tokens, each project with ranking weights fitted on the other projects;
+conversations with 1,000 tokens and the shipped weights. For each `min_relevance`:
 
-  tokens, recall   spent on a question with an answer, and the share of its evidence that stands in the context
+  tokens, recall   tokens spent on a question with an answer, and the share of its evidence in the context
   use              the share of that text that is evidence
-  away, quiet      of notes: questions of other projects, and near misses, that get nothing
+  away, quiet      notes only: questions of other projects, and near misses, that get nothing
 """
 
 import argparse
@@ -31,7 +31,7 @@ BUDGET = 1000
 
 
 class Point(NamedTuple):
-    """What one `min_relevance` gives."""
+    """The results for one `min_relevance`."""
 
     least: float
     tokens: float

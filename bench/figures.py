@@ -1,9 +1,9 @@
-"""Every figure about recall that README.md and docs/ quote, in one run.
+"""Compute every recall figure that README.md and docs/ quote, in one run.
 
 python -m bench.figures --data DIR [--only NAME,NAME…] [--embedder NAME]
 
-DIR holds the files named below; those that are missing are reported and left out. `left-out` measures notes with
-weights that have not seen their project; for conversations `python -m bench.fit` does that, in half an hour.
+DIR contains the files named below; missing files are reported and skipped. `left-out` measures notes with weights
+that were not fitted on their project; for conversations, `python -m bench.fit` does that in half an hour.
 """
 
 import argparse
@@ -18,7 +18,7 @@ __all__ = ["FIGURES", "main"]
 
 
 class Figures(NamedTuple):
-    """A benchmark, and the files of the data folder that it takes."""
+    """A benchmark, and the files of the data folder that it uses."""
 
     run: Callable[[Sequence[str]], int]
     pattern: str
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"bench.figures: {options.data / figures.pattern}: missing, left out", file=sys.stderr)
             continue
         codes.append(figures.run(["--data", *files, *more]))
-    # Nothing at all is an error, most likely of the folder's name.
+    # If nothing was found at all, the folder is most likely wrong: report an error.
     return max(codes, default=2)
 
 

@@ -1,14 +1,14 @@
-"""Fits the weights by which recall joins what speaks for a memory, on data whose evidence is known.
+"""Fit the weights with which recall combines its features, on data with known evidence.
 
 python -m bench.fit --data FILE… [--embedder NAME] [--folds 5] [--budgets 500,1000] [--fit NAME…] [--sets] [--write]
 
 A `.json` file is a project of notes (see bench.notes), a `.jsonl` file a set of conversations (see bench.recall).
-Logistic regression over the columns that `satchel.recall` itself computes, so that what is fitted is what runs:
-one set of weights for notes, one for turns. Each file weighs the same, each question in it, and all the evidence
-of a question together. Prints what was left out of the fit: each project of notes, each conversation (`--folds`
-times a part of each file), and with `--sets` each data set whole (for notes that means weights that turns taught).
-`--fit` names the files that may be fitted on, the others are only measured. `--write` then fits on everything
-that may be, into `src/satchel/recall/weights.json`.
+Logistic regression over the columns that `satchel.recall` itself computes, so that the fit matches what runs: one
+set of weights for notes, one for turns. Each file has the same weight, each question in it, and all evidence of a
+question together. Prints cross-validation results: each project of notes left out, each conversation left out
+(`--folds` times a part of each file), and with `--sets` each whole data set left out (for notes this means weights
+fitted on turns). `--fit` names the files to fit on; the others are only measured. `--write` then fits on all
+allowed files and writes `src/satchel/recall/weights.json`.
 """
 
 import argparse
@@ -56,18 +56,18 @@ Array = NDArray[Any]
 
 
 class Example(NamedTuple):
-    """One question, with a row of columns for each memory, and which of them hold its answer."""
+    """One question, with a row of columns for each memory, and which memories contain its answer."""
 
     file: str
     group: int
-    """The project or conversation it is asked of."""
+    """The project or conversation that it is asked about."""
     rows: dict[str, Array]
     by_hand: Array
     needed: Array
 
 
 class Source(NamedTuple):
-    """One file: a project of notes, or the conversations of a set."""
+    """One file: a project of notes, or a set of conversations."""
 
     name: str
     project: notes.Project | None
@@ -79,7 +79,7 @@ class Source(NamedTuple):
 
 
 class Remembering:
-    """An embedder that embeds each text once: the same store is filled several times."""
+    """An embedder that caches each text, because the same store is filled several times."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -131,7 +131,7 @@ def read_source(path: Path) -> Source:
 
 
 def examples_of(source: Source, sources: Sequence[Source], embedder: Embedder) -> Iterator[Example]:
-    """Each question of a file as rows of columns, asked when and of what it has to be asked."""
+    """Yield each question of a file as rows of columns, asked at its moment and about its memories."""
     if source.project is not None:
         projects = [each.project for each in sources if each.project is not None]
         questions = [*source.project.questions, *notes.away(projects, projects.index(source.project))]
@@ -175,7 +175,7 @@ def _example(
 ) -> Example:
     question = read_question(text, now=now, vector=bag._indexer.query_vector(text))
     seen = ranking.examine(bag._store, question, Filter(scope=bag.scope), wanted=100)
-    # Chats are asked at a moment that has nothing to do with their own: for them age says nothing.
+    # Chats are queried at an unrelated moment, so age means nothing for them.
     aged = (
         HAND_SET
         if source.sort == "notes"
@@ -188,7 +188,7 @@ def _example(
 
 
 def fit(sources: Sequence[Source], examples: Sequence[Example]) -> Family:
-    """Weights for notes by the projects of notes, for turns by conversations; by all where these are missing."""
+    """Fit weights for notes on projects of notes and for turns on conversations; on all if one is missing."""
     sorts = {source.name: source.sort for source in sources}
     chosen = {sort: [each for each in examples if sorts[each.file] == sort] or list(examples) for sort in PENALTY}
     return Family(
@@ -198,7 +198,7 @@ def fit(sources: Sequence[Source], examples: Sequence[Example]) -> Family:
 
 
 def fit_weights(names: Sequence[str], examples: Sequence[Example], *, penalty: float) -> Weights:
-    """Newton's method on the penalised log-likelihood, columns brought to the same scale meanwhile."""
+    """Newton's method on the penalised log-likelihood, with columns scaled to unit variance for the fit."""
     asked = {each.file: sum(other.file == each.file for other in examples) for each in examples}
     rows = np.concatenate([_stacked(each, names) for each in examples]).astype(np.float64)
     needed = np.concatenate([each.needed for each in examples])
@@ -237,7 +237,7 @@ def fit_weights(names: Sequence[str], examples: Sequence[Example], *, penalty: f
 
 
 def _stacked(example: Example, names: Sequence[str]) -> Array:
-    """The columns of an example; zeros for those that its memories do not have."""
+    """Return the columns of an example, with zeros for columns that its memories do not have."""
     missing = np.zeros(len(example.needed), np.float32)
     return np.stack([example.rows.get(name, missing) for name in names], axis=1)
 
@@ -251,7 +251,7 @@ def report(
     *,
     folds: int,
 ) -> None:
-    """What is reached by weights that have not seen the project or conversation."""
+    """Report results with weights that were not fitted on the project or conversation."""
     records: list[notes.Record] = []
     reached: dict[tuple[str, int], list[float]] = {}
     everything = [each for each in examples if each.file in fitted_on]
@@ -278,7 +278,7 @@ def report(
 def report_sets(
     sources: Sequence[Source], examples: Sequence[Example], embedder: Embedder, budgets: Sequence[int]
 ) -> None:
-    """What is reached by weights that have not seen the whole data set; all projects of notes are one."""
+    """Report results with weights that were not fitted on the data set; all projects of notes are one set."""
     records: list[notes.Record] = []
     reached: dict[tuple[str, int], list[float]] = {}
     sorts = {source.name: source.sort for source in sources}
@@ -365,7 +365,7 @@ def _print(
 
 
 def _write(fitted: Family, name: str, sorts: Set[str]) -> None:
-    """Write the weights of a family; those of notes or turns stay as they are where there were no data for them."""
+    """Write the weights of a family; without data for notes or turns, those weights stay as they are."""
     known: dict[str, Family] = {}
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         known = msgspec.json.decode(WEIGHTS_FILE.read_bytes(), type=FittedWeights).families

@@ -1,4 +1,4 @@
-"""What plain SQLite FTS5 reaches: porter stems, any of the question's words, three ways to pack."""
+"""Baseline: plain SQLite FTS5 with Porter stems, any word of the question, and three ways to pack."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ from bench.evidence import Turn
 
 __all__ = ["PACKINGS", "Entry", "Floor", "Found", "skip_and_go_on", "turn_entry"]
 
-# A question's words without those that every question has: with them the floor is some points lower.
+# Stop words. Without this list the baseline is some points lower.
 _COMMON = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
 it its itself they them their theirs themselves what which who whom this that these those am is are was were be
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 def stop_at_first(found: Sequence[Found], budget: int) -> list[int]:
-    """In order of rank, until one does not fit."""
+    """Take entries in rank order until one does not fit."""
     taken = []
     for each in found:
         if each.cost > budget:
@@ -41,7 +41,7 @@ def stop_at_first(found: Sequence[Found], budget: int) -> list[int]:
 
 
 def skip_and_go_on(found: Sequence[Found], budget: int) -> list[int]:
-    """In order of rank, without those that do not fit."""
+    """Take entries in rank order, skipping those that do not fit."""
     taken = []
     for each in found:
         if each.cost <= budget:
@@ -51,7 +51,7 @@ def skip_and_go_on(found: Sequence[Found], budget: int) -> list[int]:
 
 
 def per_token(found: Sequence[Found], budget: int) -> list[int]:
-    """The same, in order of score per token."""
+    """Take entries in order of score per token, skipping those that do not fit."""
     return skip_and_go_on(sorted(found, key=lambda each: -each.score / each.cost), budget)
 
 
@@ -63,16 +63,16 @@ PACKINGS: dict[str, Callable[[Sequence[Found], int], list[int]]] = {
 
 
 class Entry(NamedTuple):
-    """One row of the index: the line that is handed out, and the text that is searched."""
+    """One row of the index: the line that is returned, and the text that is searched."""
 
     line: str
     searched: str
 
 
 class Floor:
-    """An FTS5 index in memory. The cost of an entry is the token count of its line.
+    """An in-memory FTS5 index. The cost of an entry is the token count of its line.
 
-    Entries can be added between questions; BM25 knows only those that are there.
+    Entries can be added between questions; BM25 uses only the entries present.
     """
 
     def __init__(self, count: Callable[[str], int]) -> None:
@@ -92,7 +92,7 @@ class Floor:
             self._db.executemany("INSERT INTO entry(rowid, text) VALUES (?, ?)", rows)
 
     def find(self, question: str) -> list[Found]:
-        """Every entry with a word of the question, best first."""
+        """Return every entry with a word of the question, best first."""
         words = re.findall(r"\w+", question.lower())
         wanted = dict.fromkeys([word for word in words if word not in STOP_WORDS] or words)
         if not wanted:
@@ -108,7 +108,7 @@ class Floor:
 
 
 def turn_entry(turn: Turn) -> Entry:
-    """A turn as the line `[2023-05-08] Speaker: text`; `Speaker: text` is what is searched."""
+    """Format a turn as the line `[2023-05-08] Speaker: text`; `Speaker: text` is searched."""
     day = f"[{turn.at[:10]}] " if turn.at else ""
     said = f"{turn.speaker}: {turn.text}"
     return Entry(f"{day}{said}\n", said)

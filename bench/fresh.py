@@ -1,4 +1,4 @@
-"""Work in a process of its own, so that its memory and its caches are its own too."""
+"""Run work in a new process, so that memory and caches are its own."""
 
 import multiprocessing
 import resource
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Building(NamedTuple):
-    """Seconds by the clock and of the processor, and the most memory that was resident."""
+    """Wall-clock seconds, CPU seconds and peak resident memory."""
 
     seconds: float
     cpu: float
@@ -33,7 +33,7 @@ def in_fresh_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def build(source: Path, store: Path, size: int) -> Building:
-    """Import a file of so many lines into a new store, from opening it to closing it."""
+    """Import a file of `size` lines into a new store, including opening and closing it."""
     _load_models()
     started, used = time.perf_counter(), time.process_time()
     with satchel.open(store, embedder=EMBEDDER) as bag:
@@ -45,7 +45,7 @@ def build(source: Path, store: Path, size: int) -> Building:
 
 
 def peaks_of_asking(store: Path, questions: Sequence[str], budget: int) -> tuple[int, int]:
-    """The most memory taken before a store is opened, and after questions to it."""
+    """Return the peak memory before a store is opened, and after queries to it."""
     _load_models()
     idle = peak_bytes()
     with satchel.open(store, create=False) as bag:
@@ -56,16 +56,16 @@ def peaks_of_asking(store: Path, questions: Sequence[str], budget: int) -> tuple
 
 
 def peak_bytes() -> int:
-    """The most memory this process has had resident."""
+    """Return the peak resident memory of this process."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Not ru_maxrss: on Linux a process starts with what its parent had, as if it were its own.
+        # Not ru_maxrss: on Linux a process inherits its parent's value.
         return 1024 * int(status.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0])
     unit = {"darwin": 1}.get(sys.platform, 1024)
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _load_models() -> None:
-    """What a long-lived process loads once."""
+    """Load what a long-lived process loads once."""
     satchel.count_tokens("a word")
     resolve_embedder(EMBEDDER).embed(["a word"])

@@ -1,4 +1,4 @@
-"""What the gateway adds to a call of another server's tool, and whether it grows with what it records.
+"""The overhead of the gateway for a tool call, and whether its memory grows with what it records.
 
 python -m bench.gateway [--calls 1000] [--large 15] [--results 10000]
 """
@@ -24,22 +24,22 @@ PAUSE_SECONDS = 0.05
 
 
 class Gateway(Pipe):
-    """A gateway in front of the test's server, on a store of its own."""
+    """A gateway in front of the test server, with its own store."""
 
     def __init__(self, store: Path) -> None:
         super().__init__(SATCHEL, "--db", str(store), "gateway", "--", *UPSTREAM)
 
     @property
     def resident(self) -> int:
-        """Megabytes that its process holds in memory."""
+        """Return the resident memory of its process in megabytes."""
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) // 1024
-        raise ValueError("this system does not say what a process holds")
+        raise ValueError("this system does not report the memory of a process")
 
 
 def large() -> str:
-    """Lines of a search, a megabyte of them."""
+    """Return a megabyte of search result lines."""
     lines: list[str] = []
     size = 0
     while size < LARGE_BYTES:
@@ -52,7 +52,7 @@ def large() -> str:
 
 
 def serve() -> None:
-    """A server as people write them: the official SDK over standard input and output."""
+    """Serve a typical server: the official SDK over standard input and output."""
     import anyio
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -67,7 +67,7 @@ def serve() -> None:
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         text = texts[params.name]
-        # Results that differ, as results do: the same content would be stored once.
+        # Results must differ, because equal contents are stored only once.
         mark = f"{params.arguments['mark']} " if params.arguments else ""
         return types.CallToolResult(content=[types.TextContent(type="text", text=mark + text)])
 
@@ -86,9 +86,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def compared(direct: Pipe, gateway: Pipe, tool: str, number: int) -> tuple[float, float]:
-    """The median of the direct and of the gateway's answers, in turns of some calls each.
+    """Return the median times of direct and gateway calls, measured in alternating batches.
 
-    Not call by call: what the gateway enters after an answer would hold up the next direct one.
+    Not call by call: what the gateway writes after an answer would slow down the next direct call.
     """
     taken: dict[Pipe, list[float]] = {direct: [], gateway: []}
     block = max(1, number // 10)
@@ -99,7 +99,7 @@ def compared(direct: Pipe, gateway: Pipe, tool: str, number: int) -> tuple[float
                 for mark in range(start, start + block)
             ]
             time.sleep(PAUSE_SECONDS)
-            # The first ones load what the others find loaded.
+            # Skip the first calls, which load modules and data.
             times += some if start else []
     return statistics.median(taken[direct]), statistics.median(taken[gateway])
 
@@ -110,7 +110,7 @@ def counting(text: str, number: int) -> float:
 
 
 def growth(folder: Path, number: int) -> tuple[int, int]:
-    """What it holds after a tenth of so many results, and after all."""
+    """Return its memory after a tenth of this many results, and after all."""
     with Gateway(folder / "growth.db") as gateway:
         for place in range(number // 10):
             gateway.call("small", mark=place)

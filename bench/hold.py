@@ -1,4 +1,4 @@
-"""A service under load: clients that ask it for contexts, as fast as they get answers."""
+"""A service under load: clients that request contexts, each as soon as it has its last answer."""
 
 import http.client
 import itertools
@@ -22,7 +22,7 @@ PATIENCE = 60
 
 
 class Held(NamedTuple):
-    """What a service answered while it was held."""
+    """What a service answered under load."""
 
     seconds: float
     milliseconds: list[float]
@@ -63,7 +63,7 @@ class Load:
 
 
 def hold(url: str, orgs: Sequence[str], clients: int, seconds: float, questions: Sequence[str]) -> Held:
-    """Serve a store by a process of its own, and have so many clients ask it at once."""
+    """Serve a store in a separate process, and let this many clients query it at once."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "tokens.jsonl")
         tokens = []
@@ -77,7 +77,7 @@ def hold(url: str, orgs: Sequence[str], clients: int, seconds: float, questions:
             assert process.stderr is not None
             told = process.stderr.readline()
             port = int(told.rpartition(":")[2])
-            # Read on, so that it never waits for somebody to read what it says.
+            # Keep reading its output, so that it never blocks on a full pipe.
             threading.Thread(target=process.stderr.read, daemon=True).start()
             load = Load(port, questions, seconds)
             crew = [

@@ -73,7 +73,7 @@ def main() -> int:
             }
             times: dict[str, list[float]] = {"bare FTS5": [], **{name: [] for name in views}}
             for query in [corpus.query() for _ in range(options.queries)]:
-                # Back to back for each query, so that all see the same machine.
+                # Back to back for each query, so that all run under the same load.
                 fts(query)
                 times["bare FTS5"].append(timed(fts, query))
                 for name, search in views.items():

@@ -1,4 +1,4 @@
-"""What the MCP server adds: its start against importing the SDK alone, a call over the pipe against the library's.
+"""The overhead of the MCP server: its start against importing the SDK, a call over the pipe against the library.
 
 python -m bench.mcp [--memories 10000] [--runs 11] [--calls 300]
 """
@@ -30,7 +30,7 @@ HELLO = {
 
 
 class Pipe:
-    """A server in a process of its own, spoken to as a client does, without a client's own cost."""
+    """A server in a separate process, addressed as by a client, but without a client's own cost."""
 
     def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
@@ -87,7 +87,7 @@ def timed_start(path: str, query: str) -> float:
 
 
 def timed_calls(path: str, queries: list[str]) -> tuple[float, float]:
-    """The median of the library's and of the server's answers, by turns on one store."""
+    """Return the median times of library and server calls, alternating on one store."""
     library, piped = [], []
     with satchel.open(path) as bag, Pipe(*SERVER, "--db", path) as pipe:
         for number, query in enumerate(queries):
@@ -95,7 +95,7 @@ def timed_calls(path: str, queries: list[str]) -> tuple[float, float]:
             bag.search(query, detail="standard", token_budget=800)
             between = time.perf_counter()
             pipe.call("mem_search", query=query, max_tokens=800)
-            # The first ones load what the others find loaded.
+            # Skip the first calls, which load modules and data.
             if number >= len(queries) // 10:
                 library.append(between - started)
                 piped.append(time.perf_counter() - between)
@@ -103,7 +103,7 @@ def timed_calls(path: str, queries: list[str]) -> tuple[float, float]:
 
 
 def costs(*options: str) -> int:
-    """The tokens of what a client puts into a model's window before any call."""
+    """Return the tokens that a client puts into a model's context before any call."""
     with Pipe(*SERVER, "--db", ":memory:", *options) as pipe:
         tools = pipe.ask("tools/list", {})["tools"]
         return count_tokens(json.dumps(tools, ensure_ascii=False, separators=(",", ":"))) + count_tokens(

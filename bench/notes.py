@@ -2,12 +2,12 @@
 
 python -m bench.notes --data FILE… [--embedder NAME] [--budget 500] [--dump OUT.jsonl]
 
-Each file is one project in a store of its own, and is asked as of its `now`: with the default `min_relevance`, and
-with 0, which fills the budget. From `context` within the budget:
+Each file is one project in its own store, queried as of its `now`: with the default `min_relevance`, and with 0,
+which fills the budget. From `context` within the budget:
 
-  recall       share of the evidence's sentences that stand verbatim in the text, as in bench.recall
+  recall       share of the evidence's sentences that are verbatim in the text, as in bench.recall
   use          characters of those sentences / characters of the text, mean over questions with an answer
-  quiet        share of the questions without an answer (category none) for which the text is empty
+  quiet        share of the questions without an answer (category none) with empty text
   away         the same for 15 questions (single, why, howto, who) of each other file, asked here
   tokens       mean count of the text, with o200k_base; also for the questions of quiet and away
   median one   median count of the text for questions with one piece of evidence
@@ -16,7 +16,7 @@ and from `search` with 10 hits:
 
   hit1, mrr    the first hit is evidence; 1 / rank of the first evidence, 0 without any
   in ten       share of the evidence among the hits
-  current      of the questions with stale memories: evidence stands above every stale one
+  current      for questions with stale memories: evidence ranks above every stale one
   auc          area under the ROC curve of the first hit's score (0 without a hit): questions with an answer
                against those without; `auc away` against the questions of other files
 """
@@ -78,7 +78,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A question; `stale` are memories that the evidence has overtaken."""
+    """A question; `stale` are memories that the evidence supersedes."""
 
     question: str
     category: str
@@ -87,7 +87,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Project(msgspec.Struct, frozen=True):
-    """The notes of one project up to `now`, and what is asked of them then."""
+    """The notes of one project up to `now`, and the questions asked then."""
 
     id: str
     now: str
@@ -96,14 +96,14 @@ class Project(msgspec.Struct, frozen=True):
 
 
 class Answer(NamedTuple):
-    """What a system gave for a question: the text of a context, and the ids and scores of its hits."""
+    """What a system returned for a question: the text of a context, and the ids and scores of its hits."""
 
     text: str
     hits: Sequence[tuple[str, float]]
 
 
 class Record(NamedTuple):
-    """One question to one system, measured. What an unanswerable question has no value for is None."""
+    """The measures of one question to one system; None where an unanswerable question has no value."""
 
     system: str
     project: str
@@ -115,11 +115,11 @@ class Record(NamedTuple):
     recall: float | None
     use: float | None
     rank: int | None
-    """The place of the first evidence among the hits, from 1; 0 without any."""
+    """The rank of the first evidence among the hits, from 1; 0 without any."""
     in_ten: float | None
     current: bool | None
     pieces: int = 0
-    """Of how many notes the evidence consists."""
+    """The number of notes that are evidence."""
 
     @property
     def score(self) -> float:
@@ -154,10 +154,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_project(path: Path) -> Project:
-    """The project in a file, with what is known at its `now`.
+    """Read a project from a file, with what is known at its `now`.
 
-    Evidence and stale memories that are not there are left out, and then questions without evidence but for
-    those of category none. A file of another form is a ValueError that names it.
+    Unknown evidence and stale memories are dropped, and then questions without evidence, except those of category
+    none. A file in another format raises a ValueError that names it.
     """
     content = path.read_bytes()
     try:
@@ -184,7 +184,7 @@ def read_project(path: Path) -> Project:
 
 
 def away(projects: Sequence[Project], place: int) -> list[Question]:
-    """Questions of the other projects, whose answers are nowhere in the one at this place."""
+    """Return questions of the other projects, which this one does not answer."""
     asked: list[Question] = []
     for project in (*projects[:place], *projects[place + 1 :]):
         fitting = (each for each in project.questions if each.category in AWAY_CATEGORIES)
@@ -194,7 +194,7 @@ def away(projects: Sequence[Project], place: int) -> list[Question]:
 
 
 def fill(view: satchel.Satchel, project: Project) -> None:
-    """Remember all notes of a project, each with its id as `ref`."""
+    """Add all notes of a project, each with its id as `ref`."""
     view.add_many(map(draft_of, project.memories))
     view.catch_up()
 
@@ -208,9 +208,9 @@ def measure(
     system: str = OURS,
     min_relevance: float | None = None,
 ) -> list[Record]:
-    """Ask a view that `fill` has filled; by default the project's own questions.
+    """Query a view that was filled by `fill`; by default with the project's own questions.
 
-    The view is left as it was: the order of the questions does not matter, and it can be asked again.
+    The view stays unchanged, so the order of the questions does not matter and it can be queried again.
     """
 
     def answer(question: str) -> Answer:
@@ -224,7 +224,7 @@ def measure(
 
 
 def measure_plain(project: Project, questions: Sequence[Question], *, budget: int) -> list[Record]:
-    """The same of FTS5: the best notes first, without those that do not fit."""
+    """Measure FTS5 in the same way: the best notes first, skipping those that do not fit."""
     floor = Floor(count)
     floor.add(map(_entry, project.memories))
 
@@ -240,7 +240,7 @@ def measure_plain(project: Project, questions: Sequence[Question], *, budget: in
 
 
 def run(projects: Sequence[Project], *, budget: int, embedder: str | None) -> list[Record]:
-    """Every project in a store of its own, asked its own questions and those of the others."""
+    """Query every project in its own store, with its own questions and those of the others."""
     given: dict[str, Any] = {"embedder": embedder} if embedder else {}
     records = []
     for place, project in enumerate(projects):
@@ -285,7 +285,7 @@ def _record(system: str, project: Project, texts: dict[str, str], question: Ques
 
 
 def summary(records: Iterable[Record]) -> dict[str, float | None]:
-    """Every measure over these records, shares from 0 to 1; None where no question tells."""
+    """Return every measure over these records, shares from 0 to 1; None where no question applies."""
     asked = list(records)
     answered = [each for each in asked if each.recall is not None]
     without = [each for each in asked if each.category == NONE]
@@ -310,7 +310,7 @@ def summary(records: Iterable[Record]) -> dict[str, float | None]:
 
 
 def auc(above: Sequence[float], below: Sequence[float]) -> float | None:
-    """How likely it is that one of the first is greater than one of the second; a tie counts half."""
+    """Return the probability that one of the first is greater than one of the second; a tie counts half."""
     pairs = [(high > low) + (high == low) / 2 for high in above for low in below]
     return _mean(pairs)
 
@@ -335,7 +335,7 @@ def _entry(note: Note) -> Entry:
 
 
 def report(projects: Sequence[Project], records: Sequence[Record]) -> None:
-    """Tables over all files, of each file, by category, and of what scores promise."""
+    """Print tables over all files, for each file, by category, and of calibration."""
     notes, asked = (sum(len(getattr(each, name)) for each in projects) for name in ("memories", "questions"))
     systems = (OURS, FILLED, PLAIN)
     rows = [(system, [each for each in records if each.system == system]) for system in systems]
@@ -350,7 +350,7 @@ def report(projects: Sequence[Project], records: Sequence[Record]) -> None:
 
 
 def print_summary(title: str, records: Sequence[Record]) -> None:
-    """The measures over all records, by category, and what scores promise."""
+    """Print the measures over all records, by category, and calibration."""
     systems = dict.fromkeys(each.system for each in records)
     rows = [(system, [each for each in records if each.system == system]) for system in systems]
     _print_measures(title, rows)
@@ -377,7 +377,7 @@ def _print_categories(system: str, records: Sequence[Record]) -> None:
 
 
 def _print_calibration(records: Sequence[Record]) -> None:
-    """How often the first hit is evidence, by its score; questions without an answer included."""
+    """Print how often the first hit is evidence, by its score, including questions without an answer."""
     rows: list[Sequence[str]] = [("score of the first hit", "questions", "mean score", "is evidence", "away")]
     for low, high in itertools.pairwise(BINS):
         inside = [each for each in records if each.hits and low <= each.score < high]

@@ -1,4 +1,4 @@
-"""Packing and rendering candidates into a budget, next to counting the final text once.
+"""Packing and rendering candidates into a budget, compared with counting the final text once.
 
 python -m bench.pack [--budget 2000] [--rounds 30]
 """
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def candidates(number: int) -> list[Item]:
-    """Turns, notes and documents, best first, with the scores of a question: few high, most near nothing."""
+    """Return turns, notes and documents, best first, with typical scores of a question: few high, most near 0."""
     rng = random.Random(7)
     items = []
     for place, fields in enumerate(Corpus(words=vocabulary()).days(number)):
@@ -77,7 +77,7 @@ def measured(items: Sequence[Item], format: str, policy: PolicyName, budget: int
     entries = len(packed.receipt.entries)
     receipt = time.perf_counter() - started
     assert entries == len(items)
-    # Turn by turn, so that a noisy machine slows both.
+    # Alternating, so that a noisy machine slows both.
     spent, counting = [], []
     for _ in range(rounds):
         spent.append(_timed(block))

@@ -1,4 +1,4 @@
-"""Line charts as SVG, both axes logarithmic; text stays text."""
+"""Line charts as SVG with logarithmic axes; text stays text."""
 
 import math
 from collections.abc import Sequence
@@ -9,27 +9,27 @@ __all__ = ["HEIGHT", "WIDTH", "Series", "line_chart", "stacked"]
 
 WIDTH, HEIGHT = 560, 380
 LEFT, RIGHT, TOP = 64, 20, 40
-# Under the plot: its ticks and the name of the axis, then the legend, two series to a line; so many lines
-# at least, so that charts side by side are alike.
+# Below the plot: ticks and the name of the axis, then the legend with two series per line. A minimum number of
+# lines makes charts side by side the same size.
 AXIS, LEGEND, FEWEST = 46, 20, 3
 TICK = 5
 GAP = 8
 
-# Okabe and Ito's colours, which those who see few colours can tell apart; and a shape for each line.
+# Okabe and Ito's colours, which are distinguishable with colour blindness, and a line style for each.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3")
 FONT = "font-family='system-ui, Helvetica, Arial, sans-serif' font-size='12' fill='#222'"
 
 
 class Series(NamedTuple):
-    """A line and the points it goes through, all above zero."""
+    """A line and its points, all above zero."""
 
     name: str
     points: Sequence[tuple[float, float]]
 
 
 class Axis:
-    """From values to places between two ends, by their logarithm; it begins and ends at a tick."""
+    """Maps values to coordinates by their logarithm; the axis begins and ends at a tick."""
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
         if not values or min(values) <= 0:
@@ -44,7 +44,7 @@ class Axis:
 
 
 def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
-    """A whole SVG document, `WIDTH` by `HEIGHT`."""
+    """Return a whole SVG document, `WIDTH` by `HEIGHT`."""
     shown = [each for each in series if each.points]
     bottom = HEIGHT - AXIS - LEGEND * max(FEWEST, math.ceil(len(shown) / 2))
     across = Axis([x for each in shown for x, _ in each.points], LEFT, WIDTH - RIGHT)
@@ -65,7 +65,7 @@ def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series])
 
 
 def stacked(charts: Sequence[str], *, columns: int = 1) -> str:
-    """Charts of `line_chart` in one document, row by row."""
+    """Combine charts of `line_chart` in one document, row by row."""
     rows = math.ceil(len(charts) / columns)
     width, height = columns * WIDTH, rows * HEIGHT
     placed = [
@@ -78,13 +78,13 @@ def stacked(charts: Sequence[str], *, columns: int = 1) -> str:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten around all values, or the powers alone where these are many."""
+    """Return 1, 2 and 5 times powers of ten around all values, or only the powers if there are many."""
     powers = range(math.floor(math.log10(low)) - 2, math.ceil(math.log10(high)) + 3)
     for steps in ((1, 2, 5), (1,)):
         every = [step * 10.0**power for power in powers for step in steps]
         first = max(place for place, tick in enumerate(every) if tick <= low * 1.001)
         last = min(place for place, tick in enumerate(every) if tick >= high * 0.999)
-        # A small change should not look like a large one: an axis spans a power of ten at least.
+        # A small change should not look large: an axis spans at least a power of ten.
         while every[last] < 10 * every[first]:
             if low / every[first] < every[last] / high:
                 first -= 1
@@ -119,7 +119,7 @@ def _line(series: Series, across: Axis, up: Axis, number: int) -> list[str]:
 
 
 def _key(name: str, number: int, top: float) -> list[str]:
-    """Its entry in the legend, which has two columns."""
+    """Return an entry of the legend, which has two columns."""
     colour, stroke = _stroke(number)
     x = LEFT + number % 2 * (WIDTH - LEFT - RIGHT) / 2
     y = top + number // 2 * LEGEND + 6
@@ -139,7 +139,7 @@ def _text(x: float, y: float, content: str, attributes: str = "") -> str:
 
 
 def _label(value: float) -> str:
-    """10k for ten thousand, and the like."""
+    """Format a value: 10k for ten thousand, and so on."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:g}{name}"

@@ -1,12 +1,12 @@
-"""How much of the evidence for a question stands in its context, next to plain FTS5 in the same run.
+"""The share of the evidence for a question that is in its context, compared with plain FTS5 in the same run.
 
 python -m bench.recall --data FILE… [--budgets 500,1000,2000,4000] [--embedder NAME] [--dump OUT.jsonl] [--db postgresql://…]
 
-Satchel is asked with its default `min_relevance`, and with 0, which fills the budget; the last table of a file
-tells what each really spends.
+Satchel is queried with its default `min_relevance`, and with 0, which fills the budget; the last table of a file
+shows what each spends.
 
-A question that names the turn it is asked before is asked when the turns before it are there, and no others.
-With --db the same is also asked of a store on that server, in an org made for the run and erased after it.
+A question that names a turn is asked when exactly the turns before it are present. With --db, a store on that
+server is queried too, in an org that is created for the run and erased after it.
 """
 
 import argparse
@@ -39,14 +39,14 @@ from bench.table import print_table
 OURS = "satchel"
 FILLED = "satchel, min_relevance 0"
 ON_SERVER = "satchel on the server"
-# The same candidates and the same counting, taken by rank without those that do not fit.
+# The same candidates and the same counting, taken in rank order, skipping those that do not fit.
 SKIPPING = "satchel, min_relevance 0, skip by rank"
 WHOLE = ", whole turns only"
 count = satchel.counter("o200k_base").count
 
 
 class Score(NamedTuple):
-    """What one system reached for one question within one budget."""
+    """The result of one system for one question within one budget."""
 
     system: str
     budget: int
@@ -57,20 +57,20 @@ class Score(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The share of the evidence in a system's text, and what the text costs."""
+    """The share of the evidence in a system's text, and the cost of the text."""
 
     recall: float
     tokens: int
 
 
 class Run:
-    """What was measured on one file."""
+    """The measurements on one file."""
 
     def __init__(self) -> None:
         self.scores: list[Score] = []
         self.milliseconds: list[float] = []
         self.identical = 0
-        """How many contexts of the server were the same to the last byte."""
+        """How many contexts of the server were identical, byte for byte."""
 
     @property
     def overrun(self) -> int:
@@ -119,7 +119,7 @@ def measure(
     dump: TextIO | None,
     url: str | None = None,
 ) -> Run:
-    """Every conversation in a scope of its own in one store, and every question at every budget."""
+    """Put every conversation into its own scope of one store, and ask every question with every budget."""
     run = Run()
     given: dict[str, Any] = {"embedder": embedder} if embedder else {}
     with contextlib.ExitStack() as stack:
@@ -130,7 +130,7 @@ def measure(
         for each in bags:
             stack.enter_context(uses_uncounted(each))
         pieces = [list(in_order(conversation)) for conversation in conversations]
-        # The first piece of all, which is the whole of most, before any question: they share one index.
+        # Add the first piece of all conversations before any question, because they share one index.
         for first in itertools.chain.from_iterable(each[:1] for each in pieces):
             _enter(bags, first)
         for place, conversation in enumerate(conversations):
@@ -154,7 +154,7 @@ def _enter(bags: Sequence[satchel.Satchel], piece: Conversation) -> None:
 
 
 class Asker:
-    """Asks every system about one conversation, as far as it has been heard."""
+    """Asks every system about one conversation, as far as it was added."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Asker:
         block = self._view.context(question.text, token_budget=budget)
         self._run.milliseconds.append(1000 * (time.perf_counter() - started))
         filled = self._view.context(question.text, token_budget=budget, min_relevance=0)
-        # All turns are of one tier.
+        # All turns are in one tier.
         skipping = self._view.context(question.text, token_budget=budget, policy="tier", min_relevance=0)
         texts = {OURS: block.text, FILLED: filled.text, SKIPPING: skipping.text}
         for served in self._served:
@@ -270,7 +270,7 @@ def report(name: str, conversations: Sequence[Conversation], run: Run, budgets: 
 
 
 def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> list[str]:
-    """The mean at each budget of the scores whose fields are as chosen."""
+    """Return the mean at each budget of the scores with the given field values."""
     reached: dict[int, list[float]] = {budget: [] for budget in budgets}
     for score in scores:
         if all(getattr(score, name) == value for name, value in chosen.items()):
@@ -279,7 +279,7 @@ def _means(scores: Iterable[Score], budgets: Sequence[int], **chosen: str) -> li
 
 
 def _spent(scores: Iterable[Score], budgets: Sequence[int], system: str) -> list[str]:
-    """The mean cost of a system's texts at each budget."""
+    """Return the mean cost of a system's texts at each budget."""
     spent: dict[int, list[int]] = {budget: [] for budget in budgets}
     for score in scores:
         if score.system == system:

@@ -1,20 +1,20 @@
-"""Fits the model that tells whether a question has an answer in a store, on data where that is known.
+"""Fit the model that estimates whether a store contains the answer to a question, on data where that is known.
 
 python -m bench.relevance [--data FILE…] [--embedder NAME] [--write]
 
 A `.json` file is a project of notes (see bench.notes), a `.jsonl` file a set of conversations (see bench.recall);
 without --data the projects in `bench/projects`, which nothing else is fitted on. Every project and conversation is
-asked its own questions, and some of the others', which have no answer there. So are small parts of each project,
-with and without the notes that answer: most stores begin small. Prints what was left out of the fit, each project
-and each conversation in turn:
+asked its own questions, and some of the others', which it does not answer. So are small parts of each project, with
+and without the notes that answer, because most stores begin small. Prints cross-validation results, with each
+project and each conversation left out in turn:
 
   answerable, near miss   the questions of a project, by whether one of its notes answers
   away                    questions of another project or conversation
-  in a part, gone         questions asked of a part that has the answer, and of one where it was taken out
-  auc                     how well the model tells such questions from those with an answer
+  in a part, gone         questions to a part that contains the answer, and to one without it
+  auc                     how well the model separates such questions from those with an answer
   silent                  the share that gets nothing at the default `min_relevance`
 
-`--write` then fits on everything, into `src/satchel/recall/relevance.json`; notes or turns for which there were no
+`--write` then fits on everything and writes `src/satchel/recall/relevance.json`. Models of notes or turns without
 data stay as they are.
 """
 
@@ -56,26 +56,26 @@ from satchel.recall.scoring import (
 
 PROJECTS = Path(__file__).with_name("projects")
 PENALTY = 3.0
-# Chosen by the curves of docs/explanation/recall.md: as many tokens saved as the evidence allows.
+# Chosen from the curves in docs/explanation/recall.md: saves as many tokens as possible without losing evidence.
 SHARPNESS = {"notes": 0.8, "turns": 0.55}
-# How many of the questions that a memory is asked have an answer there. Agents ask about much that nobody noted; of
-# a conversation people ask what was said in it.
+# The share of questions to a memory that have an answer there. Agents ask about much that was never noted; people
+# ask about a conversation what was said in it.
 ANSWERED = {"notes": 0.4, "turns": 0.75}
 DIGITS = 5
-# Questions of so many other projects or conversations are asked of each.
+# How many other projects or conversations each one is asked questions of.
 AWAY_QUESTIONS = 60
-# What is asked for by kind, time or order has an answer in every project.
+# Questions by kind, time or order have an answer in every project.
 NOT_AWAY = ("latest", "kind", "date_range", "none")
 ABOUT = (
     "Log-odds that a question has an answer in a store: an intercept and a weight for each sign of "
     "recall/scoring.py. Fitted by `python -m bench.relevance --write`."
 )
 
-# Of a long conversation so many questions are asked.
+# How many questions of a long conversation are asked.
 MOST_QUESTIONS = 60
-# Parts of a project: how many notes, how many of the questions that they answer, and how many such parts.
+# Parts of a project: how many notes, how many of the questions that they answer, and how many parts.
 PARTS = ((3, 2, 6), (8, 4, 6), (30, 12, 2))
-# Parts of a conversation: how many turns, and how many such parts.
+# Parts of a conversation: how many turns, and how many parts.
 WINDOWS = ((6, 8), (15, 8), (50, 8))
 
 Chosen = TypeVar("Chosen")
@@ -88,7 +88,7 @@ class Asked(NamedTuple):
 
     file: str
     group: str
-    """The project or conversation it was asked of."""
+    """The project or conversation that it was asked about."""
     sort: Sort
     signs: dict[str, float]
 
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def fit(sort: str, asked: Iterable[Asked]) -> Answerable:
-    """Logistic regression over the signs; each file weighs the same."""
+    """Fit a logistic regression over the features; each file has the same weight."""
     examples = [
         Example(
             each.file,
@@ -139,7 +139,7 @@ def fit(sort: str, asked: Iterable[Asked]) -> Answerable:
 
 
 def report(sort: str, asked: Sequence[Asked]) -> None:
-    """What models tell of projects or conversations that they have not seen."""
+    """Report results for projects or conversations that were left out of the fit."""
     scored: dict[Sort, list[float]] = {name: [] for name in get_args(Sort)}
     for group in dict.fromkeys(each.group for each in asked):
         model = fit(sort, [each for each in asked if each.group != group])
@@ -201,7 +201,7 @@ def _of_project(source: Source, others: Sequence[Source], embedder: Embedder | s
 
 
 def _parts(project: notes.Project) -> Iterator[tuple[notes.Project, list[str], list[str]]]:
-    """Parts of a project, each with questions that it answers and others whose answer is not in it."""
+    """Yield parts of a project, each with questions that it answers and others that it does not."""
     chance = random.Random(project.id)
     asked = [each for each in project.questions if each.evidence and each.category not in NOT_AWAY]
     single = [each for each in asked if len(each.evidence) == 1]
@@ -244,7 +244,7 @@ def _of_conversations(source: Source, embedder: Embedder | str) -> Iterator[Aske
 
 
 def _windows(conversation: Conversation) -> Iterator[tuple[Conversation, list[str], list[str]]]:
-    """Runs of turns, each with questions that it answers and others whose answer is not in it."""
+    """Yield runs of turns, each with questions that it answers and others that it does not."""
     chance = random.Random(conversation.id)
     number = {turn.id: place for place, turn in enumerate(conversation.turns)}
     for size, times in WINDOWS:
@@ -267,12 +267,12 @@ def _windows(conversation: Conversation) -> Iterator[tuple[Conversation, list[st
 
 
 def _some(questions: Sequence[Chosen], number: int = AWAY_QUESTIONS) -> Sequence[Chosen]:
-    """So many of them, evenly spaced."""
+    """Return this many of them, evenly spaced."""
     return questions[:: max(1, len(questions) // number)][:number]
 
 
 def _signs(bag: satchel.Satchel, text: str, project: notes.Project | None = None) -> dict[str, float]:
-    """The signs of a question, computed as `recall` computes them, with the weights that ship."""
+    """Compute the features of a question as `recall` does, with the shipped weights."""
     name = bag._indexer.embedder.name if bag._indexer.embedder else "none"
     as_of = None if project is None else project.now
     now = utc_now() if as_of is None else as_time(as_of, name="now")

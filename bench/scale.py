@@ -1,22 +1,22 @@
-"""What building and asking cost as a store grows, next to the bare engines in the same run.
+"""The cost of building and querying a store as it grows, compared with the bare engines in the same run.
 
 python -m bench.scale [--sizes 1k,10k,100k,1M] [--queries 50] [--plot scale.svg] [--keep FOLDER]
 python -m bench.scale --db postgresql://… [--tenants 1000] [--each 1000] [--clients 100] [--seconds 60]
 
-Each store is imported by a process of its own from made-up days of 20 projects: sessions of some forty
-turns, notes with titles and tags, documents of several passages. A question names four words of one
-sentence; `found` is the share of questions whose memory is among the first ten, or in the context.
-All are asked one after the other for each question, in turn first, each over a connection of its own:
+Each store is imported in a separate process from synthetic days of 20 projects: sessions of about forty turns,
+notes with titles and tags, documents of several passages. A question contains four words of one sentence; `found`
+is the share of questions whose memory is among the first ten hits, or in the context. All systems answer each
+question one after the other, in rotating order, each over its own connection:
 
-  bare FTS5        the 50 best by BM25 of any of the question's words, from the store's own index;
-                   `telling` without those that only ask, as Satchel reads the question, or all
-  bare sqlite-vec  the 50 nearest by an exact scan of the store's vectors as float[256], in a file of
-                   their own in the folder for temporary files, about a kilobyte for each passage
-  bare, both       FTS5 with the telling words and sqlite-vec, added up
+  bare FTS5        the 50 best by BM25 of any word of the question, from the store's own index;
+                   `telling` without question words, as Satchel reads the question, or all words
+  bare sqlite-vec  the 50 nearest by an exact scan of the store's vectors as float[256], in a
+                   separate temporary file, about a kilobyte per passage
+  bare, both       the sum of FTS5 with the telling words and sqlite-vec
 
-Neither writing the query nor embedding it counts for the bare ones. Where other programs run, go by the
-CPU time: by the clock a long call is held up more often than a short one. A million memories take about 4 GB
-of that folder. `--keep` leaves the stores in a folder, and asks again those that it finds there.
+Composing and embedding the query do not count for the bare engines. If other programs run, use the CPU time: by the
+clock, a long call is interrupted more often than a short one. A million memories take about 4 GB of temporary
+files. `--keep` leaves the stores in a folder, and queries again those that it finds there.
 
 With --db, many tenants on a PostgreSQL server instead: see bench/tenants.py.
 """
@@ -62,14 +62,14 @@ BOTH = "bare, both"
 
 
 class Built(NamedTuple):
-    """A store's file, and what it took to build; None for one that was there before."""
+    """A store's file, and the cost of building it; None for one that already existed."""
 
     size: int
     work: Building | None
 
 
 class System(NamedTuple):
-    """Something that is asked: what it is given and where its answer came from are worked out off the clock."""
+    """A system to query. Preparing its input and reading its answer are not timed."""
 
     ready: Callable[[Asked], Any]
     ask: Callable[[Any], Any]
@@ -77,7 +77,7 @@ class System(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """On one call: seconds by the clock, and of the processor's time, which other programs change less."""
+    """The time of one call: wall-clock seconds, and CPU seconds, which other programs affect less."""
 
     seconds: float
     cpu: float
@@ -93,7 +93,7 @@ class Timing(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """All that was measured of a store of one size."""
+    """All measurements of a store of one size."""
 
     memories: int
     passages: int
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.keep is not None:
             options.keep.mkdir(parents=True, exist_ok=True)
         if options.plot is not None:
-            # Before hours of measuring, not after them.
+            # Check before hours of measuring, not after.
             options.plot.touch()
     except ValueError as error:
         print(f"bench.scale: {error}", file=sys.stderr)
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _on_server(options: argparse.Namespace) -> int:
-    # Imported here: the driver is an extra.
+    # Imported here, because the driver is an optional extra.
     from bench.tenants import measure_tenants
 
     return measure_tenants(
@@ -167,12 +167,12 @@ def _on_server(options: argparse.Namespace) -> int:
 
 
 def parsed_sizes(text: str) -> list[int]:
-    """Numbers of memories, in order; `k` and `M` for thousands and millions."""
+    """Parse numbers of memories, in order; `k` and `M` mean thousands and millions."""
     sizes = set()
     for each in text.split(","):
         found = re.fullmatch(r"([1-9]\d*)([kM]?)", each.strip())
         if found is None:
-            raise ValueError(f"--sizes {text}: {each!r} is no number of memories such as 500, 10k or 1M")
+            raise ValueError(f"--sizes {text}: {each!r} is not a number of memories such as 500, 10k or 1M")
         sizes.add(int(found[1]) * {"": 1, "k": 1_000, "M": 1_000_000}[found[2]])
     return sorted(sizes)
 
@@ -184,7 +184,7 @@ def measure(corpus: Corpus, size: int, queries: int, folder: Path, keep: Path | 
     built = _built(corpus, size, store, folder)
     idle, asking = in_fresh_process(peaks_of_asking, store, [each.text for each in asked], BUDGET)
     with contextlib.ExitStack() as stack:
-        # Ours are closed last, so that the log is written back into the store.
+        # Satchel's connections are closed last, so that the log is written back into the store.
         ours = _ours(store, stack)
         vectors = stack.enter_context(contextlib.closing(BareVectors(store, folder / "exact.db")))
         systems = ours | _bare(store, stack, vectors)
@@ -198,7 +198,7 @@ def _built(corpus: Corpus, size: int, store: Path, folder: Path) -> Built:
     source = folder / "memories.jsonl"
     with source.open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(memory) + "\n" for memory in corpus.days(size))
-    # Only a store that is whole gets its name.
+    # A store gets its final name only when it is complete.
     part = store.with_suffix(".part")
     part.unlink(missing_ok=True)
     work = in_fresh_process(build, source, part, size)
@@ -208,7 +208,7 @@ def _built(corpus: Corpus, size: int, store: Path, folder: Path) -> Built:
 
 
 def _ours(store: Path, stack: contextlib.ExitStack) -> dict[str, System]:
-    # A store is opened for each, so that none finds in memory what another has just read.
+    # A store is opened for each system, so that none benefits from what another has just read.
     searched, whole, inside, misspelt = (stack.enter_context(satchel.open(store, create=False)) for _ in range(4))
 
     def refs(hits: Sequence[satchel.Hit]) -> list[str]:

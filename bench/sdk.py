@@ -1,6 +1,6 @@
-"""The libraries an MCP server could stand on, each with an echo tool: its start, and a call over the pipe.
+"""Libraries for MCP servers, each with an echo tool: start time, and the time of a call over the pipe.
 
-Each needs an interpreter of an environment of its own that has nothing else installed:
+Each needs a Python interpreter in its own environment with nothing else installed:
 
 python -m bench.sdk --mcp PYTHON --fastmcp PYTHON [--runs 7] [--calls 200]
 """
@@ -47,7 +47,7 @@ server.run()
 
 
 def measured(python: str, script: str, calls: int) -> tuple[float, float]:
-    """Seconds from spawn to the first answer, and the median of the calls after it."""
+    """Return the seconds from spawn to the first answer, and the median of the calls after it."""
     started = time.perf_counter()
     with Pipe(python, script) as pipe:
         pipe.call("echo", text="x")
@@ -74,7 +74,7 @@ def main() -> int:
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in servers}
     with tempfile.TemporaryDirectory() as folder:
-        # One round more than is counted: the first compiles what it imports.
+        # One more round than is counted: the first compiles imported modules.
         for turn in range(options.runs + 1):
             for name, (python, code) in servers.items():
                 script = Path(folder, "server.py")

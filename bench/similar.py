@@ -1,20 +1,20 @@
-"""What `Satchel.similar` shows when notes are saved, and what that costs beside `add` and `search`.
+"""What `Satchel.similar` shows when notes are saved, and its cost compared with `add` and `search`.
 
 python -m bench.similar --data FILE… [--embedder NAME] [--untagged]
 python -m bench.similar --cost 1000 10000 [--embedder NAME]
 
-With `--data` each file is a project of notes (see bench.notes) in a store of its own. Its notes are added one by
-one in the order of their times, and after each the similar ones are asked for. A pair is a note that overtakes an
-earlier one: the evidence and a stale memory of the same question. Questions of category kind list what is done
-beside what is open; nothing is overtaken there, and they give no pairs. `--untagged` leaves out tags and kinds.
+With `--data`, each file is a project of notes (see bench.notes) in its own store. Its notes are added one by one in
+order of time, and after each one the similar notes are requested. A pair is a note that supersedes an earlier one:
+the evidence and a stale memory of the same question. Questions of category kind list what is done next to what is
+open; nothing is superseded there, so they give no pairs. `--untagged` leaves out tags and kinds.
 
   found        share of the pairs where the older note is among the (at most 3) similar ones
   shown        similar notes per save, mean
   silent       share of the saves that show nothing
   pairs shown  share of what is shown that is the older note of a pair
 
-With `--cost` made-up memories fill a store in a file; then single ones are added to it, and for each the similar
-ones and a search for its first words. Medians in milliseconds, and the ratio of `similar` to the other two.
+With `--cost`, synthetic memories fill a store in a file; then single ones are added, each followed by a request for
+similar notes and a search for its first words. Medians in milliseconds, and the ratio of `similar` to the others.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def pairs(project: Project) -> set[tuple[str, str]]:
-    """The newer and the older note of each pair."""
+    """Return the newer and the older note of each pair."""
     at = {note.id: as_time(note.at, name="at") for note in project.memories}
     asked = (question for question in project.questions if question.category != LISTING)
     both = (pair for question in asked for pair in itertools.product(question.evidence, question.stale))
@@ -85,7 +85,7 @@ def pairs(project: Project) -> set[tuple[str, str]]:
 
 
 def measure(project: Project, *, untagged: bool = False, **given: Any) -> Shown:
-    """Add the notes of a project one by one, and look at what is similar to each."""
+    """Add the notes of a project one by one, and request the notes similar to each."""
     notes = sorted(project.memories, key=lambda note: as_time(note.at, name="at"))
     wanted, found, shown = pairs(project), 0, []
     with satchel.open(":memory:", **given) as bag:

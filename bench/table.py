@@ -1,4 +1,4 @@
-"""Printing what was measured."""
+"""Printing tables."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ __all__ = ["print_table"]
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """A title and columns; the first row is the heading."""
+    """Print a title and aligned columns; the first row is the heading."""
     print(f"\n{title}")
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):

@@ -1,11 +1,11 @@
-"""Many tenants in one PostgreSQL database: what one of them waits for, and what a service for all of them bears.
+"""Many tenants in one PostgreSQL database: latency of one tenant, and throughput of a service for all of them.
 
 python -m bench.scale --db postgresql://… [--tenants 1000] [--each 1000] [--clients 100] [--seconds 60] [--keep]
 
-The login must be allowed to make databases: one holds all tenants, another only the first of them. Memories come
-in turns, so that those of one tenant lie scattered between those of others. Both databases are asked the same
-questions one after the other, each first in turn. Then clients ask `satchel serve` for contexts, each with a token
-of its own, as fast as they get answers. Both databases are dropped afterwards, unless they are kept.
+The login must be allowed to create databases: one for all tenants, another for the first of them only. Memories are
+added in rotation, so that those of one tenant are scattered among those of others. Both databases answer the same
+questions, in alternating order. Then clients request contexts from `satchel serve`, each with its own token and as
+soon as it has its last answer. Both databases are dropped afterwards, unless --keep is given.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ from bench.table import print_table
 __all__ = ["measure_tenants"]
 
 BUDGET = 2000
-# Tenants that have the same texts are no less apart.
+# Tenants with the same texts are isolated all the same.
 VARIANTS = 16
 TURN = 250
 WARM_UPS = 5
 
 
 class Compared(NamedTuple):
-    """Milliseconds of a context among all tenants, and in a database that has only this one."""
+    """Milliseconds of a context in the shared database, and in a database with only this tenant."""
 
     shared: list[float]
     alone: list[float]
@@ -85,7 +85,7 @@ def _database(url: str, name: str, *, keep: bool) -> Iterator[str]:
 
 
 def _url(url: str, database: str) -> str:
-    """The same server, another database."""
+    """Return the URL of another database on the same server."""
     parts = {**conninfo_to_dict(url), "dbname": database}
     return "postgresql:///?" + urlencode({name: value for name, value in parts.items() if value is not None})
 
@@ -123,7 +123,7 @@ def _load_some(url: str, numbers: Sequence[int], each: int) -> None:
 
 
 def _settle(url: str) -> int:
-    """What autovacuum does in time, done now; the size of the database."""
+    """Do what autovacuum would do later, and return the size of the database."""
     with psycopg.connect(url, autocommit=True) as raw:
         raw.execute("VACUUM ANALYZE")
         raw.execute("CHECKPOINT")

@@ -1,11 +1,11 @@
-"""The size and shape of the source tree, and how many modules four everyday calls pass.
+"""The size and shape of the source tree, and how many modules four common calls pass through.
 
 python -m bench.tree [--source src/satchel] [--walks] [--fits]
 
-Files, lines and protocol methods are read from the source by `ast`, so another checkout can be measured with
-`--source`. The walks run the installed `satchel` in processes of their own: a module is passed when one of its
-functions runs, imports not counted; a switch is a call from a function of one module into another. `--fits` names
-the functions that fit text into tokens by trying: a loop in which something is counted and compared with a budget.
+Files, lines and protocol methods are read from the source with `ast`, so another checkout can be measured with
+`--source`. The walks run the installed `satchel` in separate processes: a module is passed when one of its
+functions runs, not counting imports; a switch is a call from a function of one module into another. `--fits` lists
+the functions that fit text into tokens by trial: a loop that counts something and compares it with a budget.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from bench.table import print_table
 
 __all__ = ["fitting_functions", "main", "walk"]
 
-# Runs before the walk: counts modules of satchel whose functions run, outside of imports.
+# Runs before the walk: records the modules of satchel whose functions run, outside of imports.
 TRACER = """
 import json, os, sys, threading
 seen, switches, importing = set(), [0], threading.local()
@@ -52,7 +52,7 @@ def report():
         json.dump([sorted(seen), switches[0]], file)
 """
 
-# The command line leaves with its own exit, so the report is written whatever it raises.
+# The command line exits by itself, so the report is written whatever it raises.
 COMMAND = """
 from satchel.cli.app import main
 leave = os._exit
@@ -99,7 +99,7 @@ CALLS: tuple[dict[str, Any], ...] = (
 
 
 def walk(script: str, *arguments: str, lines: Sequence[str] = ()) -> tuple[list[str], int]:
-    """The modules that a call passes, and how often it goes from one to another.
+    """Return the modules that a call passes through, and how often it switches between modules.
 
     Lines go to standard input, which is closed once the last of them is answered.
     """
@@ -129,7 +129,7 @@ def _environment() -> dict[str, str]:
 
 
 def walks(store: Path) -> Iterator[tuple[str, list[str], int]]:
-    """Search, mem_context, a tool's result and add, on a store with a few memories."""
+    """Yield the walks of search, mem_context, a tool's result and add, on a store with a few memories."""
     where = ("--db", str(store))
     yield "add", *walk(COMMAND, "add", "The build takes four minutes on two cores.", *where)
     yield "search", *walk(COMMAND, "search", QUESTION, "--token-budget", "300", *where)
@@ -152,7 +152,7 @@ def sources(folder: Path) -> dict[Path, ast.Module]:
 
 
 def code_lines(path: Path, tree: ast.Module) -> int:
-    """Lines that hold code: no blank ones, no comments, no docstrings."""
+    """Count the lines with code: no blank lines, comments or docstrings."""
     texts = {
         number
         for each in ast.walk(tree)
@@ -164,7 +164,7 @@ def code_lines(path: Path, tree: ast.Module) -> int:
 
 
 def protocol_methods(trees: dict[Path, ast.Module]) -> int:
-    """Methods of the protocols that stores fulfil."""
+    """Count the methods of the protocols that stores implement."""
     found = 0
     for path, tree in trees.items():
         if "store" not in path.parts:
@@ -180,7 +180,7 @@ LIMIT = re.compile(r"\b(budget|token_budget|room|allocation|allowed)\b")
 
 
 def fitting_functions(trees: dict[Path, ast.Module]) -> list[str]:
-    """Functions with a loop in which something is counted and held against a number of tokens."""
+    """Return the functions with a loop that counts something and compares it with a number of tokens."""
     return sorted(
         f"{path.stem}.{each.name}"
         for path, tree in trees.items()
@@ -190,7 +190,7 @@ def fitting_functions(trees: dict[Path, ast.Module]) -> list[str]:
 
 
 def _own_loops(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Its loops, and its binary searches by `bisect`."""
+    """Yield its loops, and its binary searches with `bisect`."""
     for each in ast.walk(function):
         bisects = isinstance(each, ast.Call) and ast.unparse(each.func).startswith("bisect")
         if bisects or isinstance(each, ast.While | ast.For):
@@ -203,7 +203,7 @@ def _tries(loop: ast.AST) -> bool:
 
 
 def layers(project: Path) -> int:
-    """How many levels the contract of layers has."""
+    """Return the number of levels in the layers contract."""
     contracts = tomllib.loads(project.read_text())["tool"]["importlinter"]["contracts"]
     return max(len(each["layers"]) for each in contracts if each["type"] == "layers")
 

@@ -1,4 +1,4 @@
-"""Many processes writing one file: what is lost, and how fast next to bare APSW in the same run.
+"""Many processes writing one file: lost writes, and throughput compared with bare APSW in the same run.
 
 python -m bench.writers [--processes 8] [--writes 250] [--rounds 3] [--openers 16] [--openings 20]
 """
@@ -52,7 +52,7 @@ def ours(path: str, who: int, writes: int, barrier: Barrier, results: Results) -
 
 
 def bare(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
-    """The same rows into the same schema with the same pragmas, made beforehand; nothing else."""
+    """Insert the same rows into the same schema with the same pragmas, prepared beforehand; nothing else."""
     connection = SqliteConnection(path)
     connection.set_busy_timeout(60_000)
     for pragma in PRAGMAS:
@@ -61,7 +61,7 @@ def bare(path: str, who: int, writes: int, barrier: Barrier, results: Results) -
 
 
 def bare_with_our_naps(path: str, who: int, writes: int, barrier: Barrier, results: Results) -> None:
-    """The same, waiting for the lock as Satchel does."""
+    """The same, but waiting for the lock as Satchel does."""
     insert_all(connect(path), who, writes, barrier, results)
 
 
@@ -98,7 +98,7 @@ def insert_all(db: SqliteConnection, who: int, writes: int, barrier: Barrier, re
 
 
 def measure(worker: Worker, path: str, processes: int, writes: int) -> tuple[float, int]:
-    """Writes a second over all processes, from the first start to the last end; and errors."""
+    """Return writes per second over all processes, from the first start to the last end, and errors."""
     barrier = multiprocessing.Barrier(processes)
     results: Results = multiprocessing.Queue()
     crew = [

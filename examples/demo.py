@@ -1,6 +1,6 @@
-"""The main job in a minute: save memories, find them, fit them to a token budget.
+"""A one-minute demo: save memories, find them, fit them to a token budget.
 
-Every command is the real one, on a store in a folder that is removed at the end.
+Every command is real and uses a store in a temporary folder.
 """
 
 import os
@@ -27,27 +27,27 @@ def main() -> None:
             print(done.stdout, end="", flush=True)
             return done.stdout
 
-        print("A project's memories, from a file, and one more:")
+        print("Import a project's memories from a file, and add one:")
         satchel("import", str(SAMPLE), shown="import examples/memories.jsonl")
         satchel("add", "Refresh tokens are now bound to the device.", "--kind", "decision", "--project", "harbor")
 
-        print("\nWhat matters for a question, in at most 300 tokens:")
+        print("\nSearch within 300 tokens:")
         found = satchel("search", QUESTION, "--project", "harbor", "--token-budget", "300")
 
-        print("\nThe budget holds for what was printed, counted once more:")
+        print("\nCount the printed text to check the budget:")
         satchel("tokens", stdin=found, shown=f"search {shlex.quote(QUESTION)} … | satchel tokens")
 
-        print("\nWhat is worth most for its tokens, as one text for a system prompt:")
+        print("\nBuild a context for a system prompt within 200 tokens:")
         satchel("context", QUESTION, "--project", "harbor", "--tokens", "200")
 
-        print("\nThe decisions of the project, to paste into any service:")
+        print("\nMake a context pack of the project's decisions, to paste into any AI service:")
         satchel("context-pack", "--project", "harbor", "--kind", "decision", "--tokens", "160")
 
-        print("\nSecrets are masked before anything is stored, and any script is searched:")
+        print("\nSecrets are masked before storing, and search works in any script:")
         satchel("search", "staging database", "--limit", "1")
         satchel("search", "記憶", "--limit", "1")
 
-        print("\nThe state of the store:")
+        print("\nRun health checks on the store:")
         satchel("doctor")
 
 

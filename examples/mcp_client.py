@@ -1,6 +1,6 @@
-"""What an agent does with the MCP server: save, look up titles, read what matters, all within a budget.
+"""How an agent uses the MCP server: save, search titles, read what matters, all within a token budget.
 
-The server is a process of its own, on a store in a folder that is removed at the end.
+The server is a separate process with a store in a temporary folder.
 """
 
 import sys

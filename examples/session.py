@@ -1,6 +1,6 @@
-"""The loop of an agent, without a model: what its tools say is paged, kept, and shortened in batches.
+"""An agent loop without a model: tool results are paged, stored, and shortened in batches.
 
-Run it anywhere; it works on a store in a folder that is removed at the end.
+It uses a store in a temporary folder.
 """
 
 import tempfile
@@ -10,7 +10,7 @@ import satchel
 
 
 def search(pattern: str) -> str:
-    """A tool that says too much."""
+    """A tool that returns too much."""
     return "".join(f"src/auth/part_{n % 40}.py:{n}: {pattern}(user, attempt={n})\n" for n in range(4_000))
 
 
@@ -26,9 +26,9 @@ def main() -> None:
 
         session.call("search_content", {"pattern": "login"}, "call_1")
         shown = session.result("search_content", search("login"), call_id="call_1")
-        print("A search says 4,000 lines; the model gets this page of them:\n  …")
+        print("A search returns 4,000 lines; the model gets this page:\n  …")
         print("  " + "\n  ".join(shown.text.splitlines()[-5:]))
-        print("\nIt looks for what it needs instead of paging through the rest:")
+        print("\nIt searches the stored result instead of paging through the rest:")
         print("  " + "\n  ".join(session.find(shown.handle, r"attempt=399\d").text.splitlines()[-3:]))
 
         for number in range(40):
@@ -39,7 +39,7 @@ def main() -> None:
                 print(f"\nAfter {number + 1} files: {warning}")
 
         state = session.state()
-        print(f"\nForty files later, {state.delivered:,} tokens were said, {state.remaining:,} are left:")
+        print(f"\nAfter forty files, {state.delivered:,} tokens were delivered and {state.remaining:,} are left:")
         for category, tokens in state.used.items():
             print(f"  {category:17} {tokens:>7,}")
         print("\nThe work log, in 600 tokens:")

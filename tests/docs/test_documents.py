@@ -99,7 +99,10 @@ class Comparison:
         if MOMENT.fullmatch(shown) and printed.startswith(_today()):
             return self.stands_for.setdefault(shown, printed) == printed
         if ID.fullmatch(shown) and len(printed) == len(shown) and printed in self.known_ids():
-            return self.stands_for.setdefault(shown, printed) == printed
+            # A memory has one id on a page, and an id names one memory.
+            if shown not in self.stands_for and printed not in self.stands_for.values():
+                self.stands_for[shown] = printed
+            return self.stands_for.get(shown) == printed
         return False
 
 
@@ -163,6 +166,7 @@ def test_every_command_of_a_console_block_succeeds_and_prints_what_the_page_show
         ("`get some`\n", ["`get k3f7`"], False),
         ("abcd abcd\n", ["k3f7 k3f7"], True),
         ("abcd efgh\n", ["k3f7 k3f7"], False),
+        ("abcd abcd\n", ["k3f7 m2x4"], False),
         (f"noted on {datetime.now(UTC).date()}\n", ["noted on 2026-01-01"], True),
         ("noted on 2026-01-02\n", ["noted on 2026-01-01"], False),
     ],

@@ -61,7 +61,7 @@ def test_it_builds_and_asks_stores_of_each_size_and_draws_what_it_measured(tmp_p
 def test_a_size_that_is_none_gives_one_line(sizes: str):
     done = bench(f"--sizes={sizes}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"bench\.scale: --sizes .*: '.*' is no number of memories such as .*\n", done.stderr)
+    assert re.fullmatch(r"bench\.scale: --sizes .*: '.*' is not a number of memories such as .*\n", done.stderr)
 
 
 def test_a_chart_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path):

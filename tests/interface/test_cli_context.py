@@ -88,10 +88,13 @@ def test_json_tells_what_the_block_holds(cli: Cli, stocked: Path):
     done = cli("context", "rotation", "--tokens", "400", "--json")
     block = json.loads(done.stdout)
     told = {"text", "token_count", "included", "omitted", "irrelevant", "complete", "matched", "tier_breakdown"}
-    assert set(block) == told
+    assert set(block) == told | {"short_ids"}
     assert block["token_count"] == count_tokens(block["text"])
     assert block["text"].count("- Ana: ") == block["included"] == block["tier_breakdown"]["knowledge"]
     assert done.stderr.endswith(f"; {block['omitted']} more did not fit; --explain says which\n")
+    texts = [json.loads(cli("get", each, "--json").stdout)["text"] for each in block["short_ids"]]
+    assert len(texts) == block["included"]
+    assert all(" ".join(text.split()[:2]) in block["text"] for text in texts)
 
 
 def test_nothing_matched_reads_differently_from_nothing_fitted(cli: Cli, stocked: Path):

@@ -180,7 +180,7 @@ def test_a_session_pages_through_a_result_and_gives_it_back_whole(service: Serve
     place = "/v1/sessions/build%2F7"
     opened = service.done("PUT", place, {"budget": {"total": 50_000}})
     assert (opened["session"], opened["total_budget"]) == ("build/7", 50_000)
-    service.done("POST", f"{place}/entries", {"category": "user", "text": "Why does it fail?"})
+    service.done("POST", f"{place}/entries", {"category": "user", "text": "Why does it fail?", "remember": True})
     call = service.done("POST", f"{place}/calls", {"tool": "log", "arguments": {"last": 2000}})
     shown = service.done(
         "POST", f"{place}/results", {"tool": "log", "output": output, "call_id": call["call_id"], "max_tokens": 900}
@@ -202,6 +202,8 @@ def test_a_session_pages_through_a_result_and_gives_it_back_whole(service: Serve
     raw = service.done("POST", f"{place}/results", {"tool": "cat", "output": "/wA=", "encoding": "base64"})
     whole = service.done("GET", f"{place}/results/{raw['handle']}")
     assert (whole["encoding"], whole["content"]) == ("base64", "/wA=")
+    (said,) = service.done("GET", "/v1/memories?session=build%2F7")["memories"]
+    assert (said["text"], said["tier"], said["speaker"]) == ("Why does it fail?", "conversation", "user")
     assert service.ask("DELETE", place).status == HTTPStatus.NO_CONTENT
     assert_problem(service.ask("GET", place), 404, "unknown-id")
 

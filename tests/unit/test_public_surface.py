@@ -15,6 +15,7 @@ from types import ModuleType
 import satchel
 from satchel import errors
 from satchel.model import memory
+from satchel.model.signatures import parameters_of
 
 HEAVY = ("apsw", "msgspec", "numpy", "rich", "splintr", "platformdirs", "satchel.api.satchel")
 
@@ -52,6 +53,13 @@ def test_every_public_method_says_what_it_does():
     for name, method in inspect.getmembers(satchel.Satchel, inspect.isfunction):
         if not name.startswith("_"):
             assert method.__doc__, name
+
+
+def test_every_parameter_of_a_public_method_is_explained_in_its_docstring():
+    for name, method in inspect.getmembers(satchel.Satchel, inspect.isfunction):
+        if not name.startswith("_"):
+            explained = set(re.findall(r"`(\w+)(?:=[^`]*)?`", inspect.getdoc(method) or ""))
+            assert parameters_of(method).keys() - explained - {"text"} == set(), name
 
 
 def test_what_public_methods_return_is_public():

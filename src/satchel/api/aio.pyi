@@ -94,6 +94,7 @@ class AsyncSatchel:
         at: When | None = None,
         tags: Choice = None,
         source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         skip: Iterable[str] = ...,
     ) -> list[Memory]: ...
     async def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory: ...

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from satchel.api.filters import Choice, filter_for
 from satchel.errors import InputError
@@ -14,7 +14,7 @@ from satchel.text.redact import redact, without_masks
 if TYPE_CHECKING:
     from satchel.api.satchel import Satchel
 
-__all__ = ["SKIPPED_ROLES", "Turn", "align", "save_turns", "turns_of"]
+__all__ = ["SKIPPED_ROLES", "Turn", "TurnFields", "align", "save_turns", "turns_of"]
 
 SKIPPED_ROLES = ("system", "developer", "tool", "function")
 """Roles whose messages are instructions or data, not something that was said."""
@@ -24,6 +24,14 @@ _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _REF = re.compile(r"message-(\d{6,9})-([0-9a-f]{16})")
 _MICROSECOND = timedelta(microseconds=1)
 _ALL = 1_000_000
+
+
+class TurnFields(TypedDict, total=False):
+    """Fields that are set on every new memory of a conversation."""
+
+    tags: Choice
+    source: str | None
+    metadata: Mapping[str, Any] | None
 
 
 class Turn(NamedTuple):
@@ -51,7 +59,7 @@ def turns_of(messages: object, *, skip: Iterable[str] = SKIPPED_ROLES) -> list[T
 
 
 def save_turns(
-    view: "Satchel", turns: Sequence[Turn], *, start: datetime, tags: Choice = None, source: str | None = None
+    view: "Satchel", turns: Sequence[Turn], *, start: datetime, **fields: Unpack[TurnFields]
 ) -> list[Memory]:
     """Save the turns of one session that are new, and return the memories of all of them."""
     with view.transaction():
@@ -64,7 +72,7 @@ def save_turns(
         for position, turn in enumerate(turns[known:], size):
             told = start + turn.place * _MICROSECOND
             moment = told if moment is None else max(told, moment + _MICROSECOND)
-            drafts.append(_draft(turn, position, moment, tags=tags, source=source))
+            drafts.append(_draft(turn, position, moment, fields))
         added = view.add_many(drafts)
     return [saved[place].memory for place in range(first, first + known) if place in saved] + added
 
@@ -108,7 +116,7 @@ def _saved(view: "Satchel") -> dict[int, _Saved]:
     return found
 
 
-def _draft(turn: Turn, position: int, at: datetime, *, tags: Choice, source: str | None) -> Draft:
+def _draft(turn: Turn, position: int, at: datetime, fields: TurnFields) -> Draft:
     try:
         return Draft(
             turn.text,
@@ -116,8 +124,7 @@ def _draft(turn: Turn, position: int, at: datetime, *, tags: Choice, source: str
             speaker=turn.speaker,
             ref=f"message-{position:06d}-{turn.digest}",
             at=at,
-            tags=tags,
-            source=source,
+            **fields,
         )
     except InputError as error:
         raise InputError(f"messages[{turn.place}]: {error}") from error

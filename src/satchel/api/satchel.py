@@ -1,12 +1,12 @@
-"""`Satchel`: the object users hold, and `open`, which makes one.
+"""`Satchel`, the main class of the library, and `open`, which makes one.
 
-It checks what it is given and joins the layers: `recall` finds, `fitting` makes a text of it, the store keeps.
+It checks arguments and connects the layers: `recall` finds, `fitting` makes text within a budget, `store` keeps.
 """
 
 import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -78,8 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
-# Masking, JSON lines and the books of sessions are imported where they are used: a search that starts cold needs
-# none of them.
+# Masking, JSON lines and sessions are imported where they are used: a first search needs none of them.
 
 NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
@@ -117,10 +116,10 @@ def open(
 def restore(
     backup: str | os.PathLike[str], location: str | os.PathLike[str], *, replace: bool = False
 ) -> Path | None:
-    """Put a backup in a store's place.
+    """Restore a `backup` to a store file at `location`.
 
-    A store that is there is an error, unless `replace` is True: then it is kept beside the new one, and its path is
-    returned. Otherwise the result is None.
+    A store that exists there is an error, unless `replace` is True: then it is kept beside the new one, and its
+    path is returned. Otherwise the result is None.
     """
     return restore_store(Path(as_path(backup)), as_path(location), replace=replace)
 
@@ -129,8 +128,11 @@ def restore(
 class Satchel:
     """Memories in one scope of one store.
 
-    `satchel.open` gives one for a whole store, `scoped` a view of a part of it. Reads and writes stay inside the
-    scope. It is safe to share between threads, and a context manager that closes the store.
+    `satchel.open` returns one for a whole store, `scoped` a view of a part of it. Reads and writes stay inside the
+    scope. It can be shared between threads. As a context manager it closes the store at the end.
+
+    Wherever a method takes an id, it takes the full id, a prefix of at least 8 digits, the short id that texts
+    show, or a `Memory` or `Hit`.
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Satchel:
     ) -> None:
         self.counter = counter
         self.scope = scope or Scope()
-        # The store itself is in no scope yet, though it reads and writes in that of the default org.
+        # The store itself is not a view yet, though it reads and writes in the default org.
         self._is_view = scope is not None
         self._store = store
         self._indexer = indexer or Indexer(store)
@@ -152,10 +154,11 @@ class Satchel:
         agent: str | None = None,
         session: str | None = None,
     ) -> "Satchel":
-        """Return a view of one org, project, user, agent or session.
+        """Return a view of one `org`, `project`, `user`, `agent` or `session`, or of several together.
 
-        Reads and writes stay inside it: what is added gets its scope, and nothing outside is found. A view can be
-        narrowed further, never widened or moved; only the store itself, which is no view yet, may choose an org.
+        Reads and writes stay inside the view: what you add gets its scope, and nothing outside is found. A view can
+        be narrowed further, but not widened or moved. Only the store itself, before it is a view, can choose an
+        org.
         """
         given = {"org": org, "project": project, "user": user, "agent": agent, "session": session}
         chosen = {name: as_name(name, value) for name, value in given.items() if value is not None}
@@ -194,19 +197,24 @@ class Satchel:
     # Save and change.
 
     def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
-        """Remember a text and return the memory that was stored.
+        """Save a text and return the memory.
 
-        The fields are those of `Draft`. The same `ref` or `topic_key` in the same scope updates the memory that has
-        it, and the same text confirms it: neither adds a second one. Secrets in the text are masked before it is
-        stored.
+        `title`, `kind`, `tier`, `tags`, `importance` (0 to 1), `confidence` (0 to 1), `status` and `pinned`
+        describe it; `speaker` and `source` say where it comes from, and `metadata` is a JSON object of your own.
+        `at` is the time that it is about, now by default. It holds from `valid_from` until `invalid_at`. `org`,
+        `project`, `user`, `agent` and `session` place it inside this view.
+
+        `ref` is your own id for it, and `topic_key` names something that changes over time, such as "api/style". If
+        a memory of the same scope has this `ref` or `topic_key`, it is updated. If one has the same text, it is
+        confirmed. Neither adds a second memory. Secrets are masked before anything is stored.
         """
         return self.add_many([as_draft(text, dict(fields))])[0]
 
     def add_many(self, drafts: Iterable[Draft]) -> list[Memory]:
-        """Remember several texts in one transaction: all of them or none.
+        """Save several `drafts` in one transaction, all or none, and return the memories in the same order.
 
-        Returns the memories in the order of the drafts. Their vectors may be made later, in the background: until
-        then they are found by their words.
+        Each is a `satchel.Draft`, which has the fields of `add`. Vectors may be computed later, in the background;
+        until then the memories are found by their words.
         """
         from satchel.api.saving import new_candidate
 
@@ -225,6 +233,7 @@ class Satchel:
         at: When | None = None,
         tags: Choice = None,
         source: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
         skip: Iterable[str] = ("system", "developer", "tool", "function"),
     ) -> list[Memory]:
         """Remember what was said in a conversation, and return its memories, one for each message, in order.
@@ -239,7 +248,7 @@ class Satchel:
         new. A list with only the new messages works too, unless it starts as the conversation does.
 
         `session` names the conversation; a view of a session has it already. `at` is the time of the first message,
-        now by default; the others follow it in order. `tags` and `source` are those of every memory.
+        now by default; the others follow it in order. `tags`, `source` and `metadata` are set on every new memory.
         """
         from satchel.api.conversations import save_turns, turns_of
 
@@ -248,7 +257,8 @@ class Satchel:
             raise InputError("add_messages needs a session, such as session='chat-1'")
         start = utc_now() if at is None else as_time(at, name="at")
         turns = turns_of(messages, skip=skip)
-        return save_turns(self.scoped(session=name), turns, start=start, tags=tags, source=source) if turns else []
+        view = self.scoped(session=name)
+        return save_turns(view, turns, start=start, tags=tags, source=source, metadata=metadata) if turns else []
 
     def _save(self, candidates: Sequence[Candidate]) -> list[Memory]:
         if not candidates:
@@ -260,10 +270,13 @@ class Satchel:
         return stored
 
     def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:
-        """Change fields of a memory, by its id or a unique prefix of it, and return it as it is then.
+        """Change fields of one memory and return it.
 
-        None clears a field that may be empty. What it was before stays in `history`. Making it active again also
-        ends that it was superseded or had expired.
+        `identifier` names the memory. The fields are those of `add`: `text`, `title`, `kind`, `tier`, `tags`,
+        `importance`, `confidence`, `status`, `pinned`, `at`, `valid_from`, `invalid_at`, `speaker`, `source`,
+        `ref`, `topic_key` and `metadata`. None clears a field that may be empty; `tags` and `metadata` are replaced
+        as a whole. The earlier values stay in `history`. Setting the status to "active" also removes that the
+        memory was superseded or had expired.
         """
         from satchel.api.saving import redacted_changes
 
@@ -299,11 +312,12 @@ class Satchel:
         dry_run: bool = False,
         **chosen: Unpack[Chosen],
     ) -> Forgotten:
-        """End memories, by id or by the filters of `search`. Returns how many, and when.
+        """Soft-delete memories, by `identifiers` or by filters, and return how many and when.
 
-        What has ended is not found any more but is still there: `ended=True` finds it, and `unforget` restores it.
-        With `purge` the memories are removed for good, with their history. With `dry_run` they are only counted.
-        To forget all that a view holds takes `everything=True`; an empty list of ids means none.
+        Searches no longer find them, but `ended=True` still does, and `unforget` restores them. With `purge` they
+        are deleted for good, with their history. With `dry_run` they are only counted. The filters are those of
+        `search`: `kind`, `tier`, `tags`, `status`, `since`, `until`, `metadata`. To forget all memories of this
+        view, set `everything`; an empty list of ids forgets none.
         """
         if not all(isinstance(flag, bool) for flag in (purge, everything, dry_run)):
             raise InputError("purge, everything and dry_run are either true or false")
@@ -333,11 +347,11 @@ class Satchel:
         *,
         at: When | None = None,
     ) -> int:
-        """Restore memories that `forget` ended. Returns how many.
+        """Restore memories that `forget` ended, and return how many.
 
-        Name them by id, or give the moment `at` that `forget` returned, which restores all that this call ended;
-        with both, those of the ids that it ended. Each memory gets back the end that it had before, and the change
-        is part of its history. Memories that were not forgotten are not counted. What was purged is gone.
+        Name them by `identifiers`, or give the time `at` that `forget` returned to restore all that this call
+        ended. With both, those of the ids are restored that it ended. Memories that were not forgotten are not
+        counted. What was purged cannot be restored.
         """
         ids = self._ids(identifiers)
         if ids is None and at is None:
@@ -347,10 +361,10 @@ class Satchel:
             return restored(tx, self.scope, ids, moment)
 
     def erase(self) -> "dict[Held, int]":
-        """Remove this view's org with all that it has: memories, history, sessions.
+        """Delete the org of this view with everything in it: memories, history and sessions.
 
         Only a view of a whole org can do this, such as `bag.scoped(org="acme")`. Returns how many rows of each kind
-        there were.
+        were deleted.
         """
         if self.scope != Scope(org=self.scope.org):
             raise InputError("an org is erased as a whole; this view is narrower: use `forget` with purge=True")
@@ -359,9 +373,12 @@ class Satchel:
     def relate(
         self, source: Identifier, target: Identifier, kind: RelationKind = "related", *, strength: float = 1.0
     ) -> Relation:
-        """Link two memories, by their ids or unique prefixes, and return the relation.
+        """Link two memories and return the relation.
 
-        `supersedes` also ends the target. Related memories are found together; what is contradicted ranks lower.
+        `source` and `target` name the memories. `kind` says what the first is to the second: caused_by, fixes,
+        supersedes, related, contradicts, depends_on, implements or part_of. "supersedes" also ends the target.
+        Related memories are found together, the more so the higher the `strength` (0 to 1); a contradicted memory
+        ranks lower.
         """
         relation = Relation(
             source=self._resolve(source),
@@ -374,9 +391,10 @@ class Satchel:
             return memories.relate(tx, self.scope, relation)
 
     def unrelate(self, source: Identifier, target: Identifier, kind: RelationKind | None = None) -> int:
-        """Remove the relations from one memory to another, of one kind or of all kinds. Returns how many.
+        """Remove the relations from `source` to `target`, and return how many.
 
-        A target that `supersedes` had ended becomes what it was before, unless another memory supersedes it too.
+        `kind` removes only relations of this kind. A target that was superseded by this relation alone becomes
+        current again.
         """
         if kind is not None:
             check_known("relation", kind, RELATIONS)
@@ -386,9 +404,9 @@ class Satchel:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Store all that this thread does inside together, or nothing of it if an error leaves the block.
+        """Write everything that this thread does in the block together, or nothing if an error leaves it.
 
-        Other threads are not part of it. An embedder that takes its time makes the vectors afterwards.
+        Other threads are not part of it. A slow embedder computes the vectors afterwards.
         """
         with self._store.transaction():
             yield self
@@ -410,15 +428,23 @@ class Satchel:
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> Hits:
-        """Find the memories that are most likely needed for a query, best first.
+        """Find the memories that are most likely needed for a `query`, best first.
 
-        They are cut to `limit`, then to `token_budget`, counted on `Hits.text`. Only hits whose relevance is at
-        least `min_relevance` (0 to 1; the default loses little evidence) are returned: `Hits.irrelevant` counts the
-        others. Memories that say the same are one hit, whose `duplicates` are the ids of the others.
+        At most `limit` hits are returned, and as many of them as `Hits.text` can list within `token_budget` tokens.
+        `Hits.omitted` counts those that did not fit. Hits less relevant than `min_relevance` (0 to 1) are left out;
+        `Hits.irrelevant` counts them. Memories that say the same are one hit, and its `duplicates` are the ids of
+        the others.
 
-        `as_of` searches what was known and held at an earlier moment, and returns it as it was then; `ended` also
-        finds what no longer holds; `explain` fills `Hit.parts`. Where nothing relevant matches but something passes
-        the filters given, the newest and most important of it is returned, and `Hits.matched` is False.
+        Filters: `kind`, `tier` and `status` take one value or several, of which a memory must have one; `tags` must
+        all be there; `since` and `until` bound the time that a memory is about, as a date, a datetime or words such
+        as "last month"; `metadata` takes keys and values that must be equal. If nothing relevant matches but
+        something passes the filters, the newest and most important of that is returned, and `Hits.matched` is
+        False.
+
+        `ended` also finds memories that were forgotten, superseded or have expired. `as_of` searches the store as
+        it was at an earlier time. `detail` is how much of each memory the text shows: "summary" (a line),
+        "standard" (a snippet) or "full". `format` is the form of the text: "text" or "json". `explain` fills
+        `Hit.parts` with the parts of each score.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -472,17 +498,23 @@ class Satchel:
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextBlock:
-        """Make one text of what is worth most for its tokens: all that is pinned, then what the query finds.
+        """Return one text for a context window: what is pinned, then what matters most for the `query`.
 
-        The budget is a limit, not a target: only what has `min_relevance` is used, the best match first, and 0
-        fills the budget. Without a query it is what is recent and important. The budget holds for `text`, to
-        which a `frame` around the block belongs, such as a prompt. Pinned memories that do not fit are
-        an error, or with `pins="best_effort"` as many are used as fit. `detail` is the most that is shown of a
-        memory; it, `as_of` and `explain` are those of `search`.
+        `ContextBlock.text` has at most `token_budget` tokens, headings included; None means no limit. The budget is
+        a limit, not a target: only memories with at least `min_relevance` (0 to 1) are used, the best match first,
+        and 0 fills the budget. Without a query the text has what is recent and important. `ContextBlock.receipt`
+        says what became of each candidate.
 
-        With `ids`, each memory in the text also has its short id and its kind, so that a model can update or
-        forget it: `- [k3f7 decision] We rotate JWTs every hour.`, or the key `short_id` in the format `raw`, which
-        has the full id and the kind in any case. A label costs about 6 tokens; the budget includes it.
+        `format` is the form of the text: "system_prompt", "markdown", "messages" or "raw". `policy` chooses by
+        value per token ("best"), by rank ("greedy"), or by tier and rank ("tier"). Pinned memories must all fit, or
+        with `pins="best_effort"` as many as do. `limit` is how many candidates to choose from. `detail` is the most
+        that is shown of a memory. A `frame` writes text around the block, such as a prompt, inside the budget.
+
+        With `ids`, each memory also has its short id and its kind, so that a model can update or forget it: `-
+        [k3f7 decision] We rotate JWTs every hour.` A label costs about 6 tokens.
+
+        The filters `kind`, `tier`, `tags`, `status`, `since`, `until` and `metadata`, and `ended`, `as_of` and
+        `explain`, are those of `search`.
         """
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
@@ -534,10 +566,12 @@ class Satchel:
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
     ) -> ContextPack:
-        """Make one text of whole memories, to be carried elsewhere; as JSON, `import_` brings them back there.
+        """Return whole memories as one text to use elsewhere, such as in another AI service.
 
-        Which memories, and in which order, is decided as in `context`, whose `frame` may also stand around it. The
-        pack holds its memories and its receipt beside the text.
+        The memories are chosen as in `context`, with the same `query`, `token_budget`, `policy`, `pins`, `limit`,
+        `min_relevance`, `ended`, `as_of` and `frame`, and the filters `kind`, `tier`, `tags`, `status`, `since`,
+        `until` and `metadata`. None of them is shortened. `format` is "markdown", "json", "system_prompt" or "raw";
+        `import_` reads a pack in JSON. The pack has its memories, its numbers and its receipt beside the text.
         """
         least = _relevance(min_relevance)
         budget = check_budget(token_budget)
@@ -573,11 +607,11 @@ class Satchel:
         as_of: When | None,
         explain: bool = False,
     ) -> "_Candidates":
-        """What may go into a context or a pack, found by a query or without one."""
+        """Find the candidates for a context or a pack, with or without a query."""
         most = enough_for(budget) if limit is None else check_limit(limit)
         moment = _moment(as_of)
         where = filter_for(self.scope, **chosen, ended=ended, as_of=moment)
-        # A blank question is none.
+        # A blank query is no query.
         asked = None if query is None or not as_query(query).strip() else query
         if asked is None:
             least = 0.0
@@ -597,10 +631,10 @@ class Satchel:
     # Look at what is there.
 
     def get(self, identifier: Identifier, *, as_of: When | None = None) -> Memory:
-        """Return one memory by its id or a unique prefix of it. This counts as a use.
+        """Return one memory by its `identifier`. This counts as a use.
 
-        `as_of` returns it as it was at an earlier moment; a memory that was not known then is an error, as is an
-        unknown or ambiguous prefix.
+        `as_of` returns it as it was at an earlier time. An id that is unknown, that several memories share, or that
+        was not there at that time is an error.
         """
         moment = _moment(as_of)
         memory = self._find_at(identifier, moment)
@@ -618,12 +652,12 @@ class Satchel:
         as_of: When | None = None,
         **chosen: Unpack[Chosen],
     ) -> list[Memory]:
-        """Return the newest memories by the time they speak of, or the newest of the pinned ones.
+        """Return the newest memories, by the time that they are about.
 
-        `sort` lists them by something else, the latest or highest first: when they were "created", "updated" or
-        last "used", or their "importance". `offset` leaves out the first ones, for the next page. `ended` also
-        returns what no longer holds; `as_of` returns them as they were at an earlier moment. It is not counted as a
-        use.
+        At most `limit` are returned, after the first `offset` of them. `sort` orders them by something else, the
+        latest or highest first: "created", "updated", "used" or "importance". With `pinned` only pinned memories
+        are returned. The filters `kind`, `tier`, `tags`, `status`, `since`, `until` and `metadata`, and `ended` and
+        `as_of`, are those of `search`. It does not count as a use.
         """
         check_known("sort", sort, SORTS)
         moment = _moment(as_of)
@@ -633,9 +667,9 @@ class Satchel:
         )
 
     def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]:
-        """Return the relations that start or end at a memory, to others inside this view.
+        """Return the relations that start or end at the memory `identifier`, to others inside this view.
 
-        `as_of` returns those that were made by then.
+        `as_of` returns those that existed at an earlier time.
         """
         moment = _moment(as_of)
         known = self._resolve(identifier)
@@ -643,10 +677,10 @@ class Satchel:
         return self._store_at(where, moment).relations(self.scope, [known])
 
     def similar(self, identifier: Identifier, *, limit: int = 3) -> list[Hit]:
-        """Return the current memories of this view that are about the same thing as one memory, most alike first.
+        """Return current memories that are about the same thing as the memory `identifier`, best first.
 
-        Often there are none. `Hit.score` says how alike they are, from 0.5 to 1. Only memories of the same project
-        are compared, and notes only with notes, not with what was said in a conversation.
+        At most `limit` are returned, often none. `Hit.score` says how similar they are, from 0.5 to 1. Only
+        memories of the same project are compared, and notes only with notes, not with turns of a conversation.
         """
         from satchel.recall.similar import similar
 
@@ -658,9 +692,10 @@ class Satchel:
     def timeline(
         self, identifier: Identifier, *, before: int = 5, after: int = 5, as_of: When | None = None
     ) -> Timeline:
-        """Return what came just before and after a memory, in its session or else in its scope.
+        """Return what came just before and after the memory `identifier`, in its session or its scope.
 
-        The order is by the time that memories speak of. `as_of` shows the timeline as it was at an earlier moment.
+        `before` and `after` are how many memories at most. The order is by the time that memories are about.
+        `as_of` shows the timeline as it was at an earlier time.
         """
         earlier = check_limit(before, name="before", least=0)
         later = check_limit(after, name="after", least=0)
@@ -675,9 +710,9 @@ class Satchel:
         )
 
     def history(self, identifier: Identifier) -> list[Change]:
-        """Return every change of a memory, oldest first.
+        """Return every change of the memory `identifier`, oldest first.
 
-        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it then.
+        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
@@ -695,16 +730,16 @@ class Satchel:
             return memories.history(tx, self.scope.org, known)
 
     def stats(self) -> Stats:
-        """Count what this view holds, whatever its status, by kind, tier, status and project."""
+        """Count the memories of this view, whatever their status, by kind, tier, status and project."""
         with self._store.reading(self.scope.org) as tx:
             return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
 
     def projects(self) -> dict[str, int]:
-        """Return the projects of this view, and how many current memories each has, most first."""
+        """Return the projects of this view with their numbers of current memories, most first."""
         return self._count_names("project")
 
     def tags(self) -> dict[str, int]:
-        """Return the tags of this view, and how many current memories have each, most first.
+        """Return the tags of this view with their numbers of current memories, most first.
 
         Tags that differ only in the case of ASCII letters are counted as one, as filters compare them.
         """
@@ -715,10 +750,10 @@ class Satchel:
             return memories.count_names(tx, filter_for(self.scope), column)
 
     def short_ids(self, memories: Sequence[Identifier | ReceiptEntry]) -> list[str]:
-        """Return a short id for each of these memories, which may be given by their full ids.
+        """Return a short id for each of `memories`, which can also be given by their full ids.
 
-        It has 4 to 6 characters, more where that is not unique in the org, and is taken wherever an id is. The same
-        memory has the same short id in every store, but for its length.
+        A short id has 4 to 6 characters, or more if that is not unique in the org, and works wherever an id does. A
+        memory has the same short id in every store, apart from its length.
         """
         ids = [_id_of(each) for each in memories]
         with self._store.reading(self.scope.org) as tx:
@@ -733,10 +768,11 @@ class Satchel:
     def export(
         self, target: str | os.PathLike[str] | None = None, **chosen: Unpack[Chosen]
     ) -> Iterator[bytes] | int:
-        """Write every memory as JSON lines, whatever its status, with its history and relations.
+        """Write memories as JSON lines, whatever their status, with their history and relations.
 
-        With a `target` they go into a file, which is replaced as a whole, and the result is how many lines follow
-        its header. Without one the lines are returned as an iterator of bytes.
+        With a `target`, they are written to this file, which is replaced in one step, and the number of lines after
+        the header is returned. Without one, the lines are returned as an iterator of bytes. The filters `kind`,
+        `tier`, `tags`, `status`, `since`, `until` and `metadata` are those of `search`.
         """
         from satchel.api.transfer import export_lines, write_atomically
 
@@ -752,10 +788,12 @@ class Satchel:
         strict: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> "Imported":
-        """Bring in JSON lines, or a context pack as JSON, from a file or an iterable of lines.
+        """Import JSON lines, a context pack as JSON, or what `--json` prints, and return what was done.
 
-        What was exported keeps its ids, so importing the same again changes nothing, and of two versions the one
-        changed last stays. Lines that cannot be read are reported in the result, and with `strict` are an error.
+        `source` is the path of a file, or the lines as bytes. Memories keep their ids, so importing the same again
+        changes nothing; of two versions of a memory the one that was changed last is kept. Lines that cannot be
+        read are listed in `Imported.problems`; with `strict` they are an error and nothing is imported. `progress`
+        is called with the number of lines so far.
         """
         if isinstance(source, str | os.PathLike):
             path = Path(as_path(source)).expanduser()
@@ -769,7 +807,7 @@ class Satchel:
         return import_lines(self._store, self._indexer, self.scope, source, strict=strict, progress=progress)
 
     def backup(self, target: str | os.PathLike[str]) -> int:
-        """Copy the store to a new file while others write. Returns the number of bytes."""
+        """Copy the store to a new file `target` while others write, and return the number of bytes."""
         return self._store.backup(Path(as_path(target)).expanduser())
 
     # Agent sessions.
@@ -783,7 +821,7 @@ class Satchel:
         hints: "Hints" = "footer",
         holds: "Holds | None" = None,
     ) -> "Session":
-        """Open the session of an agent by its name, or create it.
+        """Open the session of an agent by its `name`, or create it.
 
         A session counts what enters the agent's context against a budget, and keeps tool results in full. `budget`
         is the total number of tokens, or a `Budget` with its parts. Without one, a new session takes the budget of
@@ -813,7 +851,7 @@ class Satchel:
         return session_states(self._store, self.scope, limit=limit)
 
     def find_session(self, name: str) -> "Session":
-        """Open a session that exists; an unknown name is an error that lists the latest ones.
+        """Open a session that exists; an unknown `name` is an error that lists the latest ones.
 
         If several sessions of this view have the name, it is the one changed last.
         """
@@ -822,7 +860,7 @@ class Satchel:
         return find_session(self._store, self.scope, name, counter=self.counter, notebook=self)
 
     def forget_session(self, name: str) -> None:
-        """Remove a session with all that it stored. Its handles and cursors no longer work."""
+        """Delete the session `name` with all that it stored. Its handles and cursors no longer work."""
         from satchel.session.session import remove_session
 
         remove_session(self._store, self.scope, name)
@@ -838,12 +876,12 @@ class Satchel:
 
     @property
     def embedder_trouble(self) -> str | None:
-        """Why the embedder failed last, or None. What was saved then waits, and is found by its words."""
+        """Why the embedder failed last, or None. Memories saved since then are found by their words only."""
         return self._indexer.trouble
 
     @property
     def waiting(self) -> int:
-        """How many memories wait for their vectors; they are found by their words meanwhile."""
+        """How many memories wait for their vectors. Until then they are found by their words."""
         with self._store.reading() as tx:
             return index.backlog_size(tx)
 
@@ -853,17 +891,18 @@ class Satchel:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Make all vectors anew, by another embedder or the same. Returns how many passages were embedded.
+        """Compute all vectors anew, with another `embedder` or the same, and return how many.
 
-        The old vectors serve until it is done. Stopped half-way, it goes on where it was.
+        The old vectors are used until it is done. If it is interrupted, the next call continues. `progress` is
+        called with the numbers of passages done and in all.
         """
         return self._indexer.reembed(embedder, progress)
 
     def catch_up(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Embed all that waits for its vectors, and return when it is done. Returns how many memories.
+        """Compute the vectors of all memories that wait for them, and return how many memories there were.
 
-        They wait because there were too many at once for an embedder that takes its time, or because it failed or
-        was not there. What goes on in the background is taken over.
+        Memories wait if there were too many at once for a slow embedder, or if it failed. Work in the background is
+        taken over. `progress` is called with the number of memories done.
         """
         done = self._indexer.catch_up_wholly(progress)
         if done and self.waiting:
@@ -871,18 +910,18 @@ class Satchel:
         return done
 
     def warm_up(self) -> None:
-        """Load what the first search and the first count need, which takes longer than they do."""
+        """Load what the first search and the first count need, so that they are as fast as later ones."""
         self.counter.count("warm")
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
 
     def checks(self) -> list[Check]:
-        """Run health checks on the store: one finding each, with what to do about a failure."""
+        """Run health checks on the store, and return one finding each, with what to do about a failure."""
         return self._store.checks()
 
     def repair(self) -> list[str]:
-        """Mend what can be mended without losing anything. Returns what was done."""
+        """Repair what can be repaired without losing anything, and return what was done."""
         return self._store.repair()
 
     # What the methods above share.
@@ -917,7 +956,7 @@ class Satchel:
         return found[0]
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
-        """The store as of a moment. If something is `asked`, earlier texts have their vectors too."""
+        """Return the store as it was at a moment. For a query (`asked`), earlier texts have their vectors too."""
         if moment is None:
             return self._store
         from satchel.recall.as_of import store_at
@@ -926,13 +965,13 @@ class Satchel:
 
 
 class _Candidates(NamedTuple):
-    """What may go into a context, and what is worth its tokens there."""
+    """The candidates for a context, and which of them are relevant."""
 
     found: Recalled
     least: float
-    """How relevant a hit must be; 0 without a question."""
+    """How relevant a hit must be; 0 without a query."""
     relevant: list[bool]
-    """Whether each hit is; all of them without a question."""
+    """Whether each hit is relevant; without a query all of them are."""
 
 
 def _id_of(named: Identifier | ReceiptEntry) -> str:

@@ -1,4 +1,4 @@
-"""From a draft to what may be stored, and what is said after a save: its outcome, and similar memories."""
+"""Prepare drafts for the store: checks, scope, masked secrets. After a save: its outcome, and similar memories."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,12 +47,12 @@ __all__ = [
 ]
 
 
-# The cost that is kept with a memory is always the default counter's.
+# The token count that is stored with a memory is always that of the default counter.
 _count = counter(DEFAULT_COUNTER).count
 
 
 def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> Candidate:
-    """The memory a draft becomes in a view, and the fields the draft set."""
+    """Return the memory that a draft becomes in a view, with the fields that the draft sets."""
     moment = now or utc_now()
     given = redacted_changes(draft.given())
     memory = Memory(
@@ -66,14 +66,14 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
 
 
 def save_candidate(view: Satchel, candidate: Candidate) -> Memory:
-    """Remember a candidate that was made in the scope of this view, before the store was opened."""
+    """Save a candidate that was made for the scope of this view before the store was opened."""
     return view._save([candidate])[0]
 
 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
-    """Checked field values with secrets masked; a new text brings its cost and what was masked."""
+    """Return checked field values with secrets masked. A new text also sets `tokens` and `masked`."""
     clean = dict(changes)
-    # One look at all of it together finds most memories innocent.
+    # Most memories have no secret: one scan of all texts together finds that out.
     if redact("\n".join(_texts(changes))).masked:
         _mask_fields(clean)
     if "text" in clean:
@@ -93,7 +93,7 @@ def _texts(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _mask_fields(fields: dict[str, Any]) -> None:
-    """Mask each field by itself, in place; what is masked must still be within its limits."""
+    """Mask the secrets of each field, in place. A masked value must still be within its limits."""
     for name in IDENTITY:
         if (value := fields.get(name)) and (found := redact(value).masked):
             # Masked, two of them could become one, and one memory overwrite another.
@@ -132,7 +132,7 @@ def _masked_value(key: str, value: Any) -> Any:
 
 
 def redacted_record(record: Record) -> Record:
-    """A record from elsewhere, treated as if it had been added here."""
+    """Return an imported record with its secrets masked, as if it had been added here."""
     memory = record.memory
     fields = ("tags", "metadata", *FREE_TEXT, *IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
@@ -143,7 +143,7 @@ def redacted_record(record: Record) -> Record:
 
 
 def inside(view: Scope, scope: Scope) -> None:
-    """Refuse a scope that lies outside a view."""
+    """Raise an error if a scope is outside a view."""
     for name in SCOPE_FIELDS:
         wanted, found = getattr(view, name), getattr(scope, name)
         if wanted is not None and wanted != found:
@@ -173,11 +173,11 @@ def _redacted_values(value: Any) -> Any:
 
 
 Outcome = Literal["saved", "confirmed", "updated"]
-"""What adding a text did: a new memory, one that has the same text, or one that has the same ref or topic."""
+"""What adding a text did: a new memory, the same text confirmed, or a memory updated by its ref or topic."""
 
 
 def outcome_of(memory: Memory, history: Sequence[Change], *, since: datetime) -> Outcome:
-    """What became of a draft that was added after a moment, by the memory and its history."""
+    """Return what adding a draft did, given the memory and its history since then."""
     if memory.revision == 1:
         return "saved"
     said = [change for change in history if change.action == "confirm" and change.at >= since]
@@ -185,11 +185,11 @@ def outcome_of(memory: Memory, history: Sequence[Change], *, since: datetime) ->
 
 
 def said_again(memory: Memory) -> str:
-    """How often a confirmed memory was said, and when first."""
+    """Return how often a confirmed memory was said, and when first."""
     return f"said {memory.confirmations + 1:,} times, first {memory.at.date()}"
 
 
-# What is said of a memory that was just saved: which others are about the same thing.
+# After a save: which other memories are about the same thing.
 
 
 # How many characters of a memory are shown.
@@ -204,7 +204,7 @@ class Similar(Result, msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     """Its title or first words, without control characters."""
     score: float
-    """How alike they are, from 0.5 to 1."""
+    """How similar they are, from 0.5 to 1."""
 
     def _summary(self) -> str:
         return f"{self.score:.2f} {self.id} {quoted(self.headline)}"
@@ -217,10 +217,9 @@ def similar_ones(hits: Iterable[Hit]) -> tuple[Similar, ...]:
 
 
 def similar_after_save(view: Satchel, memory: Memory, *, but: Sequence[str] = ()) -> tuple[Similar, ...]:
-    """The memories that this one may replace; for what was said in a conversation none.
+    """Return the memories that this one may replace; none for a turn of a conversation.
 
-    Those whose full ids are in `but` are left out. It follows a write that has succeeded, and never makes
-    it look as if it had failed.
+    Those whose full ids are in `but` are left out. The save has succeeded by now, so an error here is suppressed.
     """
     if memory.tier == "conversation":
         return ()

@@ -41,6 +41,8 @@ class BlockFacts(NamedTuple):
     """False if nothing matched: then these are the newest and most important that pass the filters."""
     irrelevant: int = 0
     """How many candidates were below `min_relevance`."""
+    ids: tuple[str, ...] = ()
+    """The ids of the included items."""
 
     @classmethod
     def widest(cls, candidates: int, *, matched: bool) -> "BlockFacts":
@@ -65,8 +67,8 @@ class Frame(ABC):
     """The text around a block, which may state numbers about it: a prompt, a footer, a JSON object.
 
     The budget applies to the final text, which `write` returns. The cost of the frame is reserved before
-    anything is chosen. A subclass must define `write`, `encode` if it escapes the block, and `within` if it
-    states the budget.
+    anything is chosen. A subclass must define `write`, `encode` if it escapes the block, `beside` if it lists the
+    items, and `within` if it states the budget.
     """
 
     @abstractmethod
@@ -76,6 +78,10 @@ class Frame(ABC):
     def encode(self, part: str) -> str:
         """Return a part of the block's text as it is inside the frame, such as escaped for JSON."""
         return part
+
+    def beside(self, identifier: str) -> str:
+        """Return what the frame writes for each item outside the block, such as its id in a list."""
+        return ""
 
     def within(self, budget: int) -> "Frame":
         """Return the same frame for another budget."""
@@ -220,6 +226,7 @@ class Pricing:
         self._count = counter.count
         self._counts_as_stored = counter.name == DEFAULT_COUNTER
         self._encode = str if frame is None else frame.encode
+        self._beside = None if frame is None else frame.beside
         self._headings: dict[tuple[str, Hashable], int] = {}
         if frame is None:
             self.around = counter.count(layout.around)
@@ -235,7 +242,10 @@ class Pricing:
         return key, self._heading(("group", key), text)
 
     def lines(self, placed: Placed) -> int:
-        return self._count(self._encode(self._layout.lines(placed)))
+        price = self._count(self._encode(self._layout.lines(placed)))
+        if self._beside is not None and (beside := self._beside(placed.item.id)):
+            price += self._count(beside)
+        return price
 
     def text(self, item: Item) -> int | None:
         return item.tokens if self._counts_as_stored else None
@@ -347,6 +357,7 @@ class _Writer:
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             matched=self._matched,
             irrelevant=self._kept.irrelevant,
+            ids=tuple(each.item.id for each in placed),
         )
 
     def smallest_budget(self, packed: Packed) -> int | None:

@@ -5,7 +5,6 @@ characters of base32 (a-z2-7, RFC 4648), made from the random end of the UUID. U
 are long, since ids of one day start alike; their ends differ after a few characters.
 """
 
-import base64
 import itertools
 import os
 import re
@@ -119,10 +118,15 @@ def short_id(identifier: str, others: Iterable[str | None], *, least: int = MIN_
 
     It is the full id where even the whole tail is not unique.
     """
-    tail = identifier[-TAIL:]
-    whole = _base32(tail)
-    shared = max((_shared(whole, _base32(other)) for other in others if other is not None), default=0)
-    return identifier if shared >= len(whole) else whole[: max(least, shared + 1)]
+    tail = int(identifier[-TAIL:], 16)
+    # The lowest bits differ from the nearest other tail; characters of base32 are the same above them.
+    differing = min((tail ^ int(other, 16) for other in others if other is not None), default=1 << 4 * TAIL)
+    if not differing:
+        return identifier
+    shared = (4 * TAIL - differing.bit_length()) // _BITS
+    return "".join(
+        _ALPHABET[tail >> 4 * TAIL - _BITS * place & 31] for place in range(1, max(least, shared + 1) + 1)
+    )
 
 
 def _prefix_range(digits: str) -> IdRange:
@@ -139,12 +143,3 @@ def _tail_range(short: str) -> IdRange:
     open_bits = _BITS * (_MAX_SHORT - len(short))
     first = value << open_bits
     return IdRange(f"{first:0{TAIL}x}", f"{first | (1 << open_bits) - 1:0{TAIL}x}")
-
-
-def _base32(tail: str) -> str:
-    return base64.b32encode(bytes.fromhex(tail)).decode().lower()
-
-
-def _shared(one: str, other: str) -> int:
-    pairs = zip(one, other, strict=True)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -13,7 +13,7 @@ import msgspec
 
 from satchel.errors import AmbiguousIdError, InputError, UnknownIdError
 from satchel.model.filters import Filter
-from satchel.model.ids import TAIL, parse_id, short_id, short_length
+from satchel.model.ids import parse_id, short_id, short_length
 from satchel.model.memory import (
     Change,
     Memory,
@@ -118,10 +118,9 @@ def short_ids(db: Database, org: str, ids: Sequence[str]) -> list[str]:
     """A short id for each of these ids, unique in its org, by one statement for all of them."""
     found = {}
     rows = db.execute(db.statement("tails_beside"), {"org": org, "ids": json_array(ids)}) if ids else ()
-    for identifier, same, before, after, newest in rows:
+    for identifier, before, after, newest in rows:
         # The newest number is about how many there are, without counting them.
-        others = (before, after, identifier[-TAIL:] if same > 1 else None)
-        found[identifier] = short_id(identifier, others, least=short_length(newest))
+        found[identifier] = short_id(identifier, (before, after), least=short_length(newest))
     return [found[each] for each in ids]
 
 

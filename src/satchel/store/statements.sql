@@ -32,7 +32,7 @@ WHERE {where} AND m.id > :after ORDER BY m.id LIMIT :limit
 SELECT m.id FROM memory m WHERE {where} ORDER BY m.id
 
 -- name: ids_with_tail
-SELECT m.id FROM memory m WHERE m.org = :org AND m.tail >= :first AND m.tail <= :last AND {where} ORDER BY m.id LIMIT :limit
+SELECT m.id FROM memory m WHERE m.org = :org AND m.tail >= :first AND m.tail <= :last AND {where} ORDER BY m.tail, m.id LIMIT :limit
 
 -- name: ended_at
 SELECT m.id FROM memory m WHERE {where} AND m.invalid_at = :at ORDER BY m.id

@@ -75,13 +75,16 @@ def test_openai_messages_become_turns_without_system_and_tools(bag: satchel.Satc
 
 def test_turns_are_memories_of_the_conversation_in_their_order(bag: satchel.Satchel):
     view = bag.scoped(project="orchard")
-    memories = view.add_messages(ANTHROPIC, session="chat", at="2026-02-10", tags="trees", source="chat.json")
+    memories = view.add_messages(
+        ANTHROPIC, session="chat", at="2026-02-10", tags="trees", source="chat.json", metadata={"day": 1}
+    )
     assert {(each.tier, each.scope.session, each.scope.project) for each in memories} == {
         ("conversation", "chat", "orchard")
     }
     assert [each.at for each in memories] == sorted({each.at for each in memories})
     assert memories[0].at.isoformat() == "2026-02-10T00:00:00+00:00"
     assert {(each.tags, each.source) for each in memories} == {(("trees",), "chat.json")}
+    assert len(view.recent(metadata={"day": 1})) == len(memories)
     assert view.search("where do quinces grow")[0].memory in memories
     later = view.add_messages([*ANTHROPIC, *said("assistant", "Yes.")], session="chat", at="2026-02-10")[-1]
     assert later.at - memories[-1].at <= timedelta(milliseconds=1)

@@ -159,9 +159,9 @@ def test_an_id_or_its_prefix_is_the_way_in_whatever_the_scope(db: apsw.Connectio
 
 def test_the_neighbours_of_an_id_are_looked_up_by_the_ends_of_ids(db: apsw.Connection):
     lines = plan(db, filled("tails_beside"))
-    for looked_up in ("tail=?", "tail<?", "tail>?"):
+    for looked_up in ("tail<?", "tail>?"):
         assert sum(f"INDEX memory_tail (org=? AND {looked_up})" in line for line in lines) == 1, looked_up
-    assert not scans(lines, "b") + scans(lines, "a") + scans(lines, "e")
+    assert not scans(lines, "b") + scans(lines, "a")
 
 
 def test_a_short_id_is_looked_up_by_the_ends_of_ids(db: apsw.Connection):

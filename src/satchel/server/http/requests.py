@@ -210,6 +210,8 @@ class RecordRequest(Request, frozen=True, kw_only=True):
     text: str
     name: Name | None = None
     pinned: bool = False
+    remember: bool = False
+    """Also save it as a memory of the conversation."""
 
 
 class CallRequest(Request, frozen=True, kw_only=True):

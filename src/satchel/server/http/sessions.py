@@ -59,7 +59,9 @@ def remove(view: Satchel, asked: SessionRequest, *, name: str) -> None:
 
 
 def record(view: Satchel, asked: RecordRequest, *, name: str) -> LedgerEntry:
-    return view.find_session(name).record(asked.category, asked.text, name=asked.name, pinned=asked.pinned)
+    return view.find_session(name).record(
+        asked.category, asked.text, name=asked.name, pinned=asked.pinned, remember=asked.remember
+    )
 
 
 def entries(view: Satchel, asked: SessionRequest, *, name: str) -> Entries:

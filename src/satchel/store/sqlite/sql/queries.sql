@@ -30,11 +30,11 @@ SELECT {columns} FROM memory m WHERE m.id = :id AND {where}
 -- name: ids_with_prefix
 SELECT m.id FROM memory m WHERE m.id >= :first AND m.id <= :last AND {where} ORDER BY m.id LIMIT :limit
 
--- For each id: how many have its tail, and the tails before and after it. One statement for all of them.
+-- For each id the nearest tails of others before and after its own, which may be equal. One statement for all ids.
 -- name: tails_beside
-SELECT j.value, (SELECT count(*) FROM memory e WHERE e.org = :org AND e.tail = substr(j.value, -10)),
-    (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail < substr(j.value, -10)),
-    (SELECT min(a.tail) FROM memory a WHERE a.org = :org AND a.tail > substr(j.value, -10)),
+SELECT j.value,
+    (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail <= substr(j.value, -10) AND b.id <> j.value),
+    (SELECT min(a.tail) FROM memory a WHERE a.org = :org AND a.tail >= substr(j.value, -10) AND a.id <> j.value),
     (SELECT coalesce(max(seq), 0) FROM memory)
 FROM json_each(:ids) j
 
