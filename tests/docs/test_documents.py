@@ -1,4 +1,4 @@
-"""The documents stay true: their snippets run, the reference is current, links lead somewhere."""
+"""The documents are current: snippets run, references are up to date, links work."""
 
 import os
 import re

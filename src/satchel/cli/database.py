@@ -66,7 +66,7 @@ def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
         print_json({"status": found, "newest": newest, "upgrade_due": found.version < newest})
     else:
         print_text(f"{found.place}\n")
-        print_rows(_told(found, newest))
+        print_rows(_status_rows(found, newest))
     if found.version != newest or not found.bound:
         ctx.exit(1)
 
@@ -116,7 +116,7 @@ def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
     print_text("".join(f"  {line}\n" for line in done))
 
 
-def _told(found: "Status", newest: int) -> list[tuple[str, str]]:
+def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
     schema = str(found.version) if found.version else "none; `satchel db init` creates it"
     if 0 < found.version < newest:
         schema += f", current is {newest}: run `satchel db upgrade`"

@@ -99,9 +99,9 @@ def budget_command(
 def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show the budget of SESSION by category. --plot draws its tokens by turn."""
     with open_store_for(db, scope) as bag:
-        books = bag.find_session(name)
-        state, turns = books.state(), books.turns()
-        limits = books.budget.tiers()
+        session = bag.find_session(name)
+        state, turns = session.state(), session.turns()
+        limits = session.budget.tiers()
     if as_json:
         print_json(state.to_dict() | {"limits": limits, "turns": [turn.to_dict() for turn in turns]})
     else:
