@@ -46,7 +46,6 @@ def service(memories: list[Memory], tmp_path: Path) -> Iterator[Served]:
 
 def test_a_command_prints_what_http_answers(cli: Cli, memories: list[Memory], service: Served):
     error, fix = memories[1].id, memories[2].id
-    explained = {"query": "rotation", "explain": True, "receipt": True}
     asked: list[tuple[str, str, str, dict[str, Any] | None]] = [
         (f"get {error}", "GET", f"/v1/memories/{error}", None),
         ("list --limit 3 --kind fix --kind error", "GET", "/v1/memories?limit=3&kind=fix&kind=error", None),

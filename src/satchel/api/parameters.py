@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from msgspec import Meta
 
-from satchel.model.checks import MAX_BUDGET, MAX_LIMIT, check_budget, check_limit, check_weight
+from satchel.model.checks import (
+    MAX_BUDGET,
+    MAX_LIMIT,
+    MAX_OFFSET,
+    check_budget,
+    check_limit,
+    check_offset,
+    check_weight,
+)
 from satchel.model.memory import MAX_NAME, MAX_TAGS, MAX_TITLE, SCOPE_FIELDS, Kind, RelationKind, Status, Tier
 from satchel.recall.finder import MIN_RELEVANCE
 
@@ -23,6 +31,7 @@ __all__ = [
     "Count",
     "Limit",
     "Name",
+    "Offset",
     "Parameter",
     "Query",
     "Shape",
@@ -49,6 +58,7 @@ Weight = Annotated[float, Meta(ge=0, le=1)]
 Tokens = Annotated[int, Meta(ge=0, le=MAX_BUDGET)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 Count = Annotated[int, Meta(ge=0, le=MAX_LIMIT)]
+Offset = Annotated[int, Meta(ge=0, le=MAX_OFFSET)]
 Time = Annotated[str, Meta(description="ISO 8601; UTC where no zone is given.", examples=["2026-02-10T09:30:00Z"])]
 When = Annotated[
     str,
@@ -141,7 +151,7 @@ OPTIONS: Mapping[str, Parameter] = {
     "recent.pinned": Parameter("Only pinned memories."),
     "before": Parameter("How many memories before it.", Count, "N"),
     "after": Parameter("How many memories after it.", Count, "N"),
-    "offset": Parameter("Skip this many memories.", Count, "N"),
+    "offset": Parameter("Skip this many memories.", Offset, "N"),
     "sort": Parameter("Order, the newest or greatest first."),
     "dry_run": Parameter("Only count what would be forgotten."),
     "unforget.at": Parameter("All that one `forget` ended at this time.", Time, "TIME"),
@@ -176,6 +186,7 @@ _CHECKS: Mapping[Any, Callable[..., Any]] = {
     Tokens: lambda value, name: check_budget(value),
     Limit: partial(check_limit, least=1),
     Count: partial(check_limit, least=0),
+    Offset: lambda value, name: check_offset(value),
     Weight: check_weight,
 }
 

@@ -166,8 +166,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(error.format_message() + "\n")
         return BAD_INPUT
     except click.UsageError as error:
-        where = f"; see `{error.ctx.command_path} --help`" if error.ctx else ""
-        return _complain(error.format_message().rstrip(".") + where, BAD_INPUT)
+        message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
+        where = f"see `{error.ctx.command_path} --help`" if error.ctx else ""
+        return _complain(
+            f"{message}{'' if message.endswith('?') else ';'} {where}" if where else message, BAD_INPUT
+        )
     except click.ClickException as error:
         return _complain(error.format_message(), BAD_INPUT)
     except InputError as error:

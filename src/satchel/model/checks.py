@@ -13,6 +13,7 @@ from satchel.errors import BudgetError, InputError
 __all__ = [
     "MAX_BUDGET",
     "MAX_LIMIT",
+    "MAX_OFFSET",
     "as_path",
     "as_query",
     "check_budget",

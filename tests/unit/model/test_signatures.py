@@ -13,6 +13,7 @@ from tables import each_row
     ("method", "wrong", "said"),
     [
         ("search", "k", "search() has no parameter 'k'; did you mean limit?"),
+        ("search", "n", "search() has no parameter 'n'; did you mean limit?"),
         ("search", "top_k", "search() has no parameter 'top_k'; did you mean limit?"),
         ("search", "max_tokens", "search() has no parameter 'max_tokens'; did you mean token_budget?"),
         ("search", "kinds", "search() has no parameter 'kinds'; did you mean kind?"),
@@ -29,6 +30,16 @@ def test_an_unknown_keyword_names_the_method_and_the_nearest_parameter(method: s
         getattr(bag, method)(**{wrong: 1})
     assert str(raised.value).startswith(said)
     assert isinstance(raised.value, satchel.InputError)
+
+
+def test_every_public_method_refuses_an_unknown_keyword_before_it_does_anything():
+    with satchel.open(":memory:", embedder="none") as bag:
+        for owner in (bag, bag.session("work")):
+            for name, method in inspect.getmembers(owner, inspect.ismethod):
+                if not name.startswith("_"):
+                    with pytest.raises(satchel.ParameterError, match=rf"^{name}\(\) has no parameter 'zzz'; "):
+                        method(zzz=1)
+        assert bag.stats().memories == 0
 
 
 def test_the_signature_of_add_lists_every_field_of_a_draft():
