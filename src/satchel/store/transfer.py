@@ -61,6 +61,7 @@ def take(
             outcomes.append("newer")
         else:
             _complete(db, packet, held, index, indexed=outcome == "kept")
+            _drop_unrelated(db, org, packet.record)
             outcomes.append(outcome)
     return outcomes
 
@@ -88,6 +89,15 @@ def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed
     if not indexed or (held.waiting and all(passage.vector for passage in packet.passages)):
         index.remove(held.number)
         index.enter(held.number, memory)
+
+
+def _drop_unrelated(db: Database, org: str, record: Record) -> None:
+    """Remove the relations that were removed in the source since they came here; one that was made later stays."""
+    for entry in record.history:
+        before = entry.changes.get("relation", [None])[0]
+        if entry.action == "unrelate" and isinstance(before, dict):
+            named = {name: before.get(name) for name in ("source", "target", "kind")}
+            db.execute(db.statement("drop_relation"), {"org": org, "until": micros(entry.at), **named})
 
 
 def take_purged(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, Mark]) -> None:
