@@ -1,4 +1,4 @@
-"""From a file to a server and back: all that orgs have arrives and is found alike, what was stopped goes on."""
+"""Migration from a file to a server and back: everything arrives and is found, and an interrupted run continues."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Whatever happened: `as_of` gives what a plain model kept that wrote down every state.
+"""For any history, `as_of` gives what a plain model gives that recorded every state.
 
 Few runs by default, the same each time; twenty times as many others by `SATCHEL_FUZZ=20`.
 """

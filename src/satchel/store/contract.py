@@ -17,7 +17,6 @@ from satchel.text.passages import Part
 
 __all__ = [
     "KINDS",
-    "Books",
     "Candidate",
     "Category",
     "Changed",
@@ -38,6 +37,7 @@ __all__ = [
     "Role",
     "Row",
     "SearchStore",
+    "SessionRow",
     "Stats",
     "Trace",
     "TracedPassage",
@@ -210,7 +210,7 @@ class SearchStore(Protocol):
         """Return the relations that start or end at one of these ids."""
 
 
-# Agent sessions: the ledger of each, its entries, contents and turns.
+# Agent sessions: their rows, ledger entries, contents and turns
 
 
 Category = Literal["system", "history", "tool_results", "user"]
@@ -218,11 +218,11 @@ Category = Literal["system", "history", "tool_results", "user"]
 Role = Literal["system", "user", "assistant", "note", "call", "result", "page"]
 
 Level = Literal["whole", "digest", "stub", "gone"]
-"""How much of an entry is in the context. An entry that is gone was replaced or is named by another entry."""
+"""How much of an entry the context holds. A gone entry is listed in another entry, or was replaced."""
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """The header of a session's ledger: its budget, and sums over its entries, updated with each entry."""
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One session: its budget, and the sums over its entries, updated with each of them."""
 
     id: str
     scope: Scope

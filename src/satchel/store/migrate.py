@@ -272,10 +272,10 @@ def migrate(
     verify_only: bool = False,
     progress: Progress | None = None,
 ) -> Migrated:
-    """Copy orgs to another store and compare both stores. Without names, all orgs are copied.
+    """Copy orgs to another store, by default all of them, and compare the two.
 
-    This includes memories with their history, relations, uses and vectors, and the ledgers of sessions. The source
-    is not changed.
+    Copies memories with their history, relations, uses and vectors, and sessions with their ledgers. The source is
+    not changed.
     """
     with contextlib.ExitStack() as opened:
         here = opened.enter_context(_opened(as_path(source), create=False))

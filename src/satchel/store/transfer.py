@@ -284,12 +284,12 @@ class Holdings:
             take_contents(db, self.org, rows)
 
     def take_session(self, session: Row, entries: Iterator[Row], turns: Iterator[Row]) -> Outcome:
-        """Store a session with its entries and turns. A session that is newer here is kept."""
+        """Store a session with all its entries and turns; a session that is newer here stays."""
         with self._write() as db:
             return take_session(db, self.org, session, entries, turns)
 
     def session(self, id: str) -> Row | None:
-        """Return the row of one session."""
+        """Return one session."""
         with self._read() as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, {"org": self.org, "id": id}).fetchone()

@@ -1,4 +1,4 @@
-"""Portable packs: whole memories, true numbers, each form within its budget, and the way back."""
+"""Portable packs: whole memories, correct numbers, each format within its budget, and import."""
 
 import json
 import re

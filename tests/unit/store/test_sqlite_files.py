@@ -1,4 +1,4 @@
-"""What holds for a store in a file and no other: its log, its backups, what is left in its pages, older files."""
+"""Only for stores in a file: the log, backups, deleted data in pages, and files of older versions."""
 
 import os
 import threading
