@@ -1,4 +1,4 @@
-"""Drives a store one call at a time: each function of `memories` and `index` in a transaction of its own."""
+"""Drive a store one call at a time: each function of `memories` and `index` in its own transaction."""
 
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ _WRITES |= {
 
 
 class CallByCall:
-    """A store with these functions as methods; all else is the store's own."""
+    """A store with these functions as methods; other attributes are the store's own."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

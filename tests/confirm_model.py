@@ -1,4 +1,4 @@
-"""When two memories are the same by their text, and what becomes of them: plain Python, without a store."""
+"""A plain Python model of deduplication: when two memories have the same text, and how they are merged."""
 
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ MOST_TAGS = 100
 
 
 def first_same_text(memory: Memory, others: list[Memory]) -> Memory | None:
-    """The one that a memory repeats: of those that still hold, or else of all, the oldest."""
+    """Return the memory that a memory repeats: the oldest of those still valid, otherwise the oldest of all."""
     same = [each for each in others if _repeats(memory, each)]
     holding = [each for each in same if _holds(each, memory.created_at)]
     return min(holding or same, key=lambda each: (each.created_at, each.id), default=None)
@@ -37,7 +37,7 @@ def _holds(memory: Memory, now: datetime) -> bool:
 
 
 def merged(old: Memory, new: Memory, given: frozenset[str]) -> Memory:
-    """An older memory and one with the same text, of which `given` was said and the rest is default."""
+    """Merge an older memory with one of the same text, of which the fields in `given` were set by the caller."""
     tags = list(old.tags)
     for tag in new.tags:
         if tag not in tags:

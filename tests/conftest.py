@@ -1,4 +1,4 @@
-"""What several suites share: the two tiers, stores of each sort, and the real command in a real process."""
+"""Shared fixtures: the fast and slow tiers, stores of each kind, and the real command in a real process."""
 
 import contextlib
 import json
@@ -27,21 +27,21 @@ from satchel.recall import indexer, ranking
 settings.register_profile("satchel", deadline=None, derandomize=True)
 settings.load_profile("satchel")
 
-# So that a failing assertion in a support module shows its values, as one in a test does.
+# Rewrite assertions in helper modules too, so that a failure shows their values.
 pytest.register_assert_rewrite("complaint", "in_step", "mcp_pipe", "operations", "samples")
 
-# Most tests are not about what a text means: their stores have word vectors, which are a hundred times as fast.
-# Commands in processes of their own, and tests that use `as_installed`, have the default embedder.
+# Most tests do not depend on meaning, so their stores use word vectors, which are a hundred times as fast. Commands
+# in separate processes, and tests that use `as_installed`, have the default embedder.
 indexer.DEFAULT_EMBEDDER = "static"
 
-# A shell that starts tests in the background has them ignore Ctrl-C, and so would all that they start.
+# A shell that starts tests in the background makes them ignore Ctrl-C, and their child processes too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
 
-# What makes a test slow wherever it is: PostgreSQL, a command that is started cold, crashes of processes and disks.
+# What makes a test slow, wherever it is: PostgreSQL, cold starts of a command, crashes of processes and disks.
 SLOW_FIXTURES = {"pg", "cold_cli"}
 SLOW_FOLDERS = {"crash"}
 ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
@@ -49,7 +49,7 @@ ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into the slow tier by what they use; any other slow test says so with `@pytest.mark.slow`."""
+    """Mark tests as slow by the fixtures they use; other slow tests are marked with `@pytest.mark.slow`."""
     for item in items:
         if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) or item.path.parent.name in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder of the test's own; on a disk for what is killed and locked, since memory is too fast for that."""
+    """A folder for the test; on a disk for tests that kill and lock, because memory is too fast for them."""
     if "crash" not in request.node.path.parts:
         yield tmp_path
         return
@@ -67,7 +67,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New stores have the embedder that they have outside the tests, which embeds the same texts only once."""
+    """Use the default embedder for new stores, with each text embedded only once."""
     monkeypatch.setattr(MiniLMEmbedder, "embed", _embed_once)
     monkeypatch.setattr(indexer, "DEFAULT_EMBEDDER", DEFAULT_EMBEDDER)
 
@@ -77,7 +77,7 @@ _vectors: dict[tuple[str, ...], Any] = {}
 
 
 def _embed_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
-    """Many tests begin with the same store and ask the same question, each of which takes milliseconds."""
+    """Cache vectors, because many tests begin with the same store and ask the same question."""
     if (key := tuple(texts)) not in _vectors:
         _vectors[key] = _embed(embedder, texts)
     return _vectors[key].copy()
@@ -85,13 +85,13 @@ def _embed_once(embedder: MiniLMEmbedder, texts: Sequence[str]) -> Any:
 
 @pytest.fixture
 def all_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever matches is handed out, however little it may help: for tests about what is found, and its order."""
+    """Return all matches, however irrelevant: for tests about what is found and in which order."""
     monkeypatch.setattr("satchel.api.satchel.MIN_RELEVANCE", 0.0)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
-    """The time that memories are written and read at, as a list of one, which the test moves on."""
+    """The current time for writes and reads, as a list of one value that a test can change."""
     now = [datetime(2026, 1, 1, 12, tzinfo=UTC)]
     for name in ("api.filters", "api.satchel", "api.saving", "recall.finder", "store.memories"):
         monkeypatch.setattr(import_module(f"satchel.{name}"), "utc_now", lambda: now[0])
@@ -104,14 +104,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What tests/contract says is said of every sort of store."""
+    """Run tests/contract with every kind of store."""
     if "location" in metafunc.fixturenames and "contract" in metafunc.definition.path.parts:
         metafunc.parametrize("location", ["file", ON_A_SERVER], indirect=True)
 
 
 @pytest.fixture
 def location(request: pytest.FixtureRequest, path: Path) -> Path | str:
-    """Where a store can be: a file, or a database of a server."""
+    """The location of a store: a file, or a database on a server."""
     if getattr(request, "param", "file") == "file":
         return path
     return str(request.getfixturevalue("pg_rows_url"))
@@ -125,7 +125,7 @@ def bag(location: Path | str) -> Iterator[satchel.Satchel]:
 
 @pytest.fixture(params=["whole", "by index", ON_A_SERVER])
 def opening(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
-    """Opens a store in memory whose scopes are read whole, or one where only the indexes are asked."""
+    """Opens an in-memory store whose scopes are read whole, or one that uses only the indexes."""
     if request.param == "whole":
         return lambda **options: satchel.open(":memory:", **options)
     monkeypatch.setattr(ranking, "SMALL", 0)
@@ -141,14 +141,14 @@ def notes(opening: Opening) -> Iterator[Satchel]:
 
 @pytest.fixture
 def words(opening: Opening) -> Iterator[Satchel]:
-    """A store that is searched without vectors."""
+    """A store without vectors."""
     with opening(embedder="none") as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def pg(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A PostgreSQL that all workers of this run share; whoever stops it has one of its own."""
+    """A PostgreSQL shared by all workers of this run; a test that stops its server has its own."""
     own = tmp_path_factory.getbasetemp()
     found = server(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
     yield found
@@ -163,7 +163,7 @@ def worker_database(pg: Server) -> Iterator[Database]:
 
 @pytest.fixture
 def pg_rows_url(worker_database: Database, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A database with an empty store, for tests that change nothing but its rows."""
+    """A database with an empty store, for tests that change only its rows."""
     assert request.node.get_closest_marker("slow"), "use ON_A_SERVER for the case that asks for a server"
     yield worker_database.url
     worker_database.empty()
@@ -171,7 +171,7 @@ def pg_rows_url(worker_database: Database, request: pytest.FixtureRequest) -> It
 
 @pytest.fixture
 def pg_url(pg: Server) -> Iterator[str]:
-    """A database of the test's own with an empty store, which takes longer."""
+    """A separate database with an empty store, which takes longer."""
     url = pg.new_database(template=pg.template("satchel_ready", _make_ready))
     yield url
     pg.drop(url)
@@ -186,7 +186,7 @@ COMMAND = Path(sys.executable).with_name("satchel")
 
 @pytest.fixture
 def cold_cli(tmp_path: Path) -> Cli:
-    """Run `satchel ARGS…` as a user would, on a store in the test's own folder."""
+    """Run `satchel ARGS…` as a user would, on a store in the test's folder."""
 
     def run(
         *arguments: str | Path, stdin: bytes | str = "", **environment: str
@@ -205,9 +205,9 @@ def cold_cli(tmp_path: Path) -> Cli:
     return run
 
 
-# Forks for each command it is told; the child becomes `satchel ARGS…`, with a folder and environment of its own.
-# What a fork shares with its parent is copied where it is written to, which collecting garbage and taking an
-# interpreter down would do everywhere: the child leaves both out, and takes a tenth of the time.
+# Forks for each command; the child becomes `satchel ARGS…` with its own folder and environment. Memory shared with
+# the parent is copied on write, and garbage collection or interpreter shutdown would write to all of it. The child
+# skips both, and takes a tenth of the time.
 NURSERY = """
 import atexit, gc, importlib, json, os, pkgutil, runpy, socket, sys, threading
 import satchel, satchel.cli
@@ -272,7 +272,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[socket.socket]
 
 @pytest.fixture
 def cli(tmp_path: Path, nursery: socket.socket) -> Cli:
-    """Run `satchel ARGS…` in a fork of a process that has loaded it: for what is printed, not how it starts."""
+    """Run `satchel ARGS…` in a fork of a process that has it loaded: for tests of output, not of startup."""
 
     def run(
         *arguments: str | Path, stdin: bytes | str = "", **environment: str
@@ -298,8 +298,8 @@ def cli(tmp_path: Path, nursery: socket.socket) -> Cli:
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """Nothing of the machine's own store, and a default location inside the test's folder."""
+    """Return an environment without the user's own store, with the default location in the test's folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SATCHEL")}
     ours = {"SATCHEL_DB": str(folder / "notes.db"), "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-    # Tests run on all cores already; more threads for small vectors would only wait for each other.
+    # Tests already use all cores; more threads for small vectors would only wait for each other.
     return kept | ours | {"OPENBLAS_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""A real embedding server on a port of this machine, which embeds by hashing and misbehaves when told to."""
+"""A real local embedding server that embeds by hashing, and misbehaves when told to."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ def unit(text):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each request with the next of `misbehave`, then well."""
+    """Answers each request with the next behaviour in `misbehave`, then normally."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -41,7 +41,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request, client_address):
-        """A client that went away is what some of these tests are about."""
+        """Ignore disconnected clients, which some of these tests are about."""
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""An MCP server to stand behind a gateway: it says much, says it badly, is silent, or ends, as it is told.
+"""An MCP server to run behind a gateway; it can answer a lot, answer garbage, hang or crash.
 
 python gateway_upstream.py [--mute] [--page N] [--only TOOL,TOOL] [--resource URI] [--answer-after FILE]
 """
@@ -35,7 +35,7 @@ RECORDS = {
 
 
 def sample(shape: str, size: int) -> str:
-    """Text of a shape, of about so many bytes: the same each time."""
+    """Return deterministic text of a shape, of about `size` bytes."""
     pieces: list[str] = []
     length = number = 0
     make = _SHAPES[shape]
@@ -178,7 +178,7 @@ class Server:
         return said(sample(arguments["shape"], arguments["size"]))
 
     def tool_parts(self, number: Any, arguments: Message) -> Message:
-        """Texts, a picture and a resource between them; `_meta` as well."""
+        """Texts with an image and a resource between them, and `_meta`."""
         text = sample("lines", arguments.get("size", 50))
         content = [
             {"type": "text", "text": text},
@@ -189,7 +189,7 @@ class Server:
         return {"content": content, "_meta": {"kept": True}}
 
     def tool_together(self, number: Any, arguments: Message) -> None:
-        """Answers only when so many have come, the last first."""
+        """Answer only after this many calls have arrived, the last first."""
         with self._lock:
             held = self._held.setdefault(arguments["key"], [])
             held.append((number, arguments["text"]))
@@ -207,7 +207,7 @@ class Server:
         return said("done")
 
     def tool_hang(self, number: Any, arguments: Message) -> None:
-        """Never answers, and says so where it was asked to."""
+        """Never answer, and say so if requested."""
         if path := arguments.get("touch"):
             Path(path).touch()
 
@@ -233,13 +233,13 @@ class Server:
         self.send(id=number, error={"code": -32099, "message": message, "data": {"why": "told to"}})
 
     def tool_records(self, number: Any, arguments: Message) -> Message:
-        """Structured content, also as text, or with `apart` only there."""
+        """Structured content, also as text; with `apart` only structured."""
         data = {"records": [{"id": n, "name": f"record {n}"} for n in range(arguments["number"])]}
         text = "see the structured content" if arguments.get("apart") else json.dumps(data)
         return said(text) | {"structuredContent": data}
 
     def tool_loose(self, number: Any, arguments: Message) -> Message:
-        """Structured content that no schema promises."""
+        """Structured content without an output schema."""
         return self.tool_records(number, arguments)
 
     def tool_garbled(self, number: Any, arguments: Message) -> Message | None:
@@ -255,7 +255,7 @@ class Server:
         return said("after noise") if arguments["how"] == "noise" else None
 
     def tool_roots(self, number: Any, arguments: Message) -> Message:
-        """What the client answers when it is asked."""
+        """Return what the client answers to a request."""
         own = len(self._asked) + 1
         self._asked[own] = threading.Event()
         self.send(id=own, method="roots/list")

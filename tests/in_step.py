@@ -1,4 +1,4 @@
-"""Whether all that recall keeps beside the memories is exactly what the memories give."""
+"""Check that the indexes of recall match the memories exactly."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ from satchel.text.passages import parts_of
 
 
 class Letters:
-    """An embedder of one's own: how often each of the first letters stands in a text."""
+    """A custom embedder: the frequency of each of the first letters of the alphabet."""
 
     name = "letters"
     dimensions = 20
@@ -29,7 +29,7 @@ class Letters:
 
 
 def differences(bag: satchel.Satchel) -> list[str]:
-    """What is out of step, in words; passages by their whole content, vectors where we know the embedder."""
+    """Return all inconsistencies as text; passages by content, vectors if the embedder is known."""
     if not isinstance(bag._store, SqliteStore):
         return list(_visible_differences(bag))
     with bag._store._read() as db, db:
@@ -37,7 +37,7 @@ def differences(bag: satchel.Satchel) -> list[str]:
 
 
 def _visible_differences(bag: satchel.Satchel) -> Iterator[str]:
-    """The same by what every store tells, without a look at its tables."""
+    """Return the inconsistencies that are visible through the store's interface, without reading its tables."""
     store = CallByCall(bag._store.within(bag.scope.org))
     everything = Filter(scope=Scope(org=bag.scope.org), statuses=())
     traces = store.traces(everything)

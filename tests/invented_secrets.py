@@ -1,6 +1,6 @@
-"""Secrets of every kind, with what tells them apart from ordinary text.
+"""Secrets of every kind, with the text around them.
 
-Each is put together at run time, so that secret scanners leave this file alone.
+Each is assembled at run time, so that secret scanners ignore this file.
 """
 
 MIXED = "a1B2c3D4e5" * 30

@@ -1,4 +1,4 @@
-"""A `satchel mcp` in a process of its own, spoken to in lines of JSON, without a client's own cost."""
+"""A `satchel mcp` in a separate process, addressed with lines of JSON, without the overhead of a client."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 
 
 class Pipe:
-    """A server that runs. Whatever happens, its stdout must be protocol and its stderr without a traceback."""
+    """A running server. Its stdout must contain only the protocol, and its stderr no traceback."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Pipe:
         self._number = 0
         self._news = threading.Condition()
         self._silent = not reads
-        # What it writes is read as it comes, so that it never waits for us.
+        # Its output is read as it comes, so that it never blocks on a full pipe.
         self._reader = threading.Thread(target=self._read, daemon=True)
         if reads:
             self._reader.start()
@@ -90,29 +90,29 @@ class Pipe:
         self.answer(identifier)
 
     def send(self, *lines: bytes) -> None:
-        """Raw lines, in one write."""
+        """Send raw lines in one write."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"".join(line + b"\n" for line in lines))
         self.process.stdin.flush()
 
     def ask(self, method: str, params: Mapping[str, Any]) -> int:
-        """Send a request; its id."""
+        """Send a request and return its id."""
         identifier = self.reserve(1)
         self.send(request(identifier, method, params))
         return identifier
 
     def reserve(self, number: int) -> int:
-        """So many ids for requests: the first of them."""
+        """Reserve ids for requests and return the first."""
         first = self._number + 1
         self._number += number
         return first
 
     def start(self, tool: str, /, **arguments: Any) -> int:
-        """Call a tool and go on at once; the id of the call."""
+        """Call a tool without waiting, and return the id of the call."""
         return self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers, which must be no error."""
+        """Call a tool and return its answer, which must not be an error."""
         return self.result(self.start(tool, **arguments))
 
     def result(self, identifier: int) -> dict[str, Any]:
@@ -127,13 +127,13 @@ class Pipe:
         return self.answers[identifier]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Until it holds, or nothing more can come."""
+        """Wait until the condition is true or no more output can come."""
         with self._news:
             assert self._news.wait_for(lambda: condition() or self._silent, LONGEST_WAIT), "no answer"
             assert condition(), f"it ended with {self.process.wait(LONGEST_WAIT)}: {self.errors}"
 
     def hang_up(self) -> tuple[int, float]:
-        """Close its standard input: the exit code, and after how many seconds."""
+        """Close its standard input; returns the exit code and the seconds until exit."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.ended()
@@ -143,7 +143,7 @@ class Pipe:
         return self.ended()
 
     def ended(self) -> tuple[int, float]:
-        """Wait for its end, and for the last that it wrote."""
+        """Wait for its exit and its last output."""
         started = time.monotonic()
         code = self.process.wait(LONGEST_WAIT)
         took = time.monotonic() - started
@@ -174,7 +174,7 @@ def tool_call(identifier: object, tool: str, /, **arguments: Any) -> bytes:
 
 
 def assert_protocol(lines: list[bytes]) -> None:
-    """Each is an answer or a notification of JSON-RPC 2.0; only a process that was killed leaves half of one."""
+    """Check that each line is JSON-RPC 2.0; only a killed process may leave a partial line."""
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n") and number == len(lines):
             continue
@@ -188,7 +188,7 @@ def assert_protocol(lines: list[bytes]) -> None:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """Nothing, where it is none; `assert_protocol` tells."""
+    """Return the message, or an empty one if the line is invalid, which `assert_protocol` reports."""
     try:
         message = json.loads(line) if line.endswith(b"\n") else {}
     except ValueError:
@@ -198,9 +198,9 @@ def _message(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def lock_held(path: Path) -> Iterator[None]:
-    """The write lock, for as long as the block runs."""
+    """Hold the write lock while the block runs."""
     with contextlib.closing(apsw.Connection(str(path))) as holder:
-        # The server may be entering its last answer.
+        # The server may still be writing its last answer.
         holder.set_busy_timeout(5_000)
         holder.execute("BEGIN IMMEDIATE")
         yield

@@ -1,4 +1,4 @@
-"""Stores as earlier versions of the schema kept them."""
+"""Stores of earlier schema versions."""
 
 import contextlib
 import shutil
@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from satchel.store.sqlite.connection import connect, create_file
 from satchel.store.sqlite.migrations import MIGRATIONS, prepare
 
-# What the second version added is left out by copying only these.
+# Copying only these columns leaves out what the second version added.
 TABLES = ("memory", "relation", "history", "usage")
 
 
 def make_old(source: Path, target: Path) -> None:
-    """A store of the first version with all that another store holds."""
+    """Create a store of the first version with the content of another store."""
     create_file(target)
     with contextlib.closing(connect(str(target))) as db, TemporaryDirectory() as folder:
         shutil.copy(MIGRATIONS / "0001_initial.sql", folder)
@@ -28,7 +28,7 @@ def make_old(source: Path, target: Path) -> None:
 
 
 def make_unconfirmed(path: Path) -> None:
-    """Turn a store into one of the fourth version, in which equal texts are different memories."""
+    """Convert a store to the fourth version, in which equal texts are different memories."""
     with contextlib.closing(connect(str(path))) as db:
         for index in ("memory_text_key", "memory_revised", "relation_time", "memory_tail", "history_unrelated"):
             db.execute(f"DROP INDEX {index}")

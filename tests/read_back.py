@@ -1,4 +1,4 @@
-"""What an answer says of itself and what is true of it, read back without the code that wrote it."""
+"""Parse answers independently of the code that wrote them, to compare what they state with what is true."""
 
 import json
 import re
@@ -31,7 +31,7 @@ _OUTLINE = re.compile(r"(?m)(?:^    .*\n?)+")
 
 
 class Footers(NamedTuple):
-    """The numbers of the last lines; those of ⚡ are None where it is not there."""
+    """The numbers of the last lines; those of the ⚡ line are None if it is missing."""
 
     body: str
     tokens: int
@@ -42,9 +42,9 @@ class Footers(NamedTuple):
     noun: str | None
     cursor: str | None
     relevant: int | None
-    """How many relevant memories the last line counts."""
+    """The number of relevant memories stated in the last line."""
     limit: int | None
-    """The budget that it names."""
+    """The budget stated in the last line."""
 
 
 def footers(text: str) -> Footers:
@@ -57,7 +57,7 @@ def footers(text: str) -> Footers:
 
 
 def shown_in(body: str, tool: str, arguments: dict[str, Any]) -> int:
-    """How many entries stand there; stored text is never at the margin, so that lines there can be counted."""
+    """Count the entries in an answer; stored text is always indented, so unindented lines can be counted."""
     if tool == "context_pack":
         return len(_PACKED.findall(body))
     if tool == "mem_context" and arguments.get("query"):
@@ -71,7 +71,7 @@ def shown_in(body: str, tool: str, arguments: dict[str, Any]) -> int:
 
 
 def told_of(bodies: Iterable[str]) -> dict[str, str]:
-    """What several pages together say of each memory, by its name; each begins once and may be continued."""
+    """Join what several pages say about each memory, by id; each begins once and may be continued."""
     texts: dict[str, str] = {}
     for body in bodies:
         for name, continued, text in _entries(body):

@@ -1,4 +1,4 @@
-"""A `satchel serve` in a process of its own, spoken to over real sockets, with tokens for two tenants."""
+"""A `satchel serve` in a separate process, used over real sockets, with tokens for two tenants."""
 
 import contextlib
 import http.client
@@ -34,14 +34,14 @@ class Reply(NamedTuple):
 
 
 def token_in(path: Path, org: str | None, access: Access = "write", **bounds: Any) -> str:
-    """A new token in a file, as `satchel token create` makes it."""
+    """Create a token in a file, as `satchel token create` does."""
     token, kept = new_token(access=access, org=org, **bounds)
     add_token(path, kept)
     return token
 
 
 class Served:
-    """The service on a free port, which it tells on standard error; with a file of tokens unless told otherwise."""
+    """The service on a free port, which it prints on standard error; with a token file unless told otherwise."""
 
     def __init__(self, folder: Path, *options: str, guarded: bool = True, **environment: str) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class Served:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Whatever was asked of it, it has neither printed nor complained at length, nor told a token."""
+        """Check that it printed nothing on stdout, no traceback and no token."""
         self.process.kill()
         self.process.wait(LONGEST_WAIT)
         self._listener.join(LONGEST_WAIT)
@@ -103,7 +103,7 @@ class Served:
         token: str | None = "",
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """One request on a line of its own, with the first token unless another or none is given."""
+        """Send one request on its own connection, with the first token unless another or none is given."""
         sent = {"Content-Type": "application/json"} if body is not None else {}
         if (carried := self.token if token == "" else token) is not None:
             sent["Authorization"] = f"Bearer {carried}"
@@ -115,13 +115,13 @@ class Served:
             return Reply(answer.status, answer.headers, answer.read())
 
     def done(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """The value of an answer that must be a good one."""
+        """Return the value of a response that must be successful."""
         reply = self.ask(method, path, body, **options)
         assert 200 <= reply.status < 300, (reply.status, reply.content)
         return reply.value if reply.content else None
 
     def ended(self, number: int = signal.SIGTERM) -> tuple[int, float]:
-        """Send a signal: the exit code, and after how many seconds."""
+        """Send a signal; returns the exit code and the seconds until exit."""
         started = time.monotonic()
         self.process.send_signal(number)
         return self.process.wait(LONGEST_WAIT), time.monotonic() - started

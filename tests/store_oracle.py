@@ -1,7 +1,7 @@
-"""What the Store contract means, in dicts and lists: slow, small, and without SQL.
+"""A reference implementation of the store contract with dicts and lists: slow, small, and without SQL.
 
-Memories are named by their ids where a store has numbers of its own. What a contract leaves open, such as the
-order of equal scores, is left to whoever compares.
+Memories are identified by their ids, where a store has row numbers. What the contract leaves open, such as the
+order of equal scores, is left to the comparison.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Tables of cases: one test goes through all the rows, and names every row that fails.
+"""Tables of cases: one test runs all rows, and names every row that fails.
 
-A thousand test ids cost more than the checks behind them. `each_row` takes what `pytest.mark.parametrize`
-takes, so a table can become a loop, or the other way round, by changing one word.
+A thousand test ids cost more than the checks behind them. `each_row` takes the same arguments as
+`pytest.mark.parametrize`, so changing one word turns a table into a loop or back.
 """
 
 import functools
@@ -17,15 +17,15 @@ __all__ = ["each_row"]
 def each_row(
     names: str | Sequence[str], rows: Iterable[Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run the test for every row of a table, as one test that fails with all the rows that fail.
+    """Run the test for every row of a table, as one test that reports all rows that fail.
 
-    `names` are the arguments that a row fills; with a single name a row is its value. The other arguments are
-    fixtures, which are made once for all rows: a test that needs new ones for each row is to be parametrized.
+    `names` are the arguments that a row provides; with a single name, a row is its value. Other arguments are
+    fixtures, created once for all rows: a test that needs new fixtures for each row must be parametrized instead.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table = [row if len(arguments) > 1 else (row,) for row in rows]
     if not table:
-        raise ValueError(f"a table of {', '.join(arguments)} without a row would test nothing")
+        raise ValueError(f"the table of {', '.join(arguments)} has no rows, so it would test nothing")
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)

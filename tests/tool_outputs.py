@@ -1,4 +1,4 @@
-"""Outputs of tools, of every shape and any size, the same for the same seed."""
+"""Tool outputs of every shape and any size, deterministic for a seed."""
 
 import base64
 import json
@@ -18,14 +18,14 @@ _LINES = (
 
 
 def output(shape: str, size: int, seed: int) -> str | bytes:
-    """About so many characters."""
+    """Return an output of about `size` characters."""
     rng = Random(f"{shape} {size} {seed}")
     return SHAPES[shape](rng, size)
 
 
 def _filled(line: Callable[[Random, int], str]) -> Callable[[Random, int], str]:
     def make(rng: Random, size: int) -> str:
-        # A block of varied lines, repeated: the bytes matter less than where they can be cut.
+        # A block of varied lines, repeated: where they can be cut matters more than their content.
         block = [line(rng, number) for number in range(min(400, 1 + size // 40))]
         text = "".join(block)
         if rng.random() < 0.5:

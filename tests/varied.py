@@ -1,4 +1,4 @@
-"""A store of varied memories and a project with specs, the same each time; some try to look like answers."""
+"""A deterministic store of varied memories and a project with specs; some memories imitate answers."""
 
 import json
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ _FILLINGS = (
 
 
 def fill_varied(bag: Satchel, number: int = 210) -> list[str]:
-    """So many memories, of which the ids come back, oldest first."""
+    """Add this many memories, and return their ids, oldest first."""
     ids = [_id(place) for place in range(number)]
     done = bag.import_(line.encode() for line in _lines(ids))
     assert (done.added, done.relations) == (number, number // 3)
@@ -63,7 +63,7 @@ def fill_varied(bag: Satchel, number: int = 210) -> list[str]:
 
 
 def _id(place: int) -> str:
-    # Neighbours share their first digits, as ids of one minute do.
+    # Neighbours share their first digits, like ids of the same minute.
     return f"019b{place // 4:04x}-{place % 4:04x}-7000-8000-{place:012x}"
 
 
@@ -86,7 +86,7 @@ def _lines(ids: list[str]) -> Iterator[str]:
             "created_at": at,
             "updated_at": at,
             "tokens": 1,
-            # As often as counts: more uses while a test runs do not change what is found.
+            # Already at the maximum that counts, so that uses during a test do not change the ranking.
             "access_count": 50,
             "accessed_at": at,
         }
@@ -112,7 +112,7 @@ def _text(random: Random, place: int) -> str:
 
 
 def write_specs(root: Path) -> None:
-    """A project with most stages, decisions, changes, and the files of conventions."""
+    """Write a project with most stages, decisions, changes and convention files."""
     random = Random(6)
     docs = root / "docs"
     for stage in ("principles", "charter", "requirements", "business-rules", "design", "tasks"):

@@ -1,4 +1,4 @@
-"""Vectors behind the write: an embedder that takes its time holds nobody up, and nothing is lost."""
+"""Background embedding: a slow embedder blocks no write, and nothing is lost."""
 
 import contextlib
 import os

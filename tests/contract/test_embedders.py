@@ -1,4 +1,4 @@
-"""Stores and the embedders they are opened with: what is recorded, refused, waited for and made good."""
+"""Stores and the embedders they are opened with: what is recorded, rejected, queued and re-embedded."""
 
 import threading
 from collections.abc import Sequence

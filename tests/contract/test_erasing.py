@@ -1,4 +1,4 @@
-"""An org that is erased has nothing left in any table, and the others lose nothing."""
+"""Erasing an org removes its rows from every table and leaves other orgs unchanged."""
 
 import asyncio
 from collections.abc import Iterator

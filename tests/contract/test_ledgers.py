@@ -1,4 +1,4 @@
-"""The books of sessions: what every store does with them."""
+"""Session ledgers: the behaviour of every store."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,15 +7,15 @@ import pytest
 
 import satchel
 from satchel.model.memory import Scope
-from satchel.store.contract import Books, Content, LedgerRow, TurnRow
+from satchel.store.contract import Content, LedgerRow, SessionRow, TurnRow
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 ORG = Scope().org
 
 
-def books(name: str = "s", identifier: str = "1", **fields) -> Books:
+def session_row(name: str = "s", identifier: str = "1", **fields) -> SessionRow:
     given = {"scope": Scope(), "created_at": NOON, "updated_at": NOON, "secret": b"k", "budget": "{}"}
-    return Books(id=identifier, name=name, calibration="{}", **(given | fields))
+    return SessionRow(id=identifier, name=name, calibration="{}", **(given | fields))
 
 
 def posted(seq: int, handle: str, **fields) -> LedgerRow:
@@ -29,15 +29,15 @@ def ledgers(bag):
 
 
 def test_the_same_name_in_the_same_scope_is_the_same_session(ledgers):
-    first = ledgers.open(books(identifier="1"))
-    again = ledgers.open(books(identifier="2", secret=b"other"))
+    first = ledgers.open(session_row(identifier="1"))
+    again = ledgers.open(session_row(identifier="2", secret=b"other"))
     assert (again.id, again.secret) == (first.id, b"k")
-    assert ledgers.open(books(identifier="3", scope=Scope(project="p"))).id == "3"
+    assert ledgers.open(session_row(identifier="3", scope=Scope(project="p"))).id == "3"
 
 
 def test_a_name_is_found_inside_a_scope_only(ledgers):
-    ledgers.open(books(identifier="1", scope=Scope(project="p")))
-    ledgers.open(books(identifier="2", scope=Scope(org="else")))
+    ledgers.open(session_row(identifier="1", scope=Scope(project="p")))
+    ledgers.open(session_row(identifier="2", scope=Scope(org="else")))
     assert [each.id for each in ledgers.named(Scope(), "s")] == ["1"]
     assert ledgers.named(Scope(project="q"), "s") == []
     assert [each.id for each in ledgers.sessions(Scope(org="else"), limit=9)] == ["2"]
@@ -45,14 +45,14 @@ def test_a_name_is_found_inside_a_scope_only(ledgers):
 
 def test_sessions_come_with_the_last_changed_first(ledgers):
     for number in range(3):
-        ledgers.open(books(f"s{number}", str(number), updated_at=NOON + timedelta(hours=number)))
+        ledgers.open(session_row(f"s{number}", str(number), updated_at=NOON + timedelta(hours=number)))
     ledgers.change(ORG, "0", {"updated_at": NOON + timedelta(days=1), "turn": 7})
     assert [each.name for each in ledgers.sessions(Scope(), limit=2)] == ["s0", "s2"]
-    assert ledgers.books(ORG, "0").turn == 7
+    assert ledgers.session(ORG, "0").turn == 7
 
 
 def test_entries_come_back_as_they_were(ledgers):
-    session = ledgers.open(books())
+    session = ledgers.open(session_row())
     entry = posted(
         1, "aaaaaaaa", pinned=True, error=True, media="bytes", content=b"\0", digest="d", stub="s", note="📏"
     )
@@ -65,7 +65,7 @@ def test_entries_come_back_as_they_were(ledgers):
 
 
 def test_what_is_gone_is_not_held_but_keeps_its_handle(ledgers):
-    session = ledgers.open(books())
+    session = ledgers.open(session_row())
     for seq, category in enumerate(("history", "tool_results", "history"), 1):
         ledgers.post(ORG, session.id, posted(seq, f"aaaaaaa{seq}", category=category, role="result"))
     ledgers.repost(ORG, session.id, [1, 2], {"level": "gone"})
@@ -96,7 +96,7 @@ def test_contents_expire_by_age_and_then_by_size(ledgers):
 
 
 def test_what_a_context_holds_beside_results_does_not_expire_nor_what_is_pinned(ledgers):
-    session = ledgers.open(books())
+    session = ledgers.open(session_row())
     kinds = (
         {"role": "system"},
         {"role": "result"},
@@ -111,7 +111,7 @@ def test_what_a_context_holds_beside_results_does_not_expire_nor_what_is_pinned(
 
 
 def test_the_last_entry_of_a_call_is_found_by_its_id(ledgers):
-    session = ledgers.open(books())
+    session = ledgers.open(session_row())
     for seq, call in enumerate(("a", "b", "a", ""), 1):
         ledgers.post(ORG, session.id, posted(seq, f"aaaaaaa{seq}", call_id=call))
     assert ledgers.last_of_call(ORG, session.id, "a").seq == 3
@@ -119,7 +119,7 @@ def test_the_last_entry_of_a_call_is_found_by_its_id(ledgers):
 
 
 def test_a_turn_that_ends_twice_is_one_row(ledgers):
-    session = ledgers.open(books())
+    session = ledgers.open(session_row())
     ledgers.end_turn(ORG, session.id, TurnRow(0, NOON, 1, 2, 3, 4, 0))
     ledgers.end_turn(ORG, session.id, TurnRow(1, NOON, 1, 2, 3, 4, 0))
     ledgers.end_turn(ORG, session.id, last := TurnRow(1, NOON, 5, 6, 7, 8, 9))
@@ -128,13 +128,13 @@ def test_a_turn_that_ends_twice_is_one_row(ledgers):
 
 def test_a_removed_session_leaves_nothing_but_what_others_have(ledgers):
     for identifier in ("1", "2"):
-        ledgers.open(books(f"s{identifier}", identifier))
+        ledgers.open(session_row(f"s{identifier}", identifier))
         for number, shared in enumerate((b"shared", identifier.encode()), 1):
             ledgers.keep(ORG, Content(shared, "plain", b"x"), NOON)
             ledgers.post(ORG, identifier, posted(number, f"{identifier}aaaaaa{number}", content=shared))
         ledgers.end_turn(ORG, identifier, TurnRow(0, NOON, 0, 0, 0, 0, 0))
     ledgers.remove(ORG, "1")
-    assert ledgers.books(ORG, "1") is None
+    assert ledgers.session(ORG, "1") is None
     assert ledgers.by_handle(ORG, "1aaaaaa1") is None
     assert ledgers.turns(ORG, "1") == []
     assert ledgers.content(ORG, b"1") is None
@@ -145,7 +145,7 @@ def test_a_removed_session_leaves_nothing_but_what_others_have(ledgers):
 def test_what_is_written_in_a_transaction_that_fails_is_undone(location: Path | str):
     with satchel.open(location) as bag, satchel.open(location) as other:
         ledgers = bag._store.ledgers
-        session = ledgers.open(books())
+        session = ledgers.open(session_row())
 
         def fails() -> None:
             with bag.transaction():
@@ -157,4 +157,4 @@ def test_what_is_written_in_a_transaction_that_fails_is_undone(location: Path | 
         with pytest.raises(RuntimeError):
             fails()
         seen = other._store.ledgers
-        assert (seen.held(ORG, "1"), seen.content_bytes(ORG), seen.books(ORG, "1").turn) == ([], 0, 0)
+        assert (seen.held(ORG, "1"), seen.content_bytes(ORG), seen.session(ORG, "1").turn) == ([], 0, 0)

@@ -1,4 +1,4 @@
-"""Metadata: a JSON object of the caller's own, kept with a memory and found by equality, alike in every store."""
+"""Metadata: a JSON object of the caller, stored with a memory and filtered by equality, the same in every store."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From a file to a server and back: all that orgs have arrives and is found alike, what was stopped goes on."""
+"""Migration from a file to a server and back: everything arrives and is found, and an interrupted run continues."""
 
 import itertools
 import json
@@ -196,6 +196,27 @@ def test_what_changed_in_the_source_follows(source: Path, url: str):
     done = migrate(source, url)
     assert done.same
     assert (done.added, done.updated, done.newer, done.refused) == (1, 3, 0, 0)
+
+
+def test_what_was_taken_back_in_the_source_is_taken_back_in_the_target(source: Path, url: str):
+    with satchel.open(source) as bag:
+        ids = numbers(bag)
+        bag.relate(ids[22], ids[23], "fixes")
+        bag.relate(ids[22], ids[24], "supersedes")
+        bag.relate(ids[25], ids[26], "related")
+        forgotten = bag.forget(ids[27]).at
+    assert migrate(source, url).same
+    with satchel.open(source) as bag:
+        bag.unrelate(ids[22], ids[23])
+        bag.unrelate(ids[22], ids[24])
+        bag.unrelate(ids[25], ids[26])
+        bag.relate(ids[25], ids[26], "related", strength=0.25)
+        bag.unforget(at=forgotten)
+    assert migrate(source, url).same
+    with satchel.open(url) as bag:
+        assert bag.relations(ids[22]) == []
+        assert bag.get(ids[24]).status == "active"
+        assert bag.get(ids[27]).invalid_at is None
 
 
 def test_what_is_newer_in_the_target_stays_and_is_told(source: Path, url: str):

@@ -1,4 +1,4 @@
-"""What tells the same anew comes first for a question about now, what it overtakes for one about then."""
+"""A newer memory about the same thing ranks first for a question about now, the older one for one about then."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Memories that say the same are one hit, with the ids of the others, before the limit is applied."""
+"""Memories with the same content are one hit with the ids of the others, before the limit is applied."""
 
 import json
 

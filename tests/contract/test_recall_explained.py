@@ -1,4 +1,4 @@
-"""Why a memory was found: what each part added, and which passage matched."""
+"""`explain` says why a memory was found: the contribution of each feature, and the passage that matched."""
 
 import math
 

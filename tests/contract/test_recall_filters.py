@@ -1,4 +1,4 @@
-"""A filter narrows before anything is ranked, and holds whichever way a memory could be found."""
+"""Filters apply before ranking, on every path by which a memory can be found."""
 
 import pytest
 

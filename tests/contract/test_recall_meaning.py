@@ -1,4 +1,4 @@
-"""What is found by its meaning, as far as an embedder tells it; without one the words still serve."""
+"""Search by meaning with an embedder; without one, search by words still works."""
 
 from collections.abc import Sequence
 

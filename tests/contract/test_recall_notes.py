@@ -1,4 +1,4 @@
-"""Notes: the telling word, the kind, the time and the order that a question asks for decide what comes first."""
+"""Ranking of notes: the distinctive word, kind, time and order in a question decide what comes first."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A scope read whole and one found by the indexes give the same answers."""
+"""A small scope that is read whole and a large one that uses the indexes give the same answers."""
 
 import contextlib
 from datetime import UTC, datetime, timedelta

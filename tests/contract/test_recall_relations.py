@@ -1,4 +1,4 @@
-"""What memories say of each other: relations bring others along, contradictions push down, names connect."""
+"""Relations in recall: related memories are found too, contradicted ones rank lower, names connect memories."""
 
 import itertools
 

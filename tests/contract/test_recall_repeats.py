@@ -1,4 +1,4 @@
-"""The same store and the same call give the same bytes, in any process and however the store came about."""
+"""The same store and the same call give the same bytes, in any process and in any order of writes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What stands by a match is brought along: its answer, in the same session or document and nowhere else."""
+"""Recall includes the neighbours of a match in the same session or document, and from nowhere else."""
 
 from datetime import UTC, datetime, timedelta
 

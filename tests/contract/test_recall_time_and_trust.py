@@ -1,4 +1,4 @@
-"""When a memory is from and what its keeper said of it: each moves its rank, all else equal.
+"""The age, importance and confidence of a memory each change its rank, all else being equal.
 
 Notes with the same text are of different speakers here, since a search would show only one of them otherwise.
 """

@@ -1,4 +1,4 @@
-"""What is found by its words: their stems, their slips, the marks of any script; and what is not."""
+"""Search by words: stems, misspellings and all scripts; and what must not match."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A budget is a limit: only what is relevant is handed out, and nothing where nothing is."""
+"""A budget is a limit: only relevant memories are returned, and none if none is relevant."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Short ids: a few characters that name one memory, in every store, and never another scope's."""
+"""Short ids: a few characters that identify one memory in every store, and never one of another scope."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""`similar`: what is about the same thing as one memory, in every store, and nothing from elsewhere."""
+"""`similar` returns memories about the same thing, in every store, and none from another scope."""
 
 from collections.abc import Iterator
 from pathlib import Path

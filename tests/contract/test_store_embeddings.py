@@ -1,4 +1,4 @@
-"""Whose vectors a store holds, what waits for them, and how another embedder takes over."""
+"""Which embedder a store's vectors come from, what waits to be embedded, and how the embedder is replaced."""
 
 import contextlib
 import subprocess

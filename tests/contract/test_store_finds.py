@@ -1,4 +1,4 @@
-"""What every store finds: by any word, inside its scope, the same each time."""
+"""Search in every store: by any word, inside the scope, deterministic."""
 
 import pytest
 

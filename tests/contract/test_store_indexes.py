@@ -1,4 +1,4 @@
-"""What recall reads of every store: its indexes, what stands beside a memory, and what ranking needs of it."""
+"""What recall reads from every store: its indexes, neighbours of a memory, and data for ranking."""
 
 import contextlib
 import json

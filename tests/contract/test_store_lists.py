@@ -1,4 +1,4 @@
-"""Lists of memories in other orders and by pages, and the names that a view has."""
+"""Lists of memories in other orders and with offsets, and the projects and tags of a view."""
 
 import pytest
 

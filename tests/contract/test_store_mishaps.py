@@ -1,4 +1,4 @@
-"""What people do by accident, and what must not follow from it."""
+"""Common mistakes of users, and the damage they must not cause."""
 
 import threading
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What every store does with memories: keep, find, change, end, remove."""
+"""Basic operations of every store: add, find, update, forget, purge."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

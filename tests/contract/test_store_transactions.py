@@ -1,4 +1,4 @@
-"""Every mutator alone, inside another transaction, and rolled back; seen through a second connection."""
+"""Every mutator alone, inside another transaction, and rolled back, checked through a second connection."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`since` and `until` hold exactly, for whatever is read and however it is found."""
+"""`since` and `until` hold exactly, for every read and on every search path."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Forgetting by filters, and taking back: what was forgotten, related, superseded."""
+"""Forgetting by filters, and undoing: unforget, unrelate, unsupersede."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A view keeps what is inside in and what is outside out, whatever door is tried."""
+"""A view isolates its scope: no call reads or writes outside it."""
 
 import json
 import random

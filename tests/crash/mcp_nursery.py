@@ -1,4 +1,4 @@
-"""Forks servers and kills each at a random moment while it saves: mcp_nursery.py STORE KILLS AT_ONCE SAVES SEED.
+"""Fork MCP servers and kill each at a random moment while it saves: mcp_nursery.py STORE KILLS AT_ONCE SAVES SEED.
 
 A fork takes milliseconds where a new `satchel mcp` takes a second. Prints, for each, the ids that it acknowledged.
 """

@@ -1,4 +1,4 @@
-"""Forks migrations and kills each at a random moment: mover.py SOURCE TARGET KILLS SEED."""
+"""Fork migrations and kill each at a random moment: mover.py SOURCE TARGET KILLS SEED."""
 
 import os
 import random

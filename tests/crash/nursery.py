@@ -1,4 +1,4 @@
-"""Forks writers and kills each at a random moment: nursery.py WORK STORE FOLDER KILLS AT_ONCE SEED.
+"""Fork writers and kill each at a random moment: nursery.py WORK STORE FOLDER KILLS AT_ONCE SEED.
 
 A fork takes milliseconds where a new interpreter takes a second, so that many kills fit into a test.
 """

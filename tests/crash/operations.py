@@ -1,4 +1,4 @@
-"""Every operation that writes, on a store that each test has to itself, and what a fault may leave of it."""
+"""Every operation that writes, on a store of its own, and what a fault may leave of it."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A store whole, and files that are none or no longer one; what a refusal says and leaves as it was."""
+"""A valid store, invalid and damaged files, and the checks that a file is rejected and left unchanged."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""Files that are not a usable store: refused in one clear line, and left exactly as they were."""
+"""Files that are not a usable store are rejected in one clear line and left unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A disk that fails at any write or sync: it is there whole or not at all, and the store goes on working."""
+"""A disk that fails at any write or sync: a write is stored completely or not at all, and the store still works."""
 
 import errno
 import subprocess

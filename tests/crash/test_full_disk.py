@@ -1,4 +1,4 @@
-"""A disk that is full: it is said, nothing that was acknowledged is lost, and room makes all well again."""
+"""A full disk is reported, no acknowledged write is lost, and writing works again when there is space."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""A statement that is interrupted or denied at any moment: it is there whole or not at all."""
+"""A statement that is interrupted or denied at any moment is stored completely or not at all."""
 
 import contextlib
 from collections.abc import Callable, Iterator

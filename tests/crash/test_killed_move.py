@@ -1,4 +1,4 @@
-"""A migration that is killed again and again goes on each time, and ends as if nothing had happened."""
+"""A migration that is killed repeatedly continues each time and ends with the correct result."""
 
 import subprocess
 import sys

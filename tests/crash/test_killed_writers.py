@@ -1,4 +1,4 @@
-"""An acknowledged write survives SIGKILL, and no part of one is left."""
+"""An acknowledged write survives SIGKILL, and no write is stored partially."""
 
 import subprocess
 import sys

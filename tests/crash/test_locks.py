@@ -1,4 +1,4 @@
-"""A store that another process holds: who waits, who need not, and a close that never fails."""
+"""A store locked by another process: which calls wait, which do not, and closing never fails."""
 
 import contextlib
 import subprocess

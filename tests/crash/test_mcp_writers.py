@@ -1,4 +1,4 @@
-"""Many servers on one file, as many agents start them: nothing is lost, nothing fails, whoever is killed."""
+"""Many MCP servers on one file, as started by many agents: nothing is lost or fails, even when some are killed."""
 
 import subprocess
 import sys

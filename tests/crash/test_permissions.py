@@ -1,4 +1,4 @@
-"""Files and folders that may only be read, or not even that, and who may read a new one."""
+"""Read-only and unreadable files and folders, and the permissions of new files."""
 
 import subprocess
 import sys

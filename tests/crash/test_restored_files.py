@@ -1,4 +1,4 @@
-"""Backups and what is restored from them: as well as any other store, or refused with nothing replaced."""
+"""Backup and restore: a restored store works like any other, or it is rejected and nothing is replaced."""
 
 import random
 from pathlib import Path

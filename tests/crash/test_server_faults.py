@@ -1,4 +1,4 @@
-"""Writers of one service while its PostgreSQL loses connections and restarts: what was acknowledged is there.
+"""Writes through a service while its PostgreSQL loses connections and restarts: acknowledged writes survive.
 
 Few writes by default; 8 × 252: `SATCHEL_FUZZ=21 pytest tests/crash/test_server_faults.py`.
 """

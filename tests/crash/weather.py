@@ -1,4 +1,4 @@
-"""Disks that fail: at the system calls through which SQLite changes them, and when they are to be synced."""
+"""Failing disks: faults injected at the system calls with which SQLite writes and syncs."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Stores memories until it is killed, and says each id only once it is stored: writer.py STORE NAME."""
+"""Store memories until killed, and print each id only after it is stored: writer.py STORE NAME."""
 
 import contextlib
 import random

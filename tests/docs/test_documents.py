@@ -1,4 +1,4 @@
-"""The documents stay true: their snippets run, the reference is current, links lead somewhere."""
+"""The documents are current: snippets run, references are up to date, links work."""
 
 import os
 import re
@@ -109,11 +109,12 @@ class Comparison:
 def ids_in(folder: Path) -> set[str]:
     """The ids, full and short, of the memories in every store below a folder."""
     import satchel
+    from satchel.model.memory import STATUSES
 
     found: set[str] = set()
     for path in folder.rglob("*.db"):
         with satchel.open(path) as bag:
-            memories = bag.recent(limit=1_000, ended=True)
+            memories = bag.recent(limit=1_000, ended=True, status=STATUSES)
             found |= {memory.id for memory in memories} | set(bag.short_ids(memories))
     return found
 

@@ -1,4 +1,4 @@
-"""Configuration files as clients and their users leave them."""
+"""Configuration files as clients and their users write them."""
 
 __all__ = ["BROKEN", "FILES", "SECRET"]
 

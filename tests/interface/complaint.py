@@ -1,4 +1,4 @@
-"""How a command that cannot do what was asked has to end."""
+"""How a command must exit when it cannot do what was asked."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""A real `satchel gateway` in front of test servers: the official client on it, or a bare pipe to it."""
+"""A real `satchel gateway` in front of test servers, with the official client or a bare pipe."""
 
 import json
 import sys

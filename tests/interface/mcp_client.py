@@ -1,4 +1,4 @@
-"""The official client on a real `satchel mcp` process over real pipes, in plain calls."""
+"""The official client with a real `satchel mcp` process over real pipes, as synchronous calls."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Lines that a client should never send, and what must come back for each."""
+"""Invalid lines from a client, and the answer that each must get."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""A small store to try commands on, and what it holds as bytes."""
+"""A small store to run commands on, and its content as bytes."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

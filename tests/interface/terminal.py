@@ -1,4 +1,4 @@
-"""The command on a pseudo-terminal, as a person sees it."""
+"""Run the command on a pseudo-terminal."""
 
 import contextlib
 import os

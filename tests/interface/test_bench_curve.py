@@ -1,4 +1,4 @@
-"""The benches of relevance: they take a project of notes, print their table, and say what is missing."""
+"""The relevance benchmarks accept a project of notes, print their table, and report missing files."""
 
 import json
 import subprocess

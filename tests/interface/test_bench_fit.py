@@ -1,4 +1,4 @@
-"""`python -m bench.fit` on data made up here: it fits both sorts of weights and writes those it has data for."""
+"""`python -m bench.fit` on synthetic data: it fits both sets of weights and writes those it has data for."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m bench.notes` and `bench.figures` on projects made up here, whose measures are worked out by hand."""
+"""`python -m bench.notes` and `bench.figures` on synthetic projects whose measures were computed by hand."""
 
 import json
 import subprocess

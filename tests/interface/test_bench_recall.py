@@ -1,4 +1,4 @@
-"""`python -m bench.recall` on a conversation made up here."""
+"""`python -m bench.recall` on a synthetic conversation."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`python -m bench.scale` on stores so small that only its workings show."""
+"""`python -m bench.scale` on very small stores."""
 
 import re
 import subprocess

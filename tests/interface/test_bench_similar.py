@@ -1,4 +1,4 @@
-"""`python -m bench.similar` on notes made up here, whose measures are worked out by hand."""
+"""`python -m bench.similar` on synthetic notes whose measures were computed by hand."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The measure of the source tree measures what it says."""
+"""`python -m bench.tree` measures what it says."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bad input gives one clear line, the right exit code, and a store that is as it was."""
+"""Bad input gives one clear line and the right exit code, and leaves the store unchanged."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`satchel budget`: sessions, what fills them, their results."""
+"""`satchel budget`: sessions, their use of tokens, their results."""
 
 import json
 import re

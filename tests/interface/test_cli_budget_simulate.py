@@ -1,4 +1,4 @@
-"""`satchel budget simulate`: a table of what each policy costs, with what it takes for granted."""
+"""`satchel budget simulate`: a table of costs by policy, with its assumptions."""
 
 import json
 from collections.abc import Callable

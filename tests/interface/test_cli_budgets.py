@@ -1,4 +1,4 @@
-"""The budget binds: what `search` prints never costs more than was allowed."""
+"""The budget holds: the output of `search` never has more tokens than allowed."""
 
 import json
 import re

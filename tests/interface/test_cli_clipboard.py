@@ -1,4 +1,4 @@
-"""A text reaches the clipboard by the first tool that works, with real commands in place of the real tools."""
+"""Copying uses the first clipboard tool that works; real commands stand in for the tools."""
 
 import contextlib
 import os

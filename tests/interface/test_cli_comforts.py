@@ -1,4 +1,4 @@
-"""Small things that make the command pleasant: piped text, clearing fields, hints instead of floods."""
+"""Convenience: piped text, clearing fields, hints instead of long output."""
 
 import json
 from pathlib import Path

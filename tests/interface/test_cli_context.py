@@ -1,4 +1,4 @@
-"""`satchel context` in a real process: one text for a model's window, and never a token too many."""
+"""`satchel context` in a real process: one text for a model's context, within its budget."""
 
 import json
 import re

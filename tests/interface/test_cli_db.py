@@ -1,4 +1,4 @@
-"""The command line on a store of a server: `satchel db`, the other commands, and passwords that are not printed."""
+"""The command line on a PostgreSQL store: `satchel db`, the other commands, and passwords that are not printed."""
 
 import json
 import logging

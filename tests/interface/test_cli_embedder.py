@@ -1,4 +1,4 @@
-"""Who makes the vectors: `--embedder`, SATCHEL_EMBEDDER and `satchel reembed`, in real processes."""
+"""Choosing the embedder: `--embedder`, SATCHEL_EMBEDDER and `satchel reembed`, in real processes."""
 
 import json
 import re

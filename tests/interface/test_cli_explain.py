@@ -1,4 +1,4 @@
-"""Why something was found, and what was known at an earlier time, in a real process."""
+"""`--explain` and `--as-of` in a real process."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`satchel context-pack --copy` in a real process, with a real command in place of the clipboard's."""
+"""`satchel context-pack --copy` in a real process, with a real command in place of a clipboard tool."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A context pack as JSON goes from one store to another through the real command."""
+"""A context pack as JSON moves from one store to another with the real command."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the command keeps its store: --db, SATCHEL_DB, the user's data folder."""
+"""Where the command keeps its store: --db, SATCHEL_DB, the user data directory."""
 
 import stat
 from pathlib import Path

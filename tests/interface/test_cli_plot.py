@@ -1,4 +1,4 @@
-"""`satchel context --plot` in a real process: a picture of where the tokens went."""
+"""`satchel context --plot` in a real process: an SVG plot of the token use."""
 
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""`--explain` on a context: what became of every candidate, in a real process."""
+"""`--explain` with a context: the outcome for every candidate, in a real process."""
 
 import json
 import re

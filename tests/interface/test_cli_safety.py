@@ -1,4 +1,4 @@
-"""Stored text is data: it cannot command a terminal, pass for another entry, or carry a secret."""
+"""Stored text is data: it cannot control a terminal, imitate another entry, or contain a secret."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Pipes, encodings and terminals: the same text everywhere, colours only for people."""
+"""Pipes, encodings and terminals: the same text everywhere, colours only on a terminal."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A gateway in front of servers that are reached over HTTP: ours, which is the SDK's, on loopback."""
+"""A gateway in front of HTTP servers: Satchel's own, which uses the SDK, on loopback."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""A gateway in front of a server that others wrote, installed from npm once."""
+"""A gateway in front of a third-party server, installed from npm once."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a gateway passes between the official client and several servers beside results."""
+"""What a gateway forwards between the official client and several servers, besides tool results."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The process of a gateway: how it starts, what it refuses, how it ends, and what it leaves behind."""
+"""The gateway process: start, rejected options, exit, and cleanup."""
 
 import json
 import os

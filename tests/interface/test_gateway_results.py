@@ -1,4 +1,4 @@
-"""Results through a gateway, with the official client: within the allocation, kept whole, each to its call."""
+"""Tool results through a gateway with the official client: within budget, stored in full, matched to calls."""
 
 import json
 import time

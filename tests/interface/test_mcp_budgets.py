@@ -1,4 +1,4 @@
-"""The budget binds over a real pipe: every read tool, thousands of calls, the official client, another count."""
+"""The budget holds over a real pipe: every read tool, thousands of calls, the official client, a second counter."""
 
 import json
 from collections.abc import Iterator

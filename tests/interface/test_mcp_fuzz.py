@@ -1,4 +1,4 @@
-"""Whatever a client sends, it gets a clear answer, and the server goes on."""
+"""Whatever a client sends, it gets a clear answer, and the server keeps running."""
 
 import json
 import os

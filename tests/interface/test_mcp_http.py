@@ -1,4 +1,4 @@
-"""The server over HTTP, in a process of its own: whom it lets in, what it refuses, how it ends."""
+"""The MCP server over HTTP in a separate process: access, rejected requests, shutdown."""
 
 import contextlib
 import http.client

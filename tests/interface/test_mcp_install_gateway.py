@@ -1,4 +1,4 @@
-"""The gateway in front of a client's servers: `satchel mcp install CLIENT --gateway`, and back again."""
+"""`satchel mcp install CLIENT --gateway`: moving a client's servers behind the gateway, and back."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""How a server over pipes starts, ends, and keeps its output to the protocol."""
+"""The stdio server process: start, exit, and output that contains only the protocol."""
 
 import contextlib
 import io

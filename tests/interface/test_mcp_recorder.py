@@ -1,4 +1,4 @@
-"""The server's own answers are entered into the books of a session."""
+"""The server's answers are recorded in the ledger of a session."""
 
 import time
 from pathlib import Path

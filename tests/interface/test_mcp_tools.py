@@ -1,4 +1,4 @@
-"""Every tool, prompt and resource as a client meets them: the official one, a real process, real pipes."""
+"""Every tool, prompt and resource with the official client, a real process and real pipes."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The service in a process of its own: the JSON API, what it refuses, and whom."""
+"""The service in a separate process: the JSON API, and which requests and callers it rejects."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The service as a process: how it starts, what it notices while it runs, how it ends."""
+"""The service process: start, changes it notices while running, shutdown."""
 
 import contextlib
 import json

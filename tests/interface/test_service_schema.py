@@ -1,4 +1,4 @@
-"""Whatever is asked of the API, valid or not, the answer is one that its description names, and never a 5xx."""
+"""For any request, valid or not, the API answers as described in its OpenAPI document, and never with a 5xx."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`since` and `until` at every interface: the same span, and the same line for what is no date."""
+"""`since` and `until` on every interface: the same span, and the same error for an invalid date."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Answers of stores side by side: in a form that can be compared, and what differs."""
+"""Answers of several stores in a comparable form, and their differences."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The stores that the machine drives beside the oracle, and what each of its rules needs."""
+"""The stores that the state machine runs next to the oracle, and the data its rules need."""
 
 import contextlib
 from collections.abc import Sequence

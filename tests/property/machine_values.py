@@ -1,4 +1,4 @@
-"""What the machine draws: memories with odd words, times and places, filters for them, and their vectors."""
+"""Values that the state machine draws: memories with odd words, times and scopes, filters, and vectors."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

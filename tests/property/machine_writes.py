@@ -1,4 +1,4 @@
-"""What the machine writes."""
+"""Write rules of the state machine."""
 
 import contextlib
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Items of every sort to be packed, and in which ways."""
+"""Strategies for items to pack and for packing options."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Whatever happened: `as_of` gives what a plain model kept that wrote down every state.
+"""For any history, `as_of` gives what a plain model gives that recorded every state.
 
 Few runs by default, the same each time; twenty times as many others by `SATCHEL_FUZZ=20`.
 """
@@ -43,6 +43,7 @@ fields = st.fixed_dictionaries(
         "tags": st.lists(st.sampled_from(["Red", "blue"]), max_size=2),
         "status": st.sampled_from(["active", "active", "archived", "pending"]),
         "importance": st.sampled_from([0.2, 0.8]),
+        "metadata": st.dictionaries(st.sampled_from("ab"), st.sampled_from([1, True])),
         "pinned": st.booleans(),
         "speaker": st.none() | st.sampled_from(["Ana", "Bo"]),
         "source": st.none() | st.just("a.md"),
@@ -76,6 +77,7 @@ filters = st.fixed_dictionaries(
         "tags": st.sampled_from(["red", "BLUE"]),
         "status": st.sampled_from(["archived", "superseded"]),
         "ended": st.booleans(),
+        "metadata": st.sampled_from([{"a": 1}, {"a": True}, {"b": 1}]),
     },
 )
 moments = st.integers(0, 52).map(lambda quarter: START + timedelta(minutes=15 * quarter))
@@ -148,6 +150,7 @@ def _meant(memory: Memory, moment: datetime, chosen: dict[str, Any]) -> bool:
         and (held or status != "active" or chosen.get("ended", False))
         and memory.kind == chosen.get("kind", memory.kind)
         and memory.tier == chosen.get("tier", memory.tier)
+        and all(repr(memory.metadata.get(key)) == repr(value) for key, value in chosen.get("metadata", {}).items())
         and ("tags" not in chosen or chosen["tags"].lower() in [tag.lower() for tag in memory.tags])
     )
 

@@ -1,4 +1,4 @@
-"""A text that is added again and again: both stores merge as a plain Python model of the rule does."""
+"""A text added repeatedly: both stores merge as a plain Python model of the rule does."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Whatever the text, budget and counter: a cut is within the budget, a beginning, and of whole characters."""
+"""For any text, budget and counter, a cut is within the budget, a prefix, and of whole characters."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whatever a tool gives: its digest keeps to the room, is the same each time, is clean, and keeps the error."""
+"""For any tool output, the digest fits its size, is deterministic and clean, and keeps the error."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""What is put in comes out; search never raises; a budget binds."""
+"""What is stored can be read back; search never raises; budgets hold."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Whatever is packed: never over the budget, worth no less with more of it, and the receipt says what was done.
+"""For any items, packing stays within the budget, more budget never gives less value, and the receipt is correct.
 
 `make fuzz` runs the same with twenty times the examples, and others each time.
 """

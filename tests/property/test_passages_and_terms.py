@@ -1,4 +1,4 @@
-"""Spans cover a text without overlap, terms and their codes go together, and no text makes anything raise."""
+"""Passages cover a text without overlap, terms match their codes, and no text raises an error."""
 
 import itertools
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Whatever is stored and asked: a score is a probability, the order is the scores', and parts are numbers."""
+"""For any store and query, a score is a probability, hits are ordered by score, and features are numbers."""
 
 import math
 from datetime import UTC, datetime, timedelta

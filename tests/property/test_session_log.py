@@ -1,4 +1,4 @@
-"""Whatever a session goes through, a call and its result are never parted and no handle is lost."""
+"""For any session, a call and its result stay together and no handle is lost."""
 
 import json
 from random import Random

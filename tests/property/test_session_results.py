@@ -1,4 +1,4 @@
-"""Results of every shape: each page within its allocation, all of them together the original, nothing lost."""
+"""Results of every shape: each page is within its allocation, and all pages together are the original."""
 
 import os
 from random import Random

@@ -1,4 +1,4 @@
-"""Every store answers as the oracle does, whatever is done to it.
+"""For any sequence of operations, every store answers as the oracle does.
 
 Few runs by default, the same each time; 200 others of 50 steps by
 `SATCHEL_FUZZ=20 .venv/bin/python -m pytest tests/property/test_store_machine.py`.

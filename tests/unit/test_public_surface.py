@@ -1,4 +1,4 @@
-"""What people import is complete, documented and light."""
+"""The public names are complete, documented and cheap to import."""
 
 import importlib
 import inspect

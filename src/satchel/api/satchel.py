@@ -732,7 +732,8 @@ class Satchel:
     def stats(self) -> Stats:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
         with self._store.reading(self.scope.org) as tx:
-            return memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
+            counted = memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
+        return msgspec.structs.replace(counted, embedder=self.embedder)
 
     def projects(self) -> dict[str, int]:
         """Return the projects of this view with their numbers of current memories, most first."""

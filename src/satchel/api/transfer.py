@@ -165,8 +165,12 @@ def parse_line(line: bytes) -> Line:
         _check_version(value.get("version"))
         return None
     try:
-        if "memory" in value:
-            return _record(msgspec.convert(value, Record))
+        if isinstance(value.get("memory"), dict):
+            shortened = {"shortened": True} if value.get("shortened") else {}
+            memory = _memory_of(value["memory"] | shortened)
+            return _record(msgspec.convert({"memory": memory, "history": value.get("history", ())}, Record))
+        if "id" in value:
+            return _record(msgspec.convert({"memory": _memory_of(value)}, Record))
         if "relation" in value:
             return _relation(msgspec.convert(value["relation"], Relation))
         if "text" in value:
@@ -236,58 +240,127 @@ def _draft(value: dict[str, Any]) -> Draft:
     return Draft(**value)
 
 
-# A portable context pack as the lines of an export.
+# What an import is given, as the lines of an export: answers of any interface, and portable context packs.
 
 
 _MARKDOWN = re.compile(rb"# (?:Project )?Context\b.*\(\d+ memor")
+_BOM = b"\xef\xbb\xbf"
+# A line that ends so is only the beginning of a JSON document.
+_OPEN = (b"{", b"[", b",")
 
 
-def unpacked(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines as they are; or, where all of them together are one context pack, a line for each memory.
+class _Source(NamedTuple):
+    """One line of what is imported, and where it comes from."""
 
-    The first line stands for what the pack says of itself, so that each memory keeps the number of its line.
+    number: int
+    content: bytes
+    place: str = ""
+    """Which memory of several on the line it is."""
+
+
+def unpacked(lines: Iterable[bytes]) -> Iterator[_Source]:
+    """Yield a line of an export for each memory, relation or draft in what is imported.
+
+    The input is JSON lines or one JSON document over several lines. A line or a document may hold several memories:
+    a list of them, or an answer such as `{"memories": […]}` or `{"hits": […]}`, or a context pack.
     """
     rest = iter(lines)
     first = list(itertools.islice(rest, 1))
-    if first and isinstance(first[0], bytes) and _MARKDOWN.match(first[0]):
-        raise InputError("a context pack as markdown; only one made with --json can be imported")
-    if not first or not isinstance(first[0], bytes) or not _opens_a_pack(first[0]):
-        yield from itertools.chain(first, rest)
-        return
+    if first and isinstance(first[0], bytes):
+        if _MARKDOWN.match(first[0]):
+            raise InputError("a context pack as markdown; only one made with --json can be imported")
+        if _is_open(first[0]):
+            whole = [*first, *rest]
+            if (document := _document(whole)) is not None:
+                yield from _sources(1, document)
+                return
+            first, rest = whole, iter(())
+    for number, line in enumerate(itertools.chain(first, rest), start=1):
+        value = _decoded(line) if isinstance(line, bytes) and _may_hold_several(line) else None
+        if value is not None and _members(value) is not None:
+            yield from _sources(number, value)
+        else:
+            yield _Source(number, line)
+
+
+def _is_open(line: bytes) -> bool:
+    """Whether a line does not end the JSON that it begins."""
+    content = line.removeprefix(_BOM).strip()
+    unfinished = content.startswith((b"{", b"[")) and (content.endswith(_OPEN) or b'"context-pack"' in content)
+    return unfinished and _decoded(line) is None
+
+
+def _document(lines: Sequence[bytes]) -> Any:
+    """The JSON document that all lines together are; None if they are JSON lines of which the first is bad."""
     try:
-        pack = msgspec.json.decode(b"".join([*first, *rest]).removeprefix(b"\xef\xbb\xbf"))
+        value = msgspec.json.decode(b"".join(lines).removeprefix(_BOM))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if b'"context-pack"' not in lines[0] and _decoded(b"".join(lines[1:2])) is not None:
+            return None
         raise InputError(f"not a whole JSON object: {error}") from None
-    if not isinstance(pack, dict) or pack.get("satchel") != "context-pack":
-        raise InputError("neither JSON lines nor a context pack")
-    if pack.get("version") != PACK_VERSION:
-        raise InputError(f"pack version {pack.get('version')!r} is not known here; upgrade Satchel")
-    packed = pack.get("memories")
-    if not isinstance(packed, list):
-        raise InputError("the pack has no list of memories")
-    yield b"\n"
-    for memory in packed:
-        yield _encode({"memory": _stored(memory)} if isinstance(memory, dict) else memory)
+    single = isinstance(value, dict) and not {"id", "memory", "relation", "text"}.isdisjoint(value)
+    if _members(value) is None and not single:
+        raise InputError("neither JSON lines nor a document with memories")
+    return value
 
 
-def _opens_a_pack(line: bytes) -> bool:
-    """Whether a first line does not end what it opens, as one of an export does."""
-    content = line.removeprefix(b"\xef\xbb\xbf").strip()
-    if not content.startswith(b"{"):
-        return False
+def _may_hold_several(line: bytes) -> bool:
+    """Most lines are single memories: they are not decoded here."""
+    content = line.removeprefix(_BOM).lstrip()
+    return content.startswith(b"[") or any(name in content for name in (b'"memories"', b'"hits"', b'"focus"'))
+
+
+def _decoded(line: bytes) -> Any:
+    """The JSON of a line; None if it is none."""
     try:
-        value = msgspec.json.decode(content)
+        return msgspec.json.decode(line.removeprefix(_BOM))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return content == b"{" or b'"context-pack"' in content
-    return isinstance(value, dict) and value.get("satchel") == "context-pack"
+        return None
 
 
-def _stored(memory: dict[str, Any]) -> dict[str, Any]:
-    """A packed memory with the fields that a stored one has; what was packed is as old as what it tells."""
-    fields = {name: value for name, value in memory.items() if name not in SCOPE_FIELDS}
-    scope = {name: memory[name] for name in SCOPE_FIELDS if memory.get(name) is not None}
-    moment = memory.get("at")
-    return {"created_at": moment, "updated_at": moment, "tokens": 0} | fields | {"scope": scope}
+def _members(value: Any) -> list[Any] | None:
+    """The memories of a list or an answer; None for anything else."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict) or "memory" in value:
+        return None
+    is_pack = value.get("satchel") == "context-pack"
+    if is_pack and value.get("version") != PACK_VERSION:
+        raise InputError(f"pack version {value.get('version')!r} is not known here; upgrade Satchel")
+    found = next((value[name] for name in ("memories", "hits") if isinstance(value.get(name), list)), None)
+    if found is None and is_pack:
+        raise InputError("the pack has no list of memories")
+    if found is None and isinstance(value.get("focus"), dict):
+        found = [*(value.get("before") or ()), value["focus"], *(value.get("after") or ())]
+    return found
+
+
+def _sources(number: int, document: Any) -> Iterator[_Source]:
+    members = _members(document)
+    if members is None:
+        yield _Source(number, _encode(document))
+    elif isinstance(document, dict) and document.get("satchel") == "context-pack":
+        # Each memory of a pack is on a line of its own, below the line of the pack.
+        yield from (_Source(line, _encode(member)) for line, member in enumerate(members, start=number + 1))
+    else:
+        numbered = enumerate(members, start=1)
+        yield from (_Source(number, _encode(member), f"memory {place}: ") for place, member in numbered)
+
+
+def _memory_of(value: dict[str, Any]) -> dict[str, Any]:
+    """A memory of an answer or a pack with the fields that a stored one has.
+
+    Where it does not say when it was made, it is as old as what it tells.
+    """
+    if value.get("shortened"):
+        raise InputError("its text was shortened; print it whole, with --detail full and without a token budget")
+    if "text" not in value:
+        raise InputError("it has no text; print it with --detail full")
+    fields = {name: content for name, content in value.items() if name not in SCOPE_FIELDS}
+    if "scope" not in fields:
+        fields["scope"] = {name: value[name] for name in SCOPE_FIELDS if value.get(name) is not None}
+    made = {"created_at": value["at"], "updated_at": value["at"]} if "at" in value else {}
+    return {**made, "tokens": 0, **fields}
 
 
 # Bringing lines into a store: in batches, each bad line reported with its number.
@@ -351,7 +424,7 @@ def import_lines(
 
 
 class _Numbered(NamedTuple):
-    number: int
+    source: _Source
     item: Item
 
 
@@ -370,14 +443,14 @@ class _Run:
         self.problems: list[Problem] = []
 
     def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
-        numbered = enumerate(unpacked(lines), start=1)
-        while batch := list(itertools.islice(numbered, BATCH)):
-            parsed = [each for number, line in batch if (each := self._parse(number, line))]
+        sources = unpacked(lines)
+        while batch := list(itertools.islice(sources, BATCH)):
+            parsed = [each for source in batch if (each := self._parse(source))]
             items = (each.item for each in parsed)
             memories = [item.memory for item in items if not isinstance(item, Relation)]
             yield _Batch(parsed, self.indexer.embedded(memories) if memories else None)
             if progress is not None:
-                progress(sum(len(line) for _, line in batch))
+                progress(sum(len(source.content) for source in batch))
 
     def store_all(self, batches: Iterable[_Batch]) -> None:
         for batch in batches:
@@ -393,18 +466,18 @@ class _Run:
             problems=tuple(sorted(self.problems, key=lambda problem: problem.line)),
         )
 
-    def _parse(self, number: int, line: bytes) -> _Numbered | None:
+    def _parse(self, source: _Source) -> _Numbered | None:
         """What can be done before the store is locked: scopes checked, secrets out, tokens counted."""
         try:
-            item = parse_line(line)
+            item = parse_line(source.content)
             if isinstance(item, Record):
                 inside(self.scope, item.memory.scope)
-                return _Numbered(number, redacted_record(item))
+                return _Numbered(source, redacted_record(item))
             if isinstance(item, Draft):
-                return _Numbered(number, new_candidate(item, self.scope))
-            return _Numbered(number, item) if item is not None else None
+                return _Numbered(source, new_candidate(item, self.scope))
+            return _Numbered(source, item) if item is not None else None
         except InputError as error:
-            self._problem(number, error)
+            self._problem(source, error)
             return None
 
     def _store(self, group: list[_Numbered], embedded: Embedded | None) -> None:
@@ -413,7 +486,7 @@ class _Run:
             outcomes = self._stored([each.item for each in group], embedded)
         except InputError as error:
             if len(group) == 1:
-                self._problem(group[0].number, error)
+                self._problem(group[0].source, error)
                 return
             middle = len(group) // 2
             self._store(group[:middle], embedded)
@@ -441,12 +514,12 @@ class _Run:
                     stored = memories.add(tx, candidates, embedded, deduplicate=False)
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
-    def _problem(self, number: int, error: InputError) -> None:
+    def _problem(self, source: _Source, error: InputError) -> None:
         # A message may quote the line, and the line may hold a secret.
-        message = redact(str(error)).text
+        message = source.place + redact(str(error)).text
         if self.strict:
-            raise InputError(f"line {number}: {message}; nothing was imported") from error
-        self.problems.append(Problem(number, message))
+            raise InputError(f"line {source.number}: {message}; nothing was imported") from error
+        self.problems.append(Problem(source.number, message))
 
 
 def _outcome(candidate: Candidate, stored: Memory) -> Outcome:

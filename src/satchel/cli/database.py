@@ -36,7 +36,7 @@ def db_command() -> None:
 @dry_run_option
 @store_options
 def init_command(grant: tuple[str, ...], dry_run: bool, db: str | None) -> None:
-    """Create the store: pgvector, the schema, the role satchel_app and its policies. Existing objects are kept."""
+    """Create the store. This adds pgvector, the schema, the role satchel_app and its policies, if missing."""
     url = _server(db)
     _print_done(prepare_server(url, grant=grant, dry_run=dry_run), url, dry_run=dry_run)
 
@@ -66,7 +66,7 @@ def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
         print_json({"status": found, "newest": newest, "upgrade_due": found.version < newest})
     else:
         print_text(f"{found.place}\n")
-        print_rows(_told(found, newest))
+        print_rows(_status_rows(found, newest))
     if found.version != newest or not found.bound:
         ctx.exit(1)
 
@@ -75,7 +75,7 @@ def status_command(ctx: click.Context, db: str | None, as_json: bool) -> None:
 @dry_run_option
 @store_options
 def distribute_command(dry_run: bool, db: str | None) -> None:
-    """Distribute the tables over a Citus cluster by org; all rows of a tenant stay on one node."""
+    """Distribute the tables over a Citus cluster. All rows of an org are on one node."""
     url = _server(db)
     _store_at(url)
     _print_done(distribute_server(url, dry_run=dry_run), url, dry_run=dry_run)
@@ -85,7 +85,7 @@ def distribute_command(dry_run: bool, db: str | None) -> None:
 @dry_run_option
 @store_options
 def index_command(dry_run: bool, db: str | None) -> None:
-    """Create vector indexes for large tenants, without locking them, and drop unused ones.
+    """Create vector indexes for large tenants. They stay usable meanwhile; unused indexes are dropped.
 
     Run it again as tenants grow, after `reembed`, and after a large tenant was erased.
     """
@@ -116,7 +116,7 @@ def _print_done(done: Sequence[str], url: str, *, dry_run: bool) -> None:
     print_text("".join(f"  {line}\n" for line in done))
 
 
-def _told(found: "Status", newest: int) -> list[tuple[str, str]]:
+def _status_rows(found: "Status", newest: int) -> list[tuple[str, str]]:
     schema = str(found.version) if found.version else "none; `satchel db init` creates it"
     if 0 < found.version < newest:
         schema += f", current is {newest}: run `satchel db upgrade`"

@@ -35,7 +35,7 @@ from satchel.fitting.context import BlockFacts, Frame
 from satchel.fitting.context_pack import PackFormat
 from satchel.fitting.listing import as_json as to_json
 from satchel.fitting.listing import json_inside
-from satchel.model.ids import short_id
+from satchel.model.ids import whole_short_id
 from satchel.model.packing import Receipt
 
 __all__ = ["context_command", "context_pack_command", "search_command"]
@@ -131,21 +131,16 @@ def _title(query: str | None, project: str | None) -> str:
     return f"Context for “{query}”" if query is not None else f"Context of {project or 'all projects'}"
 
 
-def _longest_short_id(identifier: str) -> str:
-    """The short id with all its characters: it stays unique, and needs no look into the store."""
-    return short_id(identifier, (), least=8)
-
-
 class _ContextAsJson(Frame):
     """A block as JSON within the budget: its text, its numbers, and the short id of each memory in it."""
 
     def write(self, body: str, facts: BlockFacts) -> str:
         told = ("token_count", "included", "omitted", "irrelevant", "complete", "matched", "tier_breakdown")
-        names = {"short_ids": [_longest_short_id(each) for each in facts.ids]}
+        names = {"short_ids": [whole_short_id(each) for each in facts.ids]}
         return to_json({"text": body} | {name: getattr(facts, name) for name in told} | names) + "\n"
 
     def beside(self, identifier: str) -> str:
-        return f'"{_longest_short_id(identifier)}",'
+        return f'"{whole_short_id(identifier)}",'
 
     def encode(self, part: str) -> str:
         return json_inside(part)

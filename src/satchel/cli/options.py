@@ -210,7 +210,7 @@ def store_options(command: Command) -> Command:
     return click.option("--db", metavar="STORE", help="The store to use: a file, or postgresql://….")(command)
 
 
-def embedder_option(command: Command, *, text: str = "Who makes vectors; `satchel --help` names them.") -> Command:
+def embedder_option(command: Command, *, text: str = "Embedder to use; `satchel --help` lists them.") -> Command:
     """--embedder, after the name of a command that embeds; without it SATCHEL_EMBEDDER, or None."""
 
     @functools.wraps(command)

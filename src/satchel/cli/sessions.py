@@ -99,9 +99,9 @@ def budget_command(
 def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Show the budget of SESSION by category. --plot draws its tokens by turn."""
     with open_store_for(db, scope) as bag:
-        books = bag.find_session(name)
-        state, turns = books.state(), books.turns()
-        limits = books.budget.tiers()
+        session = bag.find_session(name)
+        state, turns = session.state(), session.turns()
+        limits = session.budget.tiers()
     if as_json:
         print_json(state.to_dict() | {"limits": limits, "turns": [turn.to_dict() for turn in turns]})
     else:
@@ -128,7 +128,7 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
 @store_options
 @json_option
 def results_command(name: str, limit: int, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
-    """List the tool results of SESSION with their handles, newest first."""
+    """List the tool results of SESSION. Newest first, with their handles."""
     with open_store_for(db, scope) as bag:
         results = bag.find_session(name).results(limit=limit)
     if as_json:
@@ -294,7 +294,7 @@ def simulate_command(
     counter: str | None,
     as_json: bool,
 ) -> None:
-    """Replay TRANSCRIPT under several eviction policies, and compare tokens, peak and cost with a prompt cache.
+    """Compare eviction policies on TRANSCRIPT. Shows tokens, peak and cost with a prompt cache.
 
     TRANSCRIPT is a Claude Code session (JSON lines) or messages for OpenAI or Anthropic; - is standard input.
     Prices are relative to an uncached input token.

@@ -203,9 +203,9 @@ def history_command(given: dict[str, Any], scope: dict[str, str | None], db: str
 def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
     """Count the memories by kind, tier, status and project."""
     with open_store_for(db, scope) as bag:
-        stats, embedder = bag.stats(), bag.embedder
+        stats = bag.stats(**given)
     if as_json:
-        print_json(msgspec.structs.asdict(stats) | {"embedder": embedder})
+        print_json(stats)
         return
     rows = [
         ("memories", f"{stats.memories:,}"),
@@ -219,8 +219,8 @@ def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str |
     if stats.oldest and stats.newest:
         rows += [("oldest", str(stats.oldest.date())), ("newest", str(stats.newest.date()))]
     print_rows(rows, right=(1,))
-    if embedder:
-        print_rows([("embedder", embedder)])
+    if stats.embedder:
+        print_rows([("embedder", stats.embedder)])
     if not stats.memories:
         for hint in unknown_names(db, scope):
             note(hint)

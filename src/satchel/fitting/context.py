@@ -15,6 +15,7 @@ from satchel.fitting.formats import Layout, as_messages
 from satchel.fitting.packing import PINS, Packed, Pins, Pruned, pack, prune, receipt
 from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
+from satchel.model.ids import whole_short_id
 from satchel.model.memory import TIERS, Hit
 from satchel.model.packing import Item, Placed, Receipt, marked
 from satchel.model.result import Result
@@ -116,6 +117,8 @@ class ContextResult(Result, msgspec.Struct, frozen=True, kw_only=True):
     """How many of each tier were included."""
     hits: tuple[Hit, ...]
     """What was included, best first."""
+    short_ids: tuple[str, ...] = ()
+    """The short ids of these memories."""
     receipt: Receipt | None = None
     """What became of every candidate, if it was asked for."""
 
@@ -199,6 +202,7 @@ class ContextBlock(Result):
             smallest_budget=self.smallest_budget,
             tier_breakdown=self.tier_breakdown,
             hits=self.hits,
+            short_ids=tuple(whole_short_id(hit.memory.id) for hit in self.hits),
             receipt=self.receipt if receipt else None,
         )
 

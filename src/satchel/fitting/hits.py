@@ -140,7 +140,8 @@ class Hits(Result, Sequence[Hit]):
     def _summary(self) -> str:
         # Without the tokens: counting them may have to load a vocabulary.
         best = f", best {self._hits[0]._summary()}" if self._hits else ""
-        return f"{len(self)} hits, {self.omitted:,} omitted, {self.irrelevant:,} irrelevant{best}"
+        hits = "1 hit" if len(self) == 1 else f"{len(self)} hits"
+        return f"{hits}, {self.omitted:,} omitted, {self.irrelevant:,} irrelevant{best}"
 
 
 class Timeline(Result, msgspec.Struct, frozen=True, kw_only=True):

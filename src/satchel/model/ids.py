@@ -26,6 +26,7 @@ __all__ = [
     "parse_id",
     "short_id",
     "short_length",
+    "whole_short_id",
 ]
 
 MIN_PREFIX = 8
@@ -127,6 +128,11 @@ def short_id(identifier: str, others: Iterable[str | None], *, least: int = MIN_
     return "".join(
         _ALPHABET[tail >> 4 * TAIL - _BITS * place & 31] for place in range(1, max(least, shared + 1) + 1)
     )
+
+
+def whole_short_id(identifier: str) -> str:
+    """Return the short id with all of its eight characters, which is unique without looking into the store."""
+    return short_id(identifier, (), least=_MAX_SHORT)
 
 
 def _prefix_range(digits: str) -> IdRange:

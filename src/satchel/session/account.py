@@ -13,7 +13,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.model.result import Result
 from satchel.session.budget import Budget, checked_tokens
-from satchel.store.contract import Books
+from satchel.store.contract import SessionRow
 
 __all__ = ["FLOOR", "Account", "Calibration", "SessionState", "account_of", "reported_tokens"]
 
@@ -155,11 +155,11 @@ _calibration_decoder = msgspec.json.Decoder(Calibration)
 class Account(NamedTuple):
     """A session's ledger sums together with its budget and calibration.
 
-    The sums in `books` are in tokens of the session's counter. `used` and `remaining` are in tokens of the model,
+    The sums in `row` are in tokens of the session's counter. `used` and `remaining` are in tokens of the model,
     after calibration. An account is immutable: `after` and `in_next_turn` return new ones.
     """
 
-    books: Books
+    row: SessionRow
     budget: Budget
     calibration: Calibration
 
@@ -168,10 +168,10 @@ class Account(NamedTuple):
         """Tokens by category, as the model counts them; `system` includes the calibrated overhead."""
         real = self.calibration.corrected
         return {
-            "system": real(self.books.system) + self.calibration.overhead,
-            "history": real(self.books.history),
-            "tool_results": real(self.books.tool_results),
-            "user": real(self.books.user_message),
+            "system": real(self.row.system) + self.calibration.overhead,
+            "history": real(self.row.history),
+            "tool_results": real(self.row.tool_results),
+            "user": real(self.row.user_message),
             "response_reserve": self.budget.response,
         }
 
@@ -183,8 +183,8 @@ class Account(NamedTuple):
     @property
     def room(self) -> int:
         """Counted tokens that tool results may still use in this turn."""
-        left = self.budget.tool_results - self.calibration.corrected(self.books.turn_results)
-        if self.books.holds == "digests":
+        left = self.budget.tool_results - self.calibration.corrected(self.row.turn_results)
+        if self.row.holds == "digests":
             # The caller keeps these results in its context, so the next turn must have room for them too.
             left = min(left, self.remaining)
         return self.calibration.within(max(0, left))
@@ -204,16 +204,16 @@ class Account(NamedTuple):
 
     def in_next_turn(self) -> "Account":
         """Return the account at the start of the next turn, with no results in it yet."""
-        return self._replace(books=msgspec.structs.replace(self.books, turn_results=0))
+        return self._replace(row=msgspec.structs.replace(self.row, turn_results=0))
 
     def after(self, tokens: int) -> "Account":
         """Return the account after a result of this many tokens was entered."""
-        books = msgspec.structs.replace(
-            self.books,
-            tool_results=self.books.tool_results + tokens,
-            turn_results=self.books.turn_results + tokens,
+        row = msgspec.structs.replace(
+            self.row,
+            tool_results=self.row.tool_results + tokens,
+            turn_results=self.row.turn_results + tokens,
         )
-        return self._replace(books=books)
+        return self._replace(row=row)
 
     @property
     def level(self) -> int:
@@ -237,25 +237,25 @@ class Account(NamedTuple):
     def state(self) -> SessionState:
         """The account as a value that does not change."""
         return SessionState(
-            session=self.books.name,
-            project=self.books.scope.project,
+            session=self.row.name,
+            project=self.row.scope.project,
             total_budget=self.budget.total,
             used=self.used,
             remaining=self.remaining,
             per_tool_budget=self.allocation,
             warning=self.warning,
-            turn=self.books.turn,
-            results=self.books.results,
-            delivered=self.books.delivered,
-            evicted=self.books.evicted,
-            created_at=self.books.created_at,
-            updated_at=self.books.updated_at,
+            turn=self.row.turn,
+            results=self.row.results,
+            delivered=self.row.delivered,
+            evicted=self.row.evicted,
+            created_at=self.row.created_at,
+            updated_at=self.row.updated_at,
         )
 
 
-def account_of(books: Books) -> Account:
+def account_of(row: SessionRow) -> Account:
     """Return the account of a session from its row in the store."""
-    return Account(books, _budget(books.budget), _calibration(books.calibration))
+    return Account(row, _budget(row.budget), _calibration(row.calibration))
 
 
 # Decoded several times per call, but seldom changed: cached.

@@ -21,7 +21,7 @@ from satchel.model.checks import check_weight
 from satchel.model.memory import utc_now
 from satchel.session.account import Account, account_of
 from satchel.session.results import compress, new_handle
-from satchel.store.contract import Books, Category, Content, LedgerRow, Level, TurnRow
+from satchel.store.contract import Category, Content, LedgerRow, Level, SessionRow, TurnRow
 from satchel.store.store import Store
 
 __all__ = [
@@ -150,10 +150,10 @@ def entries_with_stub(group: Sequence[LedgerRow]) -> list[LedgerRow]:
     return [entry for entry in group if entry.stub and not (answered and entry.role == "call")]
 
 
-def turn_row(books: Books, at: datetime) -> TurnRow:
+def turn_row(row: SessionRow, at: datetime) -> TurnRow:
     """Return the sums of the current turn, as they are stored when it ends."""
-    sums = (books.system, books.history, books.tool_results, books.user_message)
-    return TurnRow(books.turn, at, *sums, books.evicted)
+    sums = (row.system, row.history, row.tool_results, row.user_message)
+    return TurnRow(row.turn, at, *sums, row.evicted)
 
 
 class Ledger:
@@ -163,22 +163,22 @@ class Ledger:
     `reserve`, so that later results do not spend the same tokens again. Safe to share between threads.
     """
 
-    def __init__(self, store: Store, books: Books, count: Count) -> None:
+    def __init__(self, store: Store, row: SessionRow, count: Count) -> None:
         self.store = store
         self.ledgers = store.ledgers
-        self.org = books.scope.org
-        self.session = books.id
+        self.org = row.scope.org
+        self.session = row.id
         self.count = count
         self._entries_since_expiry = 0
-        self._last: tuple[float, Books] | None = None
+        self._last: tuple[float, SessionRow] | None = None
         self._blocked: dict[str, tuple[int, int]] = {}
         self.lock = threading.RLock()
         self._reservations: WeakKeyDictionary[object, tuple[int, bool]] = WeakKeyDictionary()
 
     @property
-    def books(self) -> Books:
+    def row(self) -> SessionRow:
         """The session's row in the store: its budget and its sums."""
-        found = self.ledgers.books(self.org, self.session)
+        found = self.ledgers.session(self.org, self.session)
         if found is None:
             raise StoreError("this session was removed from the store; open it again or restart the server")
         self._last = (time.monotonic(), found)
@@ -186,7 +186,7 @@ class Ledger:
 
     @property
     def account(self) -> Account:
-        return account_of(self.books)
+        return account_of(self.row)
 
     @property
     def recent_account(self) -> Account:
@@ -217,12 +217,12 @@ class Ledger:
     def posting(self) -> Iterator["Posting"]:
         """Open a transaction on the ledger; it ends with eviction and stores the new sums."""
         with self.store.transaction():
-            posting = Posting(self, self.books)
+            posting = Posting(self, self.row)
             yield posting
             posting.finish()
         # If the caller's own transaction is open, this one may still be rolled back: do not cache the sums.
-        self._last = None if self.store.in_transaction else (time.monotonic(), posting.books)
-        self._entries_since_expiry += posting.books.clock - posting.before.clock
+        self._last = None if self.store.in_transaction else (time.monotonic(), posting.row)
+        self._entries_since_expiry += posting.row.clock - posting.before.clock
         if self._entries_since_expiry >= _ENTRIES_BETWEEN_EXPIRIES:
             self.expire()
 
@@ -248,37 +248,37 @@ class Ledger:
 
 
 class Posting:
-    """Changes to the ledger in one transaction; `books` is kept up to date after each of them."""
+    """Changes to the ledger in one transaction; `row` is kept up to date after each of them."""
 
-    def __init__(self, ledger: Ledger, books: Books) -> None:
-        self.books = books
-        self.before = books
+    def __init__(self, ledger: Ledger, row: SessionRow) -> None:
+        self.row = row
+        self.before = row
         self._ledger = ledger
         self._ledgers = ledger.ledgers
         self._where = (ledger.org, ledger.session)
 
     @property
     def account(self) -> Account:
-        return account_of(self.books)
+        return account_of(self.row)
 
     def set(self, **changes: Any) -> None:
-        self.books = msgspec.structs.replace(self.books, **changes)
+        self.row = msgspec.structs.replace(self.row, **changes)
 
     def begin_turn(self) -> None:
         """Store the sums of the current turn and begin the next."""
-        self._ledgers.end_turn(*self._where, turn_row(self.books, utc_now()))
-        self.set(turn=self.books.turn + 1, turn_results=0)
+        self._ledgers.end_turn(*self._where, turn_row(self.row, utc_now()))
+        self.set(turn=self.row.turn + 1, turn_results=0)
 
     def enter(self, entry: LedgerRow, content: Content) -> LedgerRow:
         """Add an entry as the newest one, and return it with its place in the ledger."""
         now = utc_now()
-        seq = self.books.clock + 1
+        seq = self.row.clock + 1
         call = self._open_call(entry.call_id) if entry.role != "call" else None
         entry = msgspec.structs.replace(
             entry,
             seq=seq,
             used=seq,
-            turn=self.books.turn,
+            turn=self.row.turn,
             at=now,
             content=content.hash,
             pair=seq if call is None else call.seq,
@@ -289,9 +289,9 @@ class Posting:
         self._add(entry.category, cost(entry))
         if entry.category == "tool_results":
             self.set(
-                turn_results=self.books.turn_results + entry.tokens,
-                delivered=self.books.delivered + entry.tokens,
-                results=self.books.results + (entry.role == "result"),
+                turn_results=self.row.turn_results + entry.tokens,
+                delivered=self.row.delivered + entry.tokens,
+                results=self.row.results + (entry.role == "result"),
             )
         return entry
 
@@ -302,8 +302,8 @@ class Posting:
 
     def use(self, entry: LedgerRow, content: Content | None = None) -> None:
         """Mark an entry and its content as used now, so that they are evicted later."""
-        self.set(clock=self.books.clock + 1)
-        self._ledgers.repost(*self._where, [entry.seq], {"used": self.books.clock})
+        self.set(clock=self.row.clock + 1)
+        self._ledgers.repost(*self._where, [entry.seq], {"used": self.row.clock})
         if content is not None:
             self._ledgers.keep(self._ledger.org, content, utc_now())
 
@@ -336,14 +336,14 @@ class Posting:
         self.set(updated_at=utc_now())
         changes = {
             name: value
-            for name in Books.__struct_fields__
-            if (value := getattr(self.books, name)) != getattr(self.before, name)
+            for name in SessionRow.__struct_fields__
+            if (value := getattr(self.row, name)) != getattr(self.before, name)
         }
         self._ledgers.change(*self._where, changes)
 
     def _add(self, category: Category, tokens: int) -> None:
         name = _SUMS[category]
-        self.set(**{name: getattr(self.books, name) + tokens})
+        self.set(**{name: getattr(self.row, name) + tokens})
 
     def _limit(self, tier: int) -> int:
         return self.account.calibration.within(tier)
@@ -354,31 +354,31 @@ class Posting:
         With `holds="whole"` the caller keeps every page in its context, so this happens only when the whole context
         exceeds its budget: the caller must have dropped some pages by then.
         """
-        books, budget = self.books, self.account.budget
+        row, budget = self.row, self.account.budget
         limit = self._limit(budget.tool_results)
-        if books.holds == "whole":
-            limit = self._limit(budget.total - budget.response) - books.system - books.user_message - books.history
-        if books.tool_results <= limit or self._ledger.is_eviction_blocked(
-            "tool_results", books.turn, books.tool_results
+        if row.holds == "whole":
+            limit = self._limit(budget.total - budget.response) - row.system - row.user_message - row.history
+        if row.tool_results <= limit or self._ledger.is_eviction_blocked(
+            "tool_results", row.turn, row.tool_results
         ):
             return
         results = self.held("tool_results", words=False)
         units = [
             # The model has not seen the results of this turn, and maybe not those of the turn before.
-            Unit(entry.seq, entry.tokens, 0, entry.used, entry.pinned or entry.turn >= books.turn - 1)
+            Unit(entry.seq, entry.tokens, 0, entry.used, entry.pinned or entry.turn >= row.turn - 1)
             for entry in results
         ]
         going = set(keys_to_evict(units, limit=max(0, limit), low=budget.low))
         self.move([entry for entry in results if entry.seq in going], level="digest", category="history")
-        self.set(evicted=books.evicted + len(going))
-        if self.books.tool_results > limit:
-            self._ledger.block_eviction("tool_results", books.turn, self.books.tool_results)
+        self.set(evicted=row.evicted + len(going))
+        if self.row.tool_results > limit:
+            self._ledger.block_eviction("tool_results", row.turn, self.row.tool_results)
 
     def _evict(self) -> None:
         """If the history exceeds its limit, evict a batch of the least recently used entries."""
         budget = self.account.budget
         limit = self._limit(budget.history)
-        if self.books.history <= limit or self._ledger.is_eviction_blocked("history", 0, self.books.history):
+        if self.row.history <= limit or self._ledger.is_eviction_blocked("history", 0, self.row.history):
             return
         entries = self.held("history")
         busy = frozenset(entry.pair for entry in self.held("tool_results", words=False))
@@ -387,7 +387,7 @@ class Posting:
         already = sum(cost(entry) for entry in stubs)
         going = set(keys_to_evict([*units, Unit(0, already, already, 0, kept=True)], limit=limit, low=budget.low))
         if not going:
-            self._ledger.block_eviction("history", 0, self.books.history)
+            self._ledger.block_eviction("history", 0, self.row.history)
             return
         groups = [group for group in grouped(entries).values() if group[0].seq in going]
         stubbed: list[LedgerRow] = []
@@ -400,7 +400,7 @@ class Posting:
             dropped += [entry for entry in group if entry not in names]
         self.move(stubbed, level="stub", category="history")
         self.move(dropped, level="gone", category="history")
-        self.set(evicted=self.books.evicted + len(groups))
+        self.set(evicted=self.row.evicted + len(groups))
         stubs += [msgspec.structs.replace(entry, level="stub") for entry in stubbed]
         self._list([*listed, *_too_many(stubs, limit)])
 

@@ -49,7 +49,7 @@ from satchel.session.results import (
     text_entry,
     with_page,
 )
-from satchel.store.contract import Books, Category, Content, LedgerRow, Role, TurnRow
+from satchel.store.contract import Category, Content, LedgerRow, Role, SessionRow, TurnRow
 from satchel.store.store import Store
 from satchel.text.tokens import Counter
 
@@ -101,7 +101,7 @@ class Notebook(Protocol):
     """Saves what a session is asked to remember: a `Satchel`."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Write all that this thread does inside together."""
+        """Make one transaction of the writes of this thread inside the block."""
 
     def add(self, text: str, **fields: Unpack[PlacedFields]) -> Memory:
         """Save a memory."""
@@ -120,18 +120,18 @@ class Session:
     def __init__(
         self,
         store: Store,
-        books: Books,
+        row: SessionRow,
         *,
         counter: Counter,
         hints: Hints = "footer",
         notebook: Notebook | None = None,
     ) -> None:
-        self.name = books.name
+        self.name = row.name
         self.counter = counter
         self.hints = hints
-        self._ledger = Ledger(store, books, counter.count)
-        self._secret = books.secret
-        self._scope = msgspec.structs.replace(books.scope, session=books.name)
+        self._ledger = Ledger(store, row, counter.count)
+        self._secret = row.secret
+        self._scope = msgspec.structs.replace(row.scope, session=row.name)
         self._notebook = notebook
         self._asked: OrderedDict[str, Any] = OrderedDict()
         self._paged: tuple[tuple[bytes, str], _Stored, Measure] | None = None
@@ -255,7 +255,7 @@ class Session:
         is rejected; one whose result has expired raises `ExpiredError`.
         """
         account = self._ledger.account
-        entry, start = _start_of(self._ledger, cursor, account.books.secret)
+        entry, start = _start_of(self._ledger, cursor, account.row.secret)
         whole, measured = self._output_to_page(entry)
         if not isinstance(whole.output, str) or start > len(whole.output):
             raise InputError(
@@ -269,7 +269,7 @@ class Session:
             shape=entry.shape,
             measure=measured,
             total_tokens=entry.total_tokens,
-            secret=account.books.secret,
+            secret=account.row.secret,
             max_tokens=check_budget(max_tokens),
         )
         hints, count = self.hints == "footer", self.counter.count
@@ -331,7 +331,7 @@ class Session:
         """Begin a turn, in which the whole tier of tool results is available again, and return its number."""
         with self._ledger.posting() as posting:
             posting.begin_turn()
-            return posting.books.turn
+            return posting.row.turn
 
     def allocation(self) -> int:
         """Return how many tokens the next result may have."""
@@ -364,11 +364,11 @@ class Session:
         have risen above it.
         """
         account = self._ledger.account
-        if account.level == account.books.warned:
+        if account.level == account.row.warned:
             return None
         with self._ledger.posting() as posting:
             account = posting.account
-            rises = account.level > account.books.warned
+            rises = account.level > account.row.warned
             posting.set(warned=account.level)
         return account.warning if rises else None
 
@@ -380,8 +380,8 @@ class Session:
         """
         reported = reported_tokens(usage)
         with self._ledger.posting() as posting:
-            books = posting.books
-            counted = books.system + books.history + books.tool_results + books.user_message
+            row = posting.row
+            counted = row.system + row.history + row.tool_results + row.user_message
             calibration = posting.account.calibration.with_observation(counted, reported)
             posting.set(calibration=as_json(calibration))
         return calibration
@@ -405,9 +405,9 @@ class Session:
 
     def turns(self) -> list[TurnRow]:
         """Return the tokens by category at the end of each turn and now."""
-        books = self._ledger.books
+        row = self._ledger.row
         ended = self._ledger.ledgers.turns(self._ledger.org, self._ledger.session)
-        return [*ended, turn_row(books, books.updated_at)]
+        return [*ended, turn_row(row, row.updated_at)]
 
     def history(self, max_tokens: int | None = None) -> History:
         """Return the session as a text log: results as digests, evicted entries as stubs.
@@ -469,7 +469,7 @@ class Session:
 
 def _begin_turn_after_results(posting: Posting) -> None:
     """What a model says or calls after it received results belongs to the next turn."""
-    if posting.books.turn_results:
+    if posting.row.turn_results:
         posting.begin_turn()
 
 
@@ -517,9 +517,9 @@ class Prepared:
             tokens = self.shown.token_count + self._result.extra_tokens
             self._ledger.reserve(self, tokens, new_turn=self._result.new_turn)
         after = account.after(tokens)
-        if self._result.warn and after.level != account.books.warned:
+        if self._result.warn and after.level != account.row.warned:
             self._warned = after.level
-            self.warning = after.warning if after.level > account.books.warned else None
+            self.warning = after.warning if after.level > account.row.warned else None
 
     def _page(self, account: Account) -> Shown:
         return page_of(self._result, 0, account, hints=self._hints, count=self._ledger.count)
@@ -630,7 +630,7 @@ def open_session(
         changes["budget"] = as_json(resolve_budget(budget, model=model))
     if holds is not None:
         changes["holds"] = holds
-    fresh = Books(
+    fresh = SessionRow(
         id=new_id(),
         scope=msgspec.structs.replace(scope, session=None),
         name=_checked_name(name),
@@ -640,11 +640,11 @@ def open_session(
         calibration=as_json(Calibration()),
         **({"budget": as_json(resolve_budget())} | changes if "budget" not in changes else changes),
     )
-    books = store.ledgers.open(fresh)
-    changes = {name: value for name, value in changes.items() if getattr(books, name) != value}
+    row = store.ledgers.open(fresh)
+    changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
     if changes:
-        store.ledgers.change(books.scope.org, books.id, changes)
-    return Session(store, books, counter=counter, hints=hints, notebook=notebook)
+        store.ledgers.change(row.scope.org, row.id, changes)
+    return Session(store, row, counter=counter, hints=hints, notebook=notebook)
 
 
 def new_session_name(kind: str) -> str:
@@ -661,19 +661,19 @@ def find_session(
 
 def session_states(store: Store, scope: Scope, *, limit: int = 20) -> list[SessionState]:
     """The state of each session in a scope, the last changed first."""
-    return [account_of(books).state() for books in store.ledgers.sessions(scope, limit=check_limit(limit))]
+    return [account_of(row).state() for row in store.ledgers.sessions(scope, limit=check_limit(limit))]
 
 
 def remove_session(store: Store, scope: Scope, name: str) -> None:
     """Remove a session and everything it stored; if several have the name, raise `InputError` and remove none."""
-    books, *others = _sessions_named(store, scope, name)
+    row, *others = _sessions_named(store, scope, name)
     if others:
-        places = ", ".join(clean(each.scope.project or "none") for each in (books, *others))
+        places = ", ".join(clean(each.scope.project or "none") for each in (row, *others))
         raise InputError(f"{len(others) + 1} sessions are called {name!r}; name the project of one: {places}")
-    store.ledgers.remove(books.scope.org, books.id)
+    store.ledgers.remove(row.scope.org, row.id)
 
 
-def _sessions_named(store: Store, scope: Scope, name: str) -> list[Books]:
+def _sessions_named(store: Store, scope: Scope, name: str) -> list[SessionRow]:
     found = store.ledgers.named(scope, _checked_name(name))
     if not found:
         known = ", ".join(clean(each.name) for each in store.ledgers.sessions(scope, limit=5))

@@ -17,7 +17,6 @@ from satchel.text.passages import Part
 
 __all__ = [
     "KINDS",
-    "Books",
     "Candidate",
     "Category",
     "Changed",
@@ -38,6 +37,7 @@ __all__ = [
     "Role",
     "Row",
     "SearchStore",
+    "SessionRow",
     "Stats",
     "Trace",
     "TracedPassage",
@@ -81,6 +81,8 @@ class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
     by_project: dict[str, int]
     oldest: datetime | None
     newest: datetime | None
+    embedder: str | None = None
+    """The embedder whose vectors the store holds; None before there are any."""
 
     def _summary(self) -> str:
         return f"{self.memories:,} memories, {self.current:,} current, {self.relations:,} relations"
@@ -208,7 +210,7 @@ class SearchStore(Protocol):
         """Every relation that starts or ends at one of these ids."""
 
 
-# Sessions of agents: the books of each, its entries, contents and turns.
+# Agent sessions: their rows, ledger entries, contents and turns
 
 
 Category = Literal["system", "history", "tool_results", "user"]
@@ -216,11 +218,11 @@ Category = Literal["system", "history", "tool_results", "user"]
 Role = Literal["system", "user", "assistant", "note", "call", "result", "page"]
 
 Level = Literal["whole", "digest", "stub", "gone"]
-"""How much of an entry the context holds; what is gone is named by another entry, or was replaced."""
+"""How much of an entry the context holds. A gone entry is listed in another entry, or was replaced."""
 
 
-class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """One session: its budget, and the sums over its entries, which are kept up with each of them."""
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One session: its budget, and the sums over its entries, updated with each of them."""
 
     id: str
     scope: Scope

@@ -272,9 +272,10 @@ def migrate(
     verify_only: bool = False,
     progress: Progress | None = None,
 ) -> Migrated:
-    """Bring all that orgs have to another store, and compare both; all orgs, if none is named.
+    """Copy orgs to another store, by default all of them, and compare the two.
 
-    Memories with their history, relations, uses and vectors, and the books of sessions. The source stays as it is.
+    Copies memories with their history, relations, uses and vectors, and sessions with their ledgers. The source is
+    not changed.
     """
     with contextlib.ExitStack() as opened:
         here = opened.enter_context(_opened(as_path(source), create=False))

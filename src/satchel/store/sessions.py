@@ -1,4 +1,4 @@
-"""Sessions of agents: the books of each, its entries, contents and turns."""
+"""Agent sessions: their rows, ledger entries, contents and turns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from satchel.model.memory import Scope
-from satchel.store.contract import Books, Category, Content, LedgerRow, TurnRow
+from satchel.store.contract import Category, Content, LedgerRow, SessionRow, TurnRow
 from satchel.store.database import Database, Dialect
 from satchel.store.rows import from_micros, json_array, micros, scope_sql, scope_values
 
@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 _SCOPE = ("org", "project", "user", "agent")
-_OF_BOOKS = tuple(name for name in Books.__struct_fields__ if name != "scope")
+_SESSION_COLUMNS = tuple(name for name in SessionRow.__struct_fields__ if name != "scope")
 # Quoted: elsewhere `user` is who is connected.
-SESSION_FIELDS = (*_SCOPE, *_OF_BOOKS)
+SESSION_FIELDS = (*_SCOPE, *_SESSION_COLUMNS)
 ENTRY_FIELDS = LedgerRow.__struct_fields__
 TURN_FIELDS = TurnRow.__struct_fields__
 SESSION_COLUMNS = ", ".join('"user"' if name == "user" else name for name in SESSION_FIELDS)
@@ -46,7 +46,7 @@ Connected = Callable[[str], AbstractContextManager[Database]]
 
 
 class Ledgers:
-    """Where the books are. Each call is one transaction, or part of the one its thread is in."""
+    """The session ledgers of a store. Each call is one transaction, or part of the one its thread is in."""
 
     def __init__(self, read: Connected, write: Connected, hold: Connected) -> None:
         self._read = read
@@ -54,41 +54,41 @@ class Ledgers:
         self._hold = hold
         """To read what nobody else may change before the transaction of this thread ends, if it is in one."""
 
-    def open(self, fresh: Books) -> Books:
-        """The session of this scope and name, which is begun with these books where there is none."""
+    def open(self, fresh: SessionRow) -> SessionRow:
+        """Return the session of this scope and name, or create it from `fresh`."""
         scope = scope_values(fresh.scope)
         if (found := self._exact(scope, fresh.name)) is not None:
             return found
-        values = scope | {name: _stored(name, getattr(fresh, name)) for name in _OF_BOOKS}
+        values = scope | {name: _stored(name, getattr(fresh, name)) for name in _SESSION_COLUMNS}
         with self._write(fresh.scope.org) as db:
             db.execute(insert_session(db), values)
             # Another process may have been faster.
             held = self._exact(scope, fresh.name)
         return held or fresh
 
-    def named(self, scope: Scope, name: str) -> list[Books]:
+    def named(self, scope: Scope, name: str) -> list[SessionRow]:
         """The sessions of a name inside a scope, those changed last first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             sql = db.statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
-            return [_books(row) for row in db.execute(sql, values | {"name": name})]
+            return [_session_row(row) for row in db.execute(sql, values | {"name": name})]
 
-    def sessions(self, scope: Scope, *, limit: int) -> list[Books]:
+    def sessions(self, scope: Scope, *, limit: int) -> list[SessionRow]:
         """The sessions inside a scope, those changed last first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             sql = db.statement("session_list", columns_of=SESSION_COLUMNS, where=where)
-            return [_books(row) for row in db.execute(sql, values | {"limit": limit})]
+            return [_session_row(row) for row in db.execute(sql, values | {"limit": limit})]
 
-    def books(self, org: str, session: str) -> Books | None:
+    def session(self, org: str, session: str) -> SessionRow | None:
         """A session as it is now; inside a transaction nobody else changes it before that ends."""
         with self._hold(org) as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, {"org": org, "id": session}).fetchone()
-        return None if row is None else _books(row)
+        return None if row is None else _session_row(row)
 
     def change(self, org: str, session: str, changes: Mapping[str, Any]) -> None:
-        """Set fields of a session's books."""
+        """Set fields of a session."""
         with self._write(org) as db:
             values = {name: _stored(name, value) for name, value in changes.items()}
             sql = db.statement("session_update", assignments=_assignments(db.dialect, changes))
@@ -189,11 +189,11 @@ class Ledgers:
             db.execute(db.statement("content_unshared"), {"org": org, "session": session})
             db.execute(db.statement("session_delete"), {"org": org, "id": session})
 
-    def _exact(self, scope: dict[str, str], name: str) -> Books | None:
+    def _exact(self, scope: dict[str, str], name: str) -> SessionRow | None:
         with self._read(scope["org"]) as db:
             sql = db.statement("session_exact", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, scope | {"name": name}).fetchone()
-        return None if row is None else _books(row)
+        return None if row is None else _session_row(row)
 
     def _entries(self, name: str, columns: str = ENTRY_COLUMNS, **values: Any) -> list[LedgerRow]:
         with self._read(values["org"]) as db:
@@ -206,13 +206,13 @@ def _stored(name: str, value: Any) -> Any:
     return int(value) if name in _TRUTHS else value
 
 
-def _books(row: Sequence[Any]) -> Books:
+def _session_row(row: Sequence[Any]) -> SessionRow:
     org, project, user, agent = row[: len(_SCOPE)]
     scope = Scope(org=org, project=project or None, user=user or None, agent=agent or None)
-    fields = dict(zip(_OF_BOOKS, row[len(_SCOPE) :], strict=True))
+    fields = dict(zip(_SESSION_COLUMNS, row[len(_SCOPE) :], strict=True))
     for name in ("created_at", "updated_at"):
         fields[name] = from_micros(fields[name])
-    return Books(scope=scope, **fields)
+    return SessionRow(scope=scope, **fields)
 
 
 def _entry(row: Sequence[Any]) -> LedgerRow:
@@ -223,7 +223,7 @@ def _entry(row: Sequence[Any]) -> LedgerRow:
 
 
 def insert_session(db: Database) -> str:
-    """The statement that inserts the books of a session, by the names of `SESSION_FIELDS`."""
+    """The statement that inserts a session, by the names of `SESSION_FIELDS`."""
     values = db.dialect.values(SESSION_FIELDS)
     return db.statement("session_insert", columns_of=SESSION_COLUMNS, marks=values)
 

@@ -71,6 +71,10 @@ SELECT memory, at, action, changes FROM history WHERE org = :org AND action = 'u
 -- name: delete_relation
 DELETE FROM relation WHERE org = :org AND source = :source AND target = :target AND kind = :kind
 
+-- name: drop_relation
+DELETE FROM relation
+WHERE org = :org AND source = :source AND target = :target AND kind = :kind AND created_at <= :until
+
 -- name: clear_history
 DELETE FROM history WHERE org = :org AND memory = :memory
 

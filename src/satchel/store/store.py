@@ -38,7 +38,7 @@ class Store(Search[Database]):
     location: str
     dialect: Dialect
     ledgers: Ledgers
-    """The books of agents' sessions."""
+    """The ledgers of agent sessions."""
     _readonly = False
 
     @abstractmethod

@@ -61,6 +61,7 @@ def take(
             outcomes.append("newer")
         else:
             _complete(db, packet, held, index, indexed=outcome == "kept")
+            _drop_unrelated(db, org, packet.record)
             outcomes.append(outcome)
     return outcomes
 
@@ -88,6 +89,15 @@ def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed
     if not indexed or (held.waiting and all(passage.vector for passage in packet.passages)):
         index.remove(held.number)
         index.enter(held.number, memory)
+
+
+def _drop_unrelated(db: Database, org: str, record: Record) -> None:
+    """Remove the relations that were removed in the source since they came here; one that was made later stays."""
+    for entry in record.history:
+        before = entry.changes.get("relation", [None])[0]
+        if entry.action == "unrelate" and isinstance(before, dict):
+            named = {name: before.get(name) for name in ("source", "target", "kind")}
+            db.execute(db.statement("drop_relation"), {"org": org, "until": micros(entry.at), **named})
 
 
 def take_purged(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, Mark]) -> None:
@@ -274,12 +284,12 @@ class Holdings:
             take_contents(db, self.org, rows)
 
     def take_session(self, session: Row, entries: Iterator[Row], turns: Iterator[Row]) -> Outcome:
-        """Store the books of a session with all of its entries and turns; one that has gone on here stays."""
+        """Store a session with all its entries and turns; a session that is newer here stays."""
         with self._write() as db:
             return take_session(db, self.org, session, entries, turns)
 
     def session(self, id: str) -> Row | None:
-        """The books of one session."""
+        """Return one session."""
         with self._read() as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, {"org": self.org, "id": id}).fetchone()

@@ -1,4 +1,4 @@
-"""The async twin does what the original does."""
+"""The async API does what the sync API does."""
 
 import asyncio
 import inspect

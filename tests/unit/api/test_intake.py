@@ -1,4 +1,4 @@
-"""What may be stored: inside its scope, without secrets in any field, its tokens counted."""
+"""What is stored: inside its scope, without secrets in any field, with its tokens counted."""
 
 import pytest
 

@@ -95,12 +95,12 @@ def test_fitted_results_have_one_set_of_names(bag: satchel.Satchel):
     pack = bag.context_pack("rotate tokens", token_budget=300)
     for result, more in (
         (hits, {"hits"}),
-        (block, {"hits", "tier_breakdown", "receipt"}),
+        (block, {"hits", "short_ids", "tier_breakdown", "receipt"}),
         (pack, {"memories", "tier_breakdown", "receipt", "format", "project"}),
     ):
         told = result.to_dict()
         assert told.keys() == shared | more
-        for name in (shared | more) - {"hits", "memories", "receipt"}:
+        for name in (shared | more) - {"hits", "memories", "receipt", "short_ids"}:
             assert told[name] == getattr(result, name), name
         assert 0 < told["token_count"] <= told["token_budget"] == 300
         assert told["omitted"] > 0

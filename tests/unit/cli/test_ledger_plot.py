@@ -1,4 +1,4 @@
-"""The picture of a ledger is a valid file on which every number can be found, whatever the session was."""
+"""The plot of a ledger is a valid SVG file that contains every number, for any session."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -1,4 +1,4 @@
-"""The picture of a pack is a valid file that shows each number of its receipt, whatever the headlines say."""
+"""The plot of a pack is a valid SVG file that shows each number of its receipt, for any headlines."""
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""A replay bills each request for what the cache has and has not, under each policy."""
+"""A replay bills each request for cached and uncached tokens, under each policy."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile

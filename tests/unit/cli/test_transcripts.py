@@ -1,4 +1,4 @@
-"""Recordings of every known form become entries by turn; whatever else comes in is one clear line."""
+"""Transcripts of every known format become entries by turn; other input gives one clear line."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Against a real server on a port of this machine, which misbehaves when told to."""
+"""The endpoint embedder against a real local server that can misbehave."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The sentence encoder: what the original gives, for any text, in any company, from any thread."""
+"""The sentence encoder gives what the original gives, for any text, in any batch, from any thread."""
 
 import hashlib
 import os

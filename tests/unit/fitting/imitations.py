@@ -1,4 +1,4 @@
-"""Stored texts that try to be something else, and what a layout should read back from them."""
+"""Stored texts that imitate markup, and what a layout should read back from them."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product

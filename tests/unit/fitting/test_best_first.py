@@ -1,4 +1,4 @@
-"""Where the best match is served first: it is there as far as it fits, and then come the others."""
+"""With the best match first, it is included as far as it fits, and then the others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The block that `context` gives: never over its budget, well spent, and honest about what was left out."""
+"""The block of `context`: never over its budget, well used, with a correct account of what was left out."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""A text is cut where its writer would cut it, within the room, and says how much is missing."""
+"""A text is cut at a natural place, within its budget, and says how much is missing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Packing at its edges, through `satchel.fit` and through a real store."""
+"""Edge cases of packing, through `satchel.fit` and through a real store."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

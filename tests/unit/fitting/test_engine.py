@@ -1,4 +1,4 @@
-"""The engine makes final texts, counts them, and hands over only what is within its budget."""
+"""The engine assembles final texts, counts them, and returns only what is within the budget."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""An item's lines stay inside its bullet, look like nothing of ours, and read back as they were."""
+"""The lines of an item stay inside its bullet, cannot imitate markup, and can be read back."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What other libraries give becomes items as it is: the text, what is known of it, and what it is worth."""
+"""Values of other libraries become items: text, metadata and score."""
 
 import math
 from dataclasses import dataclass, field

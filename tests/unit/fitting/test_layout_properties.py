@@ -1,4 +1,4 @@
-"""Whatever is stored: parts cost at least what the block costs, and nothing in a block is taken for ours."""
+"""For any stored text, parts cost at least what the block costs, and nothing in a block is mistaken for markup."""
 
 import re
 from collections import Counter as Tally

@@ -1,4 +1,4 @@
-"""What each format of a context block looks like."""
+"""The formats of a context block."""
 
 import json
 from datetime import timedelta

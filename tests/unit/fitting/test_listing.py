@@ -1,4 +1,4 @@
-"""Listings show what was asked for, and stored text cannot pose as anything else."""
+"""Listings show what was requested, and stored text cannot imitate anything else."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The order of worth: by value per token, whatever the budget, where the first under a heading pays for it."""
+"""Order by value per token, for any budget; the first item under a heading pays for it."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Portable packs: whole memories, true numbers, each form within its budget, and the way back."""
+"""Portable packs: whole memories, correct numbers, each format within its budget, and import."""
 
 import json
 import re
@@ -107,7 +107,7 @@ def test_a_secret_in_a_pack_from_elsewhere_is_masked_on_its_way_in(thesis):
         (lambda text: text[:-40], "not a whole JSON object"),
         (lambda text: text.replace('"version":1', '"version":99'), "pack version 99 is not known here"),
         (lambda text: text.replace('"memories":', '"others":'), "has no list of memories"),
-        (lambda text: '{\n"a": 1\n}', "neither JSON lines nor a context pack"),
+        (lambda text: '{\n"a": 1\n}', "neither JSON lines nor a document with memories"),
     ],
 )
 def test_a_pack_that_is_not_whole_is_refused_in_one_line_and_changes_nothing(thesis, change, complaint):

@@ -1,4 +1,4 @@
-"""A packing policy is one object: its name, its order, and what it does about what does not fit."""
+"""A packing policy is one object: its name, its order, and how it treats what does not fit."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A portable pack can be pasted anywhere and read back; no memory can pass for another or swallow it."""
+"""A portable pack can be pasted anywhere and parsed again; no memory can imitate or absorb another."""
 
 import json
 from typing import Any

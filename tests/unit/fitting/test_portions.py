@@ -1,4 +1,4 @@
-"""The assembled text decides what fits, not the sum of the parts; what is left out is there for later."""
+"""The assembled text decides what fits, not the sum of the parts; what is left out stays available."""
 
 from collections.abc import Sequence
 from typing import Any

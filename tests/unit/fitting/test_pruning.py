@@ -1,4 +1,4 @@
-"""Which candidates are considered: not what is superseded, not relevant, or said already."""
+"""Which candidates are considered: none that are superseded, irrelevant or duplicates."""
 
 from satchel.fitting.packing import ALWAYS_CONSIDERED, Verdict, prune
 from satchel.model.packing import Item

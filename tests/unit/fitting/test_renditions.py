@@ -1,4 +1,4 @@
-"""One item at several levels: the whole, what matched or how it begins, its title."""
+"""One item at several levels of detail: full, excerpt, summary, title."""
 
 from satchel.fitting.renditions import Rendition, renditions, tail
 from satchel.model.packing import Item

@@ -1,4 +1,4 @@
-"""A text that states its own number of tokens states the truth."""
+"""A text that states its own token count states it correctly."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Steps under many budgets at once: each column as if it were alone, headings paid once, the best never falling."""
+"""Choices for many budgets at once: each column as if computed alone, headings paid once, the best never worse."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Numbers from callers are checked, and the message has the value."""
+"""Numbers from callers are checked, and the message contains the value."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Drafts, scopes and memories check what they are given and bring it to one form."""
+"""Drafts, scopes and memories validate and normalise their fields."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Questions about the course of things: which they are, and that their context has something of each session."""
+"""Questions about the course of events: which they are, and that their context covers each session."""
 
 import math
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""Which memory overtakes which, over tables of updates and of things that only look alike."""
+"""Which memory supersedes which, over tables of true updates and of things that only look alike."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

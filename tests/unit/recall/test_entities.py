@@ -1,4 +1,4 @@
-"""What a text names is told by how it is written."""
+"""Names in a text are recognised by how they are written."""
 
 from satchel.recall.entities import MAX_ENTITIES, entities, query_entities
 from tables import each_row

@@ -1,4 +1,4 @@
-"""The weights that ship, and what is made of them: one score, and its explanation."""
+"""The shipped weights, and how features become one score with an explanation."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Spreading activation over links alone: how far, how much, and against whom."""
+"""Spreading activation over links: range, strength, and contradictions."""
 
 import numpy as np
 import pytest

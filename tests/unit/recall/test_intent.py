@@ -1,4 +1,4 @@
-"""What kind of answer a question wants, read from its words."""
+"""The kind of answer that a question asks for, from its words."""
 
 import time
 

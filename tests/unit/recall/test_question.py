@@ -1,4 +1,4 @@
-"""A question, read once: its terms, times, whom it is about and what it wants to know."""
+"""Parsing a question: its terms, times, people, and intent."""
 
 from datetime import UTC, datetime
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""The second look at the best finds, and what waits for its vectors."""
+"""Reranking of the best candidates, and memories that wait for their vectors."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Columns over memories and their passages: what stands where, and what stands beside what."""
+"""Columns over memories and their passages, and their neighbours."""
 
 import numpy as np
 import pytest

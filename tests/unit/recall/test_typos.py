@@ -1,4 +1,4 @@
-"""A misspelt word finds the terms it may have meant, and other words stay apart."""
+"""A misspelt word matches similar terms, and different words do not match."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as lines: split, read, checked, and what is said of those that cannot be read."""
+"""JSON-RPC messages as lines: splitting, decoding, checking, and the errors for invalid ones."""
 
 import pytest
 

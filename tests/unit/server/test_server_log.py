@@ -1,4 +1,4 @@
-"""Lines of the log: nothing that a client says turns them into something else."""
+"""Log lines: no input of a client can forge or break them."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""A counter held against what providers report."""
+"""Calibration of a counter with the token counts that providers report."""
 
 from types import SimpleNamespace
 from typing import Any

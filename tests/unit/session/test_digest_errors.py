@@ -1,4 +1,4 @@
-"""Which lines tell of an error."""
+"""Which lines report an error."""
 
 from satchel.session.digests.base import Source
 from satchel.session.digests.digest import digest

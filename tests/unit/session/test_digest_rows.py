@@ -1,4 +1,4 @@
-"""What all digests have in common: the room, what survives, what may be shown."""
+"""Common to all digests: their size, what is kept first, what may be shown."""
 
 import unicodedata
 

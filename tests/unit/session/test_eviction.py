@@ -1,4 +1,4 @@
-"""Eviction takes the least recently used, in one batch, and never what must stay."""
+"""Eviction removes the least recently used units in one batch, and never what must stay."""
 
 import pytest
 from hypothesis import given

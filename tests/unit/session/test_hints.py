@@ -1,4 +1,4 @@
-"""What the budget allows, in tool definitions and at the foot of results."""
+"""Budget hints in tool definitions and in the notes of results."""
 
 import copy
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""A sample of a long text: whole lines from its beginning, its end and between."""
+"""The sample of a long text: whole lines from its beginning, middle and end."""
 
 from satchel.session.digests.base import LONGEST_LINE, sample, split_lines
 

@@ -1,4 +1,4 @@
-"""What parts cost that are not text."""
+"""Token counts of non-text parts."""
 
 import base64
 import struct

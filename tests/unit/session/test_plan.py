@@ -1,4 +1,4 @@
-"""Budgets: their defaults, how they scale, and what does not fit."""
+"""Budgets: defaults, scaling, and invalid combinations."""
 
 import msgspec
 import pytest

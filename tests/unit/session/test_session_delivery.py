@@ -1,4 +1,4 @@
-"""Results of a session: within their allocation, in pages, searched, and by cursors that prove themselves."""
+"""Results of a session: within their allocation, in pages, searchable, with signed cursors."""
 
 import json
 import re

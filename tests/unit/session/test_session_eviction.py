@@ -1,4 +1,4 @@
-"""What leaves the context of a session, and when: least recently used first, in batches, never lost."""
+"""What is evicted from the context of a session, and when: least recently used first, in batches, never lost."""
 
 from datetime import timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Sessions: what enters a context is counted by category, warned of, and held against what a provider reports."""
+"""Sessions: tokens are counted by category, warnings are given, and counts are calibrated with the provider's."""
 
 import contextlib
 import json

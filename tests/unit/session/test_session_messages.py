@@ -1,4 +1,4 @@
-"""The work log of a session, as text and as messages of a provider."""
+"""The history of a session, as a text log and as messages for a provider."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Where a budget's numbers come from, and which place wins."""
+"""Where budget settings come from, and their precedence."""
 
 from pathlib import Path
 

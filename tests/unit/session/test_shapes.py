@@ -1,4 +1,4 @@
-"""The shape of a tool's output, by what its text shows and, where that is not plain, by the tool's name."""
+"""The shape of a tool's output, detected from its text and, if that is unclear, from the tool's name."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a search says: more than a page."""
+"""Search results that are longer than a page."""
 
 __all__ = ["LINES"]
 

@@ -1,4 +1,4 @@
-"""The pool: a limit that is kept, no place lost, closed when all have come back."""
+"""The connection pool: its limit holds, no slot is lost, and it closes when all connections are back."""
 
 import os
 import threading

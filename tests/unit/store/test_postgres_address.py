@@ -1,4 +1,4 @@
-"""Addresses of servers: which are understood, and how they are said without the password."""
+"""PostgreSQL URLs: which are accepted, and how they are shown without the password."""
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict

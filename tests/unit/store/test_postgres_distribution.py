@@ -1,4 +1,4 @@
-"""The schema fulfils what Citus asks of tables it distributes, and they are handed to it in the right order.
+"""The schema meets the requirements of Citus for distributed tables, and they are distributed in the right order.
 
 No Citus runs here: its rules are read from the catalogue, and its functions are stood in for.
 """

@@ -1,4 +1,4 @@
-"""Large tenants: their vectors get an index of their own, which gives nearly what a comparison with all gives."""
+"""Large tenants: their vectors get their own index, with results close to those of an exact scan."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""Making a store on a server: once, by many at once, by whoever may, and never half."""
+"""Creating and migrating a PostgreSQL store: once, concurrently, by allowed logins only, and never partially."""
 
 import multiprocessing
 import secrets

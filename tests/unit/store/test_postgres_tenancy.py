@@ -1,4 +1,4 @@
-"""Raw SQL as the application's role never reaches another tenant's rows, in any table there is."""
+"""Raw SQL with the application's role never reaches rows of another tenant, in any table."""
 
 import contextlib
 import secrets

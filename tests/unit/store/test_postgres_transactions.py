@@ -1,4 +1,4 @@
-"""Transactions on a server: what failed is never called stored, and what one tenant does holds up no other."""
+"""Transactions on a server: a failed write is never reported as stored, and tenants do not block each other."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""What the doctor of a store on a server sees, and what it mends."""
+"""What `doctor` finds in a PostgreSQL store, and what it repairs."""
 
 from collections.abc import Iterator
 from typing import Any

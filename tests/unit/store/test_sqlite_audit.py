@@ -1,4 +1,4 @@
-"""What `doctor` says of passages and vectors that are out of step, and that `--fix` brings them back."""
+"""`doctor` reports inconsistent passages and vectors, and `--fix` repairs them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What holds for a store in a file and no other: its log, its backups, what is left in its pages, older files."""
+"""Only for stores in a file: the log, backups, deleted data in pages, and files of older versions."""
 
 import os
 import threading
@@ -151,6 +151,20 @@ def test_memories_of_an_old_store_are_confirmed_by_their_text(path: Path, versio
         assert view.add("Yes.", tier="conversation").id != turn.id
         assert bag.get(note.id).confirmations == 1
     assert path.with_name(f"notes.db.schema-{version}.backup").exists()
+
+
+def test_memories_of_an_old_store_have_short_ids_and_no_metadata(path: Path):
+    newer = path.with_name("newer.db")
+    with satchel.open(newer) as bag:
+        memories = bag.add_many(Draft(f"note {number}") for number in range(20))
+        shorts = bag.short_ids(memories)
+    make_old(newer, path)
+    with satchel.open(path) as bag:
+        assert bag.short_ids(memories) == shorts
+        assert [bag.get(short).id for short in shorts] == [memory.id for memory in memories]
+        assert bag.get(shorts[0]).metadata == {}
+        bag.update(shorts[0], metadata={"pr": 12})
+        assert [memory.id for memory in bag.recent(metadata={"pr": 12})] == [memories[0].id]
 
 
 def test_an_old_store_whose_owner_wants_no_vectors_does_not_wait_for_any(path: Path):

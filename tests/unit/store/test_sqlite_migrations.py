@@ -1,4 +1,4 @@
-"""Migrations: forward only, each once, backed up first, whole or not at all."""
+"""Migrations: forward only, each once, backed up first, atomic."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Rows: what goes in comes out, to the microsecond."""
+"""Rows are read back as they were written, to the microsecond."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

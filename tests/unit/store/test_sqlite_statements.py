@@ -1,4 +1,4 @@
-"""The named statements: each fits the schema, and the frequent ones go straight to their rows."""
+"""The named statements: each is valid for the schema, and the frequent ones use an index."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Texts that say the same: equal, equal but for small things, or one inside another."""
+"""Near-duplicate texts: equal, almost equal, or one contained in the other."""
 
 import pytest
 

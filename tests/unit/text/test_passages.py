@@ -1,4 +1,4 @@
-"""Long texts are cut where their writers would cut them."""
+"""Long texts are split at natural places."""
 
 import pytest
 

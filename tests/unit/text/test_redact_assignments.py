@@ -1,4 +1,4 @@
-"""A secret is known by the name that it is given to, and other things that names are given are left alone."""
+"""A secret is recognised by the name it is assigned to, and other assignments are left alone."""
 
 from invented_secrets import ASSIGNED
 from satchel.text.redact import Redacted, redact

@@ -1,4 +1,4 @@
-"""Whatever the text is: nothing planted survives, a second call changes nothing, and masking costs little."""
+"""For any text, no planted secret survives, masking is idempotent, and it is fast."""
 
 import time
 from collections.abc import Callable

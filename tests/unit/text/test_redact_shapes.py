@@ -1,4 +1,4 @@
-"""Tokens are known by their shape or by what stands around them, and what resembles them is left alone."""
+"""Tokens are recognised by their format or context, and similar text is left alone."""
 
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
 from satchel.text.redact import SHAPES, Redacted, redact

@@ -1,4 +1,4 @@
-"""Unspaced scripts become words of one character, queries pairs of them."""
+"""Text in unspaced scripts becomes single-character words, queries become pairs of them."""
 
 import pytest
 

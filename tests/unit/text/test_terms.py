@@ -1,4 +1,4 @@
-"""Terms are cut and stemmed as the full-text index does it, and coded for comparison."""
+"""Terms are split and stemmed as in the full-text index, and coded for comparison."""
 
 import re
 import struct

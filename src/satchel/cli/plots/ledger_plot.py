@@ -72,12 +72,12 @@ class Label(NamedTuple):
     evicted: int
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         return f"{self.evicted:,}"
 
     @property
     def half(self) -> float:
-        return len(self.said) * DIGIT / 2 + 2
+        return len(self.text) * DIGIT / 2 + 2
 
     @property
     def middle(self) -> float:
@@ -229,7 +229,7 @@ def _evictions(columns: Sequence[Column], frame: Frame) -> Iterator[str]:
             after, before = labels.pop(), labels.pop()
             labels.append(Label(before.start, after.end, before.evicted + after.evicted))
     for label in labels:
-        yield text(label.middle, MARKS_TOP + 13, label.said, size=11, fill=EVICTION, anchor="middle")
+        yield text(label.middle, MARKS_TOP + 13, label.text, size=11, fill=EVICTION, anchor="middle")
     if marked:
         yield text(LEFT - 8, MARKS_TOP + 13, "evicted", size=11, fill=EVICTION, anchor="end")
 

@@ -115,9 +115,9 @@ class _Endpoint:
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
-                begun = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-                if begun is not None:
-                    self._recent.begun(begun)
+                started = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                if started is not None:
+                    self._recent.started(started)
             await send(message)
 
         await self._manager.handle_request(scope, receive, noted)
@@ -201,7 +201,7 @@ class RecentSessions:
         self._idle: dict[str, None] = {}
         self._in_use: Counter[str] = Counter()
 
-    def begun(self, session: str) -> None:
+    def started(self, session: str) -> None:
         self._idle[session] = None
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What `/v1` does with the books of sessions and the results in them."""
+"""Handlers of `/v1/sessions`: session ledgers and the results in them."""
 
 import base64
 import binascii

@@ -130,7 +130,7 @@ class JsonValue(Shape):
         source, value, whole = self.source, self._read.value, self._read.whole
         made: list[Row] = []
         if isinstance(value, dict):
-            made += _trouble(value)
+            made += _error_fields(value)
             made += _facts(value, self._read, source)
         elif isinstance(value, list) and value:
             made += _records(value, "", whole) if isinstance(value[0], dict) else _items(value, whole)
@@ -174,17 +174,17 @@ def _items(value: Sequence[Any], whole: bool) -> list[Row]:
     return [Row(Rank.PATH, parts, "First: ", more=max(0, len(value) - SHOWN_ITEMS) if whole else 0)]
 
 
-def _trouble(value: Mapping[str, Any]) -> Iterator[Row]:
+def _error_fields(value: Mapping[str, Any]) -> Iterator[Row]:
     """Yield rows for errors and messages in an object."""
     for name, told in value.items():
         if name.lower() in _TOLD and told not in (None, "", 0, False, [], {}):
-            yield _told(name, told)
+            yield _error_row(name, told)
         elif isinstance(told, dict):
             inside = {inner: deeper for inner, deeper in told.items() if inner.lower() in _TROUBLE and deeper}
-            yield from (_told(f"{name}.{inner}", deeper) for inner, deeper in inside.items())
+            yield from (_error_row(f"{name}.{inner}", deeper) for inner, deeper in inside.items())
 
 
-def _told(name: str, told: Any) -> Row:
+def _error_row(name: str, told: Any) -> Row:
     mark = "! " if name.rpartition(".")[2].lower() in _TROUBLE else ""
     return Row(Rank.ERROR, [excerpt(f"{name}: {_shown(told)}", 200)], mark, 0.4)
 

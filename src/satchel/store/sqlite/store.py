@@ -36,7 +36,7 @@ CONNECTIONS = 8
 
 
 class SqliteLedgers(Ledgers):
-    """The books, without keeping in memory what expired."""
+    """The session ledgers, without keeping expired contents in memory."""
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
         dropped = super().expire(org, before=before, most_bytes=most_bytes)

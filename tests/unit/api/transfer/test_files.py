@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, and what cannot be written is said in one line."""
+"""A file is written atomically, and a write error is one line."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Each line is checked before anything is stored, and a bad one says what is wrong with it."""
+"""Each line is checked before anything is stored, and an error says what is wrong with it."""
 
 import json
 

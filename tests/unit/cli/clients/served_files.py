@@ -1,4 +1,4 @@
-"""A file of every client with servers in it, written as oddly as the client allows."""
+"""A configuration file with servers for each client, written as irregularly as the client allows."""
 
 __all__ = ["SERVED", "in_every_form"]
 

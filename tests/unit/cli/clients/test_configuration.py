@@ -1,4 +1,4 @@
-"""A client's file on the disk: backed up, replaced in one step, and left alone when in doubt."""
+"""A client's file on disk: backed up, replaced atomically, and left alone when in doubt."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""What --dry-run shows: the change, two lines around it, and no secrets."""
+"""The diff of --dry-run: the change, two lines of context, and no secrets."""
 
 from satchel.cli.clients.config_file import difference
 from satchel.text.redact import redact

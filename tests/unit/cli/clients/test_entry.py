@@ -1,4 +1,4 @@
-"""The command line by which a client starts the server."""
+"""The command line with which a client starts the server."""
 
 import sys
 from pathlib import Path

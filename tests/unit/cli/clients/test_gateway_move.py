@@ -1,4 +1,4 @@
-"""A client's servers moved through the gateway and back, wherever it is interrupted."""
+"""A client's servers are moved behind the gateway and back, even if interrupted at any point."""
 
 import json
 import re

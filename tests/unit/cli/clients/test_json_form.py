@@ -1,4 +1,4 @@
-"""The entry in files as clients and people leave them."""
+"""The entry in JSON files as clients and people write them."""
 
 import json
 

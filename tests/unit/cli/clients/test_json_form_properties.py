@@ -1,4 +1,4 @@
-"""Whatever a client's JSON looks like, an install changes the entry and nothing else."""
+"""For any JSON of a client, an install changes only the entry."""
 
 from typing import Any
 

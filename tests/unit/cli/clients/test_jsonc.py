@@ -1,4 +1,4 @@
-"""Reading JSON with comments: what it is about, where it stands, and where it is broken."""
+"""Parsing JSON with comments: content, positions, and syntax errors."""
 
 import pytest
 

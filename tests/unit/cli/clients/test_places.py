@@ -1,4 +1,4 @@
-"""Where each client looks for its configuration, on each system."""
+"""Where each client keeps its configuration, on each platform."""
 
 from pathlib import Path
 

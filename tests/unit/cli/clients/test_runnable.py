@@ -1,4 +1,4 @@
-"""What the gateway is told of a client's entry, and which entries only the client can run."""
+"""How a client's entry is converted for the gateway, and which entries only the client can run."""
 
 import json
 from pathlib import Path

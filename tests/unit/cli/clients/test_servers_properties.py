@@ -1,4 +1,4 @@
-"""Whatever a client's file looks like, servers are taken out of it alone and come back to the byte."""
+"""For any file of a client, moving servers out changes nothing else, and restoring gives the same bytes."""
 
 import tomllib
 from typing import Any

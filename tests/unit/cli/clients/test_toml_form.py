@@ -1,4 +1,4 @@
-"""The entry in Codex' TOML: every other line stays, comments included."""
+"""The entry in Codex's TOML: every other line stays, comments included."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""Random JSON as people and programs write it, and a reading of it that shares nothing with ours."""
+"""Random JSON as people and programs write it, and an independent parser for it."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The result of a tool on its way through a session: what a client gets of it, and what is kept."""
+"""Delivery of a tool result through a session: what the client gets, and what is stored."""
 
 import json
 

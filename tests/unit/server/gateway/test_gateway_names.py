@@ -1,4 +1,4 @@
-"""The names under which a client sees what several servers offer."""
+"""The names under which a client sees the tools of several servers."""
 
 import re
 

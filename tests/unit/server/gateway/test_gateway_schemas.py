@@ -1,4 +1,4 @@
-"""Output schemas that allow a page in the place of a result."""
+"""Output schemas that also allow a page of a result."""
 
 import jsonschema
 import pytest

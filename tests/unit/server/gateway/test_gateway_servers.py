@@ -1,4 +1,4 @@
-"""The servers that a client's configuration names."""
+"""The servers in a client's configuration."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tokens: what is kept of them, who is let in by them, and what many commands at once do to their file."""
+"""Access tokens: what is stored, who gets access, and concurrent changes to the token file."""
 
 import hmac
 import subprocess

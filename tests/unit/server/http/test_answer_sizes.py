@@ -1,4 +1,4 @@
-"""Lists are read in portions while they fit: what is too large is not read to its end."""
+"""Lists are read in portions while they fit; a list that is too large is not read to its end."""
 
 import pytest
 

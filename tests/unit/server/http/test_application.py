@@ -1,4 +1,4 @@
-"""The application without a socket: errors as they are told, a full line, slow bodies, large answers."""
+"""The application without a socket: error responses, a full queue, slow bodies, large responses."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A line to a client: headers that never end, answers that nobody reads, protocols that are not spoken."""
+"""Connections: headers that never end, responses that nobody reads, unsupported protocols."""
 
 import asyncio
 import contextlib

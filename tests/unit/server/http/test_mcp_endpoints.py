@@ -1,4 +1,4 @@
-"""The MCP server of a token: its tools, its numbers, and what it does not tell."""
+"""The MCP server of a token: its tools, its metrics, and what it does not reveal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask."""
+"""The token-bucket rate limiter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which MCP session is ended when there are too many."""
+"""Which MCP session is evicted when there are too many."""
 
 from satchel.server.http.mcp_endpoint import RecentSessions
 
@@ -6,7 +6,7 @@ from satchel.server.http.mcp_endpoint import RecentSessions
 def test_the_one_that_has_rested_longest_is_ended_first():
     talks = RecentSessions()
     for name in "abc":
-        talks.begun(name)
+        talks.started(name)
     with talks.used("a"):
         pass
     assert talks.evict(4) is None
@@ -15,8 +15,8 @@ def test_the_one_that_has_rested_longest_is_ended_first():
 
 def test_one_in_use_is_kept():
     talks = RecentSessions()
-    talks.begun("a")
-    talks.begun("b")
+    talks.started("a")
+    talks.started("b")
     with talks.used("a"), talks.used("a"), talks.used("b"):
         assert talks.evict(2) is None
     with talks.used("b"):

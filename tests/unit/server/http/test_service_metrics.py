@@ -1,4 +1,4 @@
-"""Numbers in Prometheus' text format."""
+"""Metrics in Prometheus text format."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Threads and a line for calls: no org takes them all."""
+"""The thread limiter and its queue: no org can use all threads."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers keep to their allowance on the final text, and what they say of themselves is true."""
+"""Answers stay within their budget, counted on the final text, and the numbers they state are correct."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Arguments are read kindly where models are careless, and refused in one clear line where they are wrong."""
+"""Arguments are parsed leniently where models are careless, and rejected in one clear line where they are wrong."""
 
 from collections.abc import Iterator
 from reprlib import repr as shortened

@@ -1,4 +1,4 @@
-"""What a client is told of the tools costs little and is true."""
+"""The tool definitions cost few tokens and are correct."""
 
 import pytest
 

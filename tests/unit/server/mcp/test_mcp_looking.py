@@ -1,4 +1,4 @@
-"""Tools that look something up: what they show, in which order, and what goes when it is tight."""
+"""Read tools: what they show, in which order, and what is dropped when the budget is small."""
 
 import re
 from collections.abc import Iterator

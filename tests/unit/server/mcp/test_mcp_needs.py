@@ -1,4 +1,4 @@
-"""“Nothing fitted” names the very budget from which on something does; “Nothing matched” is another answer."""
+""" "Nothing fitted" names the smallest budget that gives something; "Nothing matched" is a different answer."""
 
 import re
 from collections.abc import Iterator

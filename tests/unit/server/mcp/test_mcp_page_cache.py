@@ -1,4 +1,4 @@
-"""What is left of an answer waits under its cursor, for as long as there is room for it."""
+"""The rest of an answer is cached under its cursor, as long as there is room."""
 
 import pytest
 

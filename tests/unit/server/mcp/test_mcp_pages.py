@@ -1,4 +1,4 @@
-"""Without max_tokens an answer keeps to the server's own limit, and its cursors bring the rest, all of it, once."""
+"""Without max_tokens an answer stays within the server's limit, and its cursors return the rest exactly once."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The sdd tools: a project's specs and what bears on a planned change, in the server's own answers."""
+"""The sdd tools: a project's specs, and what is related to a planned change."""
 
 from collections.abc import Iterator
 from pathlib import Path

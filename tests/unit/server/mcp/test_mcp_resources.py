@@ -1,4 +1,4 @@
-"""What can be attached without a tool: the pack of a project, a memory."""
+"""Resources: the pack of a project, and a single memory."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tools that change what is remembered: what they answer, and what the store holds afterwards."""
+"""Write tools: their answers, and the state of the store afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path

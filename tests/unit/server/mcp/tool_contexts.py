@@ -1,4 +1,4 @@
-"""Contexts for tools to work in, and calls of the tools without a server between."""
+"""Contexts for tools, and calls of tools without a server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

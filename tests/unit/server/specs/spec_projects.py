@@ -1,4 +1,4 @@
-"""Projects to read specs from: one that is invented but whole, and those that a test writes."""
+"""Projects with specs: a complete invented one, and those that a test writes."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A scan for a planned change shows what is written about the same things, and little else."""
+"""A scan for a planned change shows the related sections, and little else."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

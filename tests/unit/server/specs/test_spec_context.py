@@ -1,4 +1,4 @@
-"""What the specs of a project hold, in three levels of detail."""
+"""The specs of a project at three levels of detail."""
 
 import pytest
 from spec_projects import KILN, count, write

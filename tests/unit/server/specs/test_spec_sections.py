@@ -1,4 +1,4 @@
-"""Markdown is cut at its headings, and only at those."""
+"""Markdown is split at its headings only."""
 
 import pytest
 

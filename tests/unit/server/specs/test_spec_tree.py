@@ -1,4 +1,4 @@
-"""Files are read inside the project and nowhere else, whatever stands in their places."""
+"""Files are read only inside the project, whatever links and special files there are."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Times in five languages become spans, and ordinary words that look like them do not."""
+"""Times in five languages are parsed as spans, and ordinary words that look like them are not."""
 
 from datetime import UTC, datetime
 

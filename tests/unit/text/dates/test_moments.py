@@ -1,4 +1,4 @@
-"""What is written for a filter becomes a moment: the beginning of what is named, or its end."""
+"""The value of a time filter is parsed as a moment: the beginning or the end of what it names."""
 
 import contextlib
 from datetime import UTC, date, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""The times a question names become spans, and what only looks like a time does not."""
+"""Times in a question are parsed as spans, and what only looks like a time is not."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

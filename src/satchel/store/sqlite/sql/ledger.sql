@@ -1,4 +1,4 @@
--- Named statements about the books of sessions.
+-- Named statements about agent sessions and their ledgers.
 
 -- name: session_insert
 INSERT INTO session ({columns_of}) VALUES ({marks}) ON CONFLICT (org, project, user, agent, name) DO NOTHING
