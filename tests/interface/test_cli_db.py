@@ -171,7 +171,7 @@ def test_every_command_works_on_a_server(pg_rows_url: str, command: Command, tmp
     assert "in step with 2 memories" in done("doctor", "--fix")
     assert "in step with 0 memories" in done("doctor", "--org", "another")
     assert json.loads(done("doctor", "--json"))["store"] == shown_location(pg_rows_url)
-    assert "searches go by words alone" in done("reembed", "--embedder", "none")
+    assert "searches use words only" in done("reembed", "--embedder", "none")
     done("budget")
     assert "1 memory" in done("forget", first, "--purge")
     assert not list(tmp_path.glob("postgres*"))

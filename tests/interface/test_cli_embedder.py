@@ -144,7 +144,7 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
     before = contents(path)
     done = cli("--embedder", "none", "reembed")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "no vectors any more" in done.stdout
+    assert "removed all vectors" in done.stdout
     assert embedder_of(path) == "none"
     assert contents(path) == before
     found = json.loads(cli("search", "signing keys", "--json", "--explain").stdout)["hits"]
@@ -152,7 +152,7 @@ def test_reembed_to_none_and_back_changes_nothing_but_vectors(cli: Cli, path: Pa
     assert found[0]["parts"]["meaning"] == 0
     before = contents(path)  # what was found has been used
     done = cli("reembed", "--embedder", DEFAULT_EMBEDDER)
-    assert re.fullmatch(rf"embedded 6 passages by {DEFAULT} in \d+\.\d s\n", done.stdout)
+    assert re.fullmatch(rf"embedded 6 passages with {DEFAULT} in \d+\.\d s\n", done.stdout)
     assert done.stderr == ""
     assert contents(path) == before
     found = json.loads(cli("search", "signing keys", "--json", "--explain").stdout)["hits"]
@@ -179,13 +179,13 @@ def test_a_terminal_gets_a_bar_that_goes_away_and_the_same_last_line(path: Path,
     assert shown.returncode == 0
     assert ESCAPE in shown.screen
     assert "embedding" in plain(shown.screen)
-    assert re.fullmatch(rf"embedded 6 passages by {DEFAULT} in \d+\.\d s\n", shown.piped)
+    assert re.fullmatch(rf"embedded 6 passages with {DEFAULT} in \d+\.\d s\n", shown.piped)
 
 
 def test_reembed_by_an_endpoint(cli: Cli, path: Path, server: Server, endpoint: str):
     memories = fill(path)
     done = cli("reembed", "--embedder", endpoint)
-    assert re.fullmatch(rf"embedded 6 passages by {re.escape(endpoint)} in \d+\.\d s\n", done.stdout)
+    assert re.fullmatch(rf"embedded 6 passages with {re.escape(endpoint)} in \d+\.\d s\n", done.stdout)
     assert embedder_of(path) == endpoint
     sent = [text for _, _, asked in server.seen for text in asked["input"]]
     assert any(memories[1].text in text for text in sent)
@@ -205,8 +205,8 @@ def test_an_endpoint_that_nobody_named_is_not_asked_and_that_is_said(
     for command in (("search", "leap day"), ("context", "leap day")):
         done = cli(*command)
         assert "leap day" in done.stdout
-        assert f"searched by words alone; by meaning too with --embedder {endpoint}" in done.stderr
-    assert "words alone" not in cli("context").stderr
+        assert f"searched by words only; --embedder {endpoint} also searches by meaning" in done.stderr
+    assert "words only" not in cli("context").stderr
     assert endpoint in complaint(cli("reembed"))
     assert len(server.seen) == asked
 
@@ -223,7 +223,7 @@ def test_what_waits_is_caught_up_with_and_nothing_else_is_sent(cli: Cli, path: P
     (advised,) = SPEC.findall(shown)
     server.seen.clear()
     done = cli(*shlex.split(advised))
-    assert re.fullmatch(rf"embedded 1 memory that waited by {re.escape(endpoint)} in .*\n", done.stdout)
+    assert re.fullmatch(rf"embedded 1 waiting memory with {re.escape(endpoint)} in .*\n", done.stdout)
     assert [asked["input"] for _, _, asked in server.seen] == [["kept for later"]]
     assert vectors_check(cli) == {"name": "vectors", "state": "ok", "detail": f"by {endpoint}"}
 
@@ -277,7 +277,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(
         process.kill()
         go_on.set()
     assert (process.returncode, out) == (130, "")
-    assert said == "satchel: stopped; the same command goes on where it was\n"
+    assert said == "satchel: stopped; run the same command again to continue\n"
     assert embedder_of(path) == resolve_embedder("static").name
     assert contents(path) == before
     check = vectors_check(cli)

@@ -16,7 +16,7 @@ from satchel import Draft, count_tokens
 PARTS = (
     "words", "surroundings", "session", "meaning", "speaker", "shape", "kind", "time", "currency", "graph", "trust",
 )  # fmt: skip
-LEGEND = "score: how likely it is needed; its parts: log-odds beside the average candidate\n"
+LEGEND = "score: how likely it is needed; parts: log-odds against the average candidate\n"
 
 
 def explained(text: str) -> list[tuple[str, float, dict[str, float]]]:

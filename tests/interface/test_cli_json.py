@@ -1,4 +1,4 @@
-"""`--json` prints what the HTTP service answers, complete."""
+"""`--json` prints what the HTTP service answers, complete, and `satchel import` reads it again."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from complaint import complaint
-from sample import fill
+from sample import contents, fill
 
 import satchel
 from conftest import Cli
@@ -75,6 +75,42 @@ def test_a_command_prints_what_http_answers(cli: Cli, memories: list[Memory], se
     # What else the command knows of its store.
     stats = json.loads(cli("stats", "--json").stdout)
     assert stats.keys() == service.done("GET", "/v1/stats").keys()
+
+
+def test_what_json_prints_can_be_imported(cli: Cli, memories: list[Memory], tmp_path: Path):
+    texts = {memory.id: memory.text for memory in memories}
+    for number, command in enumerate(
+        (
+            ("get", memories[1].id),
+            ("list",),
+            ("search", "rotation"),
+            ("search", "rotation", "--detail", "summary"),
+            ("context", "rotation"),
+            ("context-pack", "rotation"),
+            ("add", memories[0].text),
+            ("update", memories[0].id, "--title", "T"),
+        )
+    ):
+        printed = cli(*command, "--json").stdout
+        other = tmp_path / f"other{number}.db"
+        done = cli("import", "-", "--db", other, stdin=printed)
+        assert done.returncode == 0, (command, done.stderr)
+        with satchel.open(other) as bag:
+            found = {memory.id: memory.text for memory in bag.recent()}
+        assert found, command
+        assert found.items() <= texts.items(), command
+
+
+def test_what_was_cut_to_a_budget_is_not_imported_as_if_it_were_whole(cli: Cli, path: Path, tmp_path: Path):
+    with satchel.open(path) as bag:
+        bag.add("rotation of keys " + "and more words " * 100)
+    printed = cli("search", "rotation", "--json", "--tokens", "500").stdout
+    assert json.loads(printed)["hits"][0]["memory"]["shortened"] is True
+    before = contents(path)
+    done = cli("import", "-", stdin=printed)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert contents(path) == before
 
 
 @pytest.mark.parametrize("command", ["search", "context"])

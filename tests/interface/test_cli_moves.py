@@ -140,7 +140,7 @@ def test_a_backup_is_a_whole_store_and_restoring_keeps_the_old_one_aside(cli: Cl
     done = cli("restore", backup, "--force")
     assert (done.returncode, done.stdout) == (0, f"restored {path}\n")
     assert contents(path) == before
-    aside = Path(done.stderr.strip().removeprefix("what was there is in "))
+    aside = Path(done.stderr.strip().removeprefix("the store that was replaced is now "))
     assert contents(aside) == changed
 
 

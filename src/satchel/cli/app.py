@@ -186,11 +186,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _complain(f"{error.filename or 'output'}: {error.strerror}", FAILURE)
     except Exception as error:
+        if _was_interrupted(error):
+            return _complain("stopped", INTERRUPTED)
         if os.environ.get("SATCHEL_DEBUG"):
             raise
         what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
         return _complain(what, FAILURE)
     return code if isinstance(code, int) else 0
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: modules in C may turn it into an ImportError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _complete(arguments: Sequence[str] | None) -> int:

@@ -151,7 +151,7 @@ def _show_erased(counts: dict[Held, int], *, as_json: bool) -> None:
     if as_json:
         print_json({"erased": counts})
         return
-    print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=1)
+    print_rows([(kind, f"{count:,}") for kind, count in counts.items()], right=(1,))
 
 
 @click.command("unforget")

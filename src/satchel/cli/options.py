@@ -348,8 +348,11 @@ def read_stdin() -> str:
 
 
 def stdin() -> IO[bytes]:
+    """Return standard input as bytes. Someone who types is told how to end it."""
     if sys.stdin is None:
         raise InputError("standard input is closed; there is nothing to read")
+    if sys.stdin.isatty():
+        note("reading from the terminal; Ctrl-D on an empty line ends the text")
     return sys.stdin.buffer
 
 

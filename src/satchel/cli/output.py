@@ -132,10 +132,10 @@ def print_listing(text: str, *, apart: bool = False) -> None:
 # Tables.
 
 
-def print_rows(rows: Sequence[Sequence[str]], *, right: int | None = None) -> None:
-    """Print rows in columns, one of them aligned to the right. A terminal wraps the last column."""
+def print_rows(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> None:
+    """Print rows in columns, some of them aligned to the right. A terminal wraps the last column."""
     wrap = terminal_width(sys.stdout) if is_terminal(sys.stdout) else None
-    print_text(aligned(rows, right=() if right is None else (right,), wrap=wrap))
+    print_text(aligned(rows, right=right, wrap=wrap))
 
 
 def print_table(
@@ -282,11 +282,11 @@ def counting_bar(label: str, total: int | None = None) -> Iterator[Callable[[int
 
 
 ACROSS = 3
-EXPLANATION_LEGEND = "score: how likely it is needed; its parts: log-odds beside the average candidate"
+EXPLANATION_LEGEND = "score: how likely it is needed; parts: log-odds against the average candidate"
 
 
 def explain_hits(hits: Sequence[Hit], names: Sequence[str], *, apart: bool) -> None:
-    """Print a table for each hit under its short id, after the hits or apart from them on stderr."""
+    """Print the parts of each hit's score as a table, after the hits or `apart` on standard error."""
     if not hits:
         return
     tables = _tables([hit.parts or {} for hit in hits])
@@ -303,7 +303,7 @@ def _heading(hit: Hit, name: str) -> str:
 
 
 def _tables(parts: Sequence[dict[str, float]]) -> list[str]:
-    """One for each hit; the same part stands at the same place in all of them."""
+    """Return a table for each hit, with each part at the same place in all of them."""
     rows = []
     for each in parts:
         cells = [(part, f"{value:+.2f}" if round(value, 2) else "0.00") for part, value in each.items()]
@@ -326,7 +326,7 @@ HEADINGS = ("id", "kept as, or why not", "tokens", "needs", "score", "memory")
 NUMBERS = (2, 3, 4)
 NONE = "–"
 RECEIPT_LEGEND = "tokens: as kept, or of the whole text; needs: a budget that keeps it"
-# Where nobody can search in it or scroll for long.
+# Rows on a terminal; a file gets them all.
 ON_A_SCREEN = 40
 
 _LINKS = {"duplicate": "duplicate of", "superseded": "superseded by"}
@@ -335,7 +335,7 @@ Row = tuple[str, ...]
 
 
 def explain_receipt(bag: Satchel, receipt: Receipt) -> None:
-    """Print the table: what was kept, best first, the headings, then what was left out, best first."""
+    """Print a table on standard error: what was kept, best first, then what was left out, best first."""
     if not receipt.entries:
         return
     names = dict(zip((entry.id for entry in receipt.entries), bag.short_ids(receipt.entries), strict=True))
@@ -370,19 +370,19 @@ UNMATCHED = "nothing matched the query; these are the newest and most important 
 
 
 class PackOutcome(NamedTuple):
-    """What became of the candidates of a text."""
+    """The numbers of a context or a pack that remarks state."""
 
     kept: int
     left_out: int
     irrelevant: int
-    """How many of those left out are not relevant enough."""
+    """How many of those left out are below `min_relevance`."""
     wanted: int
-    """How many there would be with room for all that is relevant."""
+    """How many there would be if all relevant ones fitted."""
     tokens: int
     smallest_budget: int | None
-    """Where nothing fitted: the least budget that holds something."""
+    """If nothing fitted: the smallest budget that holds something."""
     asked: bool
-    """Whether there was a question."""
+    """Whether there was a query."""
 
     @classmethod
     def of_block(cls, block: ContextBlock, *, asked: bool) -> "PackOutcome":
@@ -410,7 +410,7 @@ class PackOutcome(NamedTuple):
 
 
 def on_hits(hits: Hits, budget: int | None) -> str | None:
-    """Nothing matched, nothing fitted, or something did not fit; None without a budget to speak of."""
+    """Return a remark on a search: nothing matched, nothing fitted, or how much of the budget is used."""
     if not hits and not hits.omitted:
         return _nothing_relevant(hits.irrelevant) if hits.irrelevant else "nothing matched"
     if budget is None:
@@ -433,7 +433,7 @@ def _nothing_relevant(weak: int) -> str:
 
 
 def nothing_kept(outcome: PackOutcome, budget: int) -> str | None:
-    """Why a text is empty; None where it is not."""
+    """Return why a text is empty, or None if it is not."""
     if outcome.kept:
         return None
     if not outcome.left_out:
@@ -446,7 +446,7 @@ def nothing_kept(outcome: PackOutcome, budget: int) -> str | None:
 
 
 def spent(outcome: PackOutcome, budget: int, receipt: Receipt | None = None) -> str:
-    """How much of the budget is used, and how many did not fit; with a receipt all that were left out, and why."""
+    """Return how much of the budget is used and how many did not fit; with a receipt also why."""
     used = f"{outcome.tokens:,} of {budget:,} tokens"
     if outcome.asked:
         used = f"{_relevant(outcome.kept)}, {used}"
@@ -458,11 +458,15 @@ def spent(outcome: PackOutcome, budget: int, receipt: Receipt | None = None) -> 
 
 
 def on_words_alone(bag: Satchel, embedder: str | None) -> str | None:
-    """That no vectors were used: a question is sent to a server only if its address is given, not recorded."""
+    """Return a remark if a search used no vectors.
+
+    A query is sent to an embedding server only if the command line or the environment names it; the name that the
+    store has recorded is not enough.
+    """
     if bag.embedder_trouble:
-        return f"searched by words alone: {bag.embedder_trouble}"
+        return f"searched by words only: {bag.embedder_trouble}"
     if embedder is None and (own := bag.embedder) and own.startswith("openai:"):
-        return f"searched by words alone; by meaning too with --embedder {own}"
+        return f"searched by words only; --embedder {own} also searches by meaning"
     return None
 
 
@@ -472,12 +476,12 @@ _MARKS = {"system": "▒", "history": "▓", "tool_results": "█", "user": "▞
 
 
 def bar(used: Mapping[str, int], total: int, *, width: int = 50) -> str:
-    """One bar whose length is the total; what goes beyond it is marked at its end."""
+    """Return a bar whose length is the total; `!` at its end says that more is used."""
     drawn = ""
     so_far = 0
     for name, tokens in used.items():
         so_far += tokens
-        # A category that has anything is seen, and rounding never makes the bar longer.
+        # Every category that is used gets a mark, and rounding never makes the bar longer.
         wanted = round(width * so_far / max(1, total)) - len(drawn)
         drawn += _MARKS[name] * max(wanted, 1 if tokens else 0)
     over = "!" if so_far > total else ""

@@ -218,7 +218,7 @@ def stats_command(given: dict[str, Any], scope: dict[str, str | None], db: str |
         rows += [(f"{name} {value or '(none)'}", f"{count:,}") for value, count in counts.items()]
     if stats.oldest and stats.newest:
         rows += [("oldest", str(stats.oldest.date())), ("newest", str(stats.newest.date()))]
-    print_rows(rows, right=1)
+    print_rows(rows, right=(1,))
     if stats.embedder:
         print_rows([("embedder", stats.embedder)])
     if not stats.memories:

@@ -1,4 +1,4 @@
-"""Commands that move memories: export, import, backup, restore, migrate."""
+"""Commands that copy memories and stores: export, import, backup, restore, migrate."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from satchel.cli.options import (
     stdin,
     store_options,
 )
-from satchel.cli.output import aligned, counting_bar, note, print_json, print_text, progress_bar, write_bytes
+from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text, progress_bar, write_bytes
 from satchel.errors import InputError
 from satchel.store.migrate import Compared, Migrated, migrate
 
@@ -32,13 +32,15 @@ SHOWN_PROBLEMS = 20
 
 
 @click.command("export")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output."
+)
 @operation_options("export")
 @store_options
 def export_command(
     given: dict[str, Any], scope: dict[str, str | None], output: Path | None, db: str | None
 ) -> None:
-    """Write memories as JSON lines. All of them, whatever their status, with history and relations."""
+    """Write memories as JSON lines: all of them, whatever their status, with history and relations."""
     with open_store_for(db, scope) as bag:
         if output is None or str(output) == "-":
             write_bytes(bag.export(**given))
@@ -61,7 +63,10 @@ def import_command(
     db: str | None,
     as_json: bool,
 ) -> None:
-    """Bring in JSON lines or a context pack. FILE may be `-` for standard input; twice is the same as once."""
+    """Import JSON lines, a context pack, or what `--json` printed. FILE may be `-` for standard input.
+
+    Memories keep their ids, so importing a file twice changes nothing.
+    """
     source = Path(given["source"])
     with _opened(source) as lines, open_store_for(db, scope, create=True, embedder=embedder) as bag:
         size = None if str(source) == "-" else source.stat().st_size
@@ -77,7 +82,7 @@ def import_command(
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
 @store_options
 def backup_command(target: Path, db: str | None) -> None:
-    """Copy the store to a new FILE. Others may go on writing meanwhile."""
+    """Copy the store to a new FILE. Other processes can write to it meanwhile."""
     with open_store_for(db) as bag:
         size = bag.backup(target)
     print_text(f"backed up {size:,} bytes to {target}\n")
@@ -85,15 +90,15 @@ def backup_command(target: Path, db: str | None) -> None:
 
 @click.command("restore")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace a store that is there; it is kept aside.")
+@click.option("--force", is_flag=True, help="Replace an existing store. It is renamed, not deleted.")
 @store_options
 def restore_command(source: Path, force: bool, db: str | None) -> None:
-    """Put the backup FILE in the store's place."""
+    """Restore the store from the backup FILE."""
     place = location_to_write(db)
     kept = restore(source, place, replace=force)
     print_text(f"restored {place}\n")
     if kept is not None:
-        note(f"what was there is in {kept}")
+        note(f"the store that was replaced is now {kept}")
 
 
 def _imported(bag: Satchel, lines: IO[bytes], source: Path, **options: Any) -> "Imported":
@@ -139,23 +144,33 @@ SHOWN_DIGITS = 12
 
 
 @click.command("migrate")
-@click.option("--from", "source", required=True, metavar="STORE", help="A file or postgresql://…; not changed.")
-@click.option("--to", "target", required=True, metavar="STORE", help="The same; made if need be.")
-@click.option("--org", "orgs", multiple=True, metavar="NAME", help="Only this org; repeatable. All of them else.")
-@click.option("--verify-only", is_flag=True, help="Compare both, and move nothing.")
+@click.option(
+    "--from", "source", required=True, metavar="STORE", help="A file or postgresql://…. It is not changed."
+)
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="STORE",
+    help="A file or postgresql://…. It is created if it does not exist.",
+)
+@click.option("--org", "orgs", multiple=True, metavar="NAME", help="Only this org. Default: all orgs. Repeatable.")
+@click.option("--verify-only", is_flag=True, help="Only compare both stores.")
 @json_option
 @click.pass_context
 def migrate_command(
     ctx: click.Context, source: str, target: str, orgs: tuple[str, ...], verify_only: bool, as_json: bool
 ) -> None:
-    """Bring everything to another store. Memories with history, relations, uses and vectors, and agents'
-    sessions; then both are compared. What was stopped goes on where it was.
+    """Copy everything to another store, and compare both.
+
+    Memories are copied with their history, relations, uses and vectors, and the sessions of agents. A migration
+    that was stopped continues where it was.
     """
     try:
         with counting_bar("comparing" if verify_only else "migrating") as show:
             done = migrate(source, target, orgs=orgs, verify_only=verify_only, progress=show)
     except KeyboardInterrupt:
-        raise click.Abort("stopped; the same command goes on where it was") from None
+        raise click.Abort("stopped; run the same command again to continue") from None
     if as_json:
         print_json(
             {
@@ -173,25 +188,25 @@ def migrate_command(
 def _show(done: Migrated, *, verify_only: bool) -> None:
     if not verify_only:
         print_text(
-            f"added {done.added:,}, updated {done.updated:,}, unchanged {done.kept:,}, newer there {done.newer:,}, "
-            f"refused {done.refused:,}\n"
+            f"added {done.added:,}, updated {done.updated:,}, unchanged {done.kept:,}, "
+            f"newer in target {done.newer:,}, refused {done.refused:,}\n"
         )
-    # Of what an org has nothing in either store, there is nothing to say.
+    # An org may have nothing of a kind in either store.
     some = [each for each in done.compared if each.source.count or each.target.count]
     if some:
         counts = [(f"{each.source.count:,}", f"{each.target.count:,}") for each in some]
         rows = [(each.org, each.kind, *pair, *_outcome(each)) for each, pair in zip(some, counts, strict=True)]
-        print_text(aligned([("org", "kind", "source", "target", "checksum", ""), *rows], right=(2, 3)))
+        print_rows([("org", "kind", "source", "target", "checksum", ""), *rows], right=(2, 3))
     else:
-        print_text("there is nothing to compare\n")
+        print_text("both stores are empty\n")
     for trouble in done.troubles[:SHOWN_TROUBLES]:
         note(f"org {trouble.org}: {trouble.id}: {trouble.message}")
     if (more := done.newer + done.refused - SHOWN_TROUBLES) > 0:
         note(f"… and {more:,} more")
     if done.arrived and not done.same and not verify_only:
-        note(f"all of it is there; {done.target} has more, which it had before")
+        note(f"everything was copied; {done.target} also has what it had before")
     elif not done.same:
-        note(f"{done.target} is not the same as {done.source}; what differs is listed above")
+        note(f"{done.target} differs from {done.source}; the table lists where")
 
 
 def _outcome(each: Compared) -> tuple[str, str]:

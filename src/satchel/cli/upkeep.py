@@ -1,4 +1,4 @@
-"""Commands for the upkeep: doctor, reembed, completion, tokens."""
+"""Maintenance commands: doctor, reembed, completion, tokens."""
 
 import contextlib
 import time
@@ -35,11 +35,11 @@ __all__ = ["completion_command", "doctor_command", "reembed_command", "tokens_co
 
 SHELLS = ("bash", "zsh", "fish")
 
-org_option = partial(scope_options, text="On a server, of this {field}; of the default one else.", fields=("org",))
+org_option = partial(scope_options, text="On a server: the org. Default: the default org.", fields=("org",))
 
 
 @click.command("doctor")
-@click.option("--fix", is_flag=True, help="Mend what can be mended without losing anything.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired without losing data.")
 @org_option
 @store_options
 @json_option
@@ -47,7 +47,7 @@ org_option = partial(scope_options, text="On a server, of this {field}; of the d
 def doctor_command(
     ctx: click.Context, fix: bool, scope: dict[str, str | None], db: str | None, as_json: bool
 ) -> None:
-    """Check the health of the store. Versions, integrity, indexes, vectors; of a file permissions and log too."""
+    """Run health checks on the store: versions, integrity, indexes, vectors, and of a file its permissions."""
     with open_store_for(db, scope) as bag:
         done = bag.repair() if fix else []
         checks = bag.checks()
@@ -67,14 +67,16 @@ def doctor_command(
 @click.command("reembed")
 @partial(
     embedder_option,
-    text="The new one: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
+    text="The new embedder: minilm, static, none, sentence-transformers:NAME_OR_PATH or openai:MODEL[@BASE_URL].",
 )
 @org_option
 @store_options
 @json_option
 def reembed_command(embedder: str | None, scope: dict[str, str | None], db: str | None, as_json: bool) -> None:
-    """Make all vectors anew. By another embedder, or by the store's own; if memories wait for vectors of
-    that one, only theirs. The old ones serve until it is done, and what was stopped goes on where it was.
+    """Compute all vectors again, with another embedder or with the one of the store.
+
+    If memories wait for vectors of the store's own embedder, only those are computed. The old vectors are used
+    until it is done. A run that was stopped continues where it was.
     """
     started = time.monotonic()
     try:
@@ -83,25 +85,25 @@ def reembed_command(embedder: str | None, scope: dict[str, str | None], db: str 
             embedded = waited or bag.reembed(embedder, progress=show)
             name = bag.embedder
     except KeyboardInterrupt:
-        raise click.Abort("stopped; the same command goes on where it was") from None
+        raise click.Abort("stopped; run the same command again to continue") from None
     if as_json:
         print_json({"embedded": embedded, "embedder": name})
     elif name == "none":
-        print_text("there are no vectors any more; searches go by words alone\n")
+        print_text("removed all vectors; searches use words only\n")
     else:
         what = "passage" if embedded == 1 else "passages"
         if waited:
-            what = "memory that waited" if waited == 1 else "memories that waited"
-        print_text(f"embedded {embedded:,} {what} by {name} in {time.monotonic() - started:.1f} s\n")
+            what = "waiting memory" if waited == 1 else "waiting memories"
+        print_text(f"embedded {embedded:,} {what} with {name} in {time.monotonic() - started:.1f} s\n")
 
 
 @contextlib.contextmanager
 def _opened_to_reembed(
     db: str | None, scope: dict[str, str | None], embedder: str | None
 ) -> Iterator[tuple[Satchel, bool]]:
-    """The store, and whether its own embedder is meant, which then is at hand.
+    """Open the store; the flag says whether its own embedder is meant, which is then loaded.
 
-    Opened with another one it would be refused.
+    A store that is opened with another embedder than its own is refused.
     """
     with open_store_for(db, scope) as bag:
         own = bag.embedder
@@ -116,7 +118,10 @@ def _opened_to_reembed(
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print a shell's completion script. For bash: `eval "$(satchel completion bash)"`."""
+    """Print the completion script of a shell. For bash: `eval "$(satchel completion bash)"`.
+
+    It completes commands, options, kinds, projects, tags and ids.
+    """
     from click.shell_completion import get_completion_class
 
     completion = get_completion_class(shell)
@@ -127,8 +132,8 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 
 @click.command("tokens")
 @click.argument("files", metavar="FILE…", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--counter", metavar="NAME", help="A vocabulary or a model name.")
-@click.option("--all", "every", is_flag=True, help="With every counter there is.")
+@click.option("--counter", metavar="NAME", help="Count with this vocabulary or for this model.")
+@click.option("--all", "every", is_flag=True, help="Count with every counter.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as_json: bool) -> None:
     """Count the tokens of FILEs, or of standard input."""
@@ -157,11 +162,11 @@ def tokens_command(files: tuple[Path, ...], counter: str | None, every: bool, as
         for each in counters:
             total = sum(row["tokens"] for row in counted if row["counter"] == each.name)
             rows.append((f"{total:,}", each.name, "total"))
-    print_rows(rows, right=0)
+    print_rows(rows, right=(0,))
 
 
 def _label(row: dict[str, Any]) -> str:
-    """The counter's name, and for one that does not know the number what it says instead."""
+    """Return the name of the counter; if it only estimates, also what its number means."""
     if row["exact"]:
         return str(row["counter"])
     if not row["binds"]:
