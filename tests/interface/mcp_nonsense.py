@@ -110,7 +110,7 @@ def _wrong_argument(chance: random.Random, number: int, ids: list[str]) -> Line:
     sent = _call(number, tool, _arguments(chance, tool, ids) | {name: value})
     # An empty list of kinds filters nothing, as an empty list of tags does.
     taken = sort == "string" and name == "kind" and value == []
-    named = "token" if name == "max_tokens" else name
+    named = "" if taken else "token" if name == "max_tokens" else name
     return Line(sent, f"{tool} {name}={value!r:.60}", number, wrong=not taken, names=named)
 
 
