@@ -333,7 +333,10 @@ def test_without_psycopg_it_says_what_to_install(command: Command, monkeypatch: 
     monkeypatch.setitem(sys.modules, "psycopg", None)
     for words in (["stats"], ["db", "status"], ["add", "x"]):
         said = command(*words, "--db", f"postgresql://u:{MARKER}@h/d")
-        assert said.line == "satchel: for a store on a server install `satchel[postgres]`: psycopg is missing\n"
+        assert (
+            said.line
+            == "satchel: a store on a server needs psycopg: `pip install '.[postgres]'` in the folder of Satchel\n"
+        )
         assert said.code == 2
 
 

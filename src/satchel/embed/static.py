@@ -115,8 +115,8 @@ def _open_weights() -> "NDArray[np.float16]":
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
         raise EmbedderError(
-            "the embedder static needs the package wordllama: pip install 'satchel[static]', or switch this "
-            "store to another embedder with `satchel reembed --embedder minilm`"
+            "the embedder static needs the package wordllama: `pip install '.[static]'` in the folder of Satchel, "
+            "or switch this store to another embedder with `satchel reembed --embedder minilm`"
         )
     return _open_tensor(Path(found.submodule_search_locations[0], _WEIGHTS))
 

@@ -70,7 +70,7 @@ def _load(model: str) -> Any:
     except ImportError as error:
         raise EmbedderError(
             f"the embedder sentence-transformers:{model} needs a package that is not installed: "
-            "pip install 'satchel[sentence-transformers]'"
+            "`pip install '.[sentence-transformers]'` in the folder of Satchel"
         ) from error
     try:
         return SentenceTransformer(_in_wheel(model), local_files_only=True)

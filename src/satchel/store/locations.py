@@ -169,4 +169,6 @@ def _needing_psycopg() -> Iterator[None]:
         # The name is missing if psycopg does not find libpq.
         if (error.name or "psycopg").partition(".")[0] != "psycopg":
             raise
-        raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None
+        raise InputError(
+            "a store on a server needs psycopg: `pip install '.[postgres]'` in the folder of Satchel"
+        ) from None

