@@ -108,7 +108,10 @@ def _wrong_argument(chance: random.Random, number: int, ids: list[str]) -> Line:
     tool, name, sort = _picked(chance)
     value = chance.choice(WRONG[sort])
     sent = _call(number, tool, _arguments(chance, tool, ids) | {name: value})
-    return Line(sent, f"{tool} {name}={value!r:.60}", number, names="token" if name == "max_tokens" else name)
+    # An empty list of kinds filters nothing, as an empty list of tags does.
+    taken = sort == "string" and name == "kind" and value == []
+    named = "" if taken else "token" if name == "max_tokens" else name
+    return Line(sent, f"{tool} {name}={value!r:.60}", number, wrong=not taken, names=named)
 
 
 def _odd_argument(chance: random.Random, number: int, ids: list[str]) -> Line:

@@ -73,7 +73,7 @@ def test_a_server_over_http_is_used_lost_and_found_again(tmp_path):
             assert "We rotate keys" in text_of(pipe.call("mem_search", **search))
         with memory_server(folder, port):
             forgotten = pipe.answer(pipe.start("mem_search", **search))["result"]
-            assert "the server web has ended the session (HTTP 404) during this call" in text_of(forgotten)
+            assert "the server web ended the session (HTTP 404) during this call" in text_of(forgotten)
             assert "We rotate keys" in text_of(pipe.call("mem_search", **search))
 
 

@@ -1,4 +1,4 @@
-"""Which memories a call means: its keyword arguments, checked, as a filter."""
+"""Turn the filter arguments of a call into a `Filter`, and check them."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ When = datetime | date | str
 
 
 class Chosen(TypedDict, total=False):
-    """Which memories are meant; several of a kind, tier or status are any of them, tags all of them.
+    """Filters that select memories. Several kinds, tiers or statuses mean any of them, several tags all of them.
 
-    `since` and `until` bound the time a memory speaks of, both inclusive: a date, a datetime, or words such as
-    "last month", of which `since` takes the beginning and `until` the end. `metadata` gives keys and values that a
-    memory's own must have, all of them: {"pr": 12} is not matched by "12".
+    `since` and `until` limit the time that a memory is about, both inclusive. They take a date, a datetime, or
+    words such as "last month", of which `since` takes the beginning and `until` the end. `metadata` gives keys and
+    values that a memory must have in its metadata, all of them: {"pr": 12} does not match "12".
     """
 
     kind: Choice
@@ -41,7 +41,6 @@ def as_draft(text: str, fields: dict[str, Any]) -> Draft:
 
 
 def _tags(tags: Choice) -> tuple[str, ...]:
-    """The tags of a filter."""
     if tags is not None and not isinstance(tags, str | list | tuple | set | frozenset):
         raise InputError(f"tags must be a string or a list of strings, not {type(tags).__name__}")
     chosen = () if tags is None else (tags,) if isinstance(tags, str) else tags
@@ -72,10 +71,11 @@ def filter_for(
     everything: bool = False,
     as_of: datetime | date | str | None = None,
 ) -> Filter:
-    """Without a status only what is active; what has ended only if it is asked for by either.
+    """Make a filter from the arguments of a call.
 
-    As of an earlier moment the filter is meant for the state of then (`recall.as_of`): words such as "last week"
-    count from there, and what is later is left out also where `until` reaches further.
+    Without a status it selects active memories. Ended memories are included only with `ended`, `everything` or a
+    status that implies it. With `as_of`, the filter applies to the state at that moment (`recall.as_of`): words
+    such as "last week" count from there, and memories about a later time are left out.
     """
     statuses = _choices("status", status, STATUSES)
     now = utc_now()
@@ -99,10 +99,10 @@ def filter_for(
 def _bounds(
     since: When | None, until: When | None, now: datetime, as_of: datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """The first and the last moment that a filter leaves; an error where it could leave nothing."""
+    """Return the first and the last moment of a filter; raise an error if nothing can lie between them."""
     if since is None and until is None:
         return None, None
-    # Imported where it is used: most commands name no time.
+    # Imported here, because most commands name no time.
     from satchel.text.dates import moment
 
     here = now if as_of is None else as_of

@@ -794,7 +794,7 @@ class Satchel:
         `source` is the path of a file, or the lines as bytes. Memories keep their ids, so importing the same again
         changes nothing; of two versions of a memory the one that was changed last is kept. Lines that cannot be
         read are listed in `Imported.problems`; with `strict` they are an error and nothing is imported. `progress`
-        is called with the number of lines so far.
+        is called after each batch with the number of bytes that it had.
         """
         if isinstance(source, str | os.PathLike):
             path = Path(as_path(source)).expanduser()

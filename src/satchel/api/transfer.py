@@ -1,4 +1,4 @@
-"""Memories that travel between stores: JSON lines and portable packs, out and in."""
+"""Import and export: JSON lines, context packs, and the JSON answers of every interface."""
 
 import hashlib
 import itertools
@@ -51,9 +51,9 @@ __all__ = [
 
 
 def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
-    """Write or replace a file in one step; the number of chunks. Only its owner can read it, as with a store.
+    """Write or replace a file atomically, readable only by its owner. Returns the number of chunks.
 
-    Where that fails half-way, what was there before is there still. A pipe or a device is written to.
+    If writing fails, the old file is unchanged. A pipe or a device is written to directly.
     """
     try:
         target = check_target(target)
@@ -66,7 +66,7 @@ def write_atomically(target: Path, chunks: Iterable[bytes]) -> int:
 
 
 def check_target(target: Path) -> Path:
-    """Where a link leads to, if a file may be written there; else an error that says why not."""
+    """Resolve links and return the path, or raise an `InputError` if no file may be written there."""
     target = Path(os.path.realpath(target))
     if target.is_dir():
         raise InputError(f"{target} is a folder, not a file")
@@ -78,7 +78,7 @@ def check_target(target: Path) -> Path:
 
 
 def _replaced(target: Path, chunks: Iterable[bytes]) -> int:
-    # Beside it, since a file moves in one step only within its file system.
+    # In the same folder: a rename is atomic only within one file system.
     descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
     partial = Path(name)
     try:
@@ -105,10 +105,10 @@ def _is_database(path: Path) -> bool:
         return file.read(16).startswith(b"SQLite format 3")
 
 
-# Memories as JSON lines that travel between stores.
+# JSON lines.
 #
-# The first line says what it is; then a line for each memory with its history, then a line for each
-# relation. A line that only has a `text` and other fields of a draft is taken too.
+# The first line is a header. Then comes a line for each memory with its history, then a line for each relation. An
+# import also accepts lines with a `text` and other fields of a draft.
 
 
 FORMAT_VERSION = 1
@@ -130,7 +130,7 @@ Line = Record | Relation | Draft | None
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-# So that msgspec knows these types before several threads ask it for them at once, which kills the process.
+# msgspec crashes the process if several threads first use a type at the same time, so these are prepared here.
 _KNOWN = [msgspec.json.Decoder(kind) for kind in (Record, Relation)]
 
 
@@ -143,13 +143,13 @@ def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> It
         yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
     for relation in relations:
         if not {relation.source, relation.target} <= exported:
-            # Its memory was added after this export had passed its place.
+            # Its memory was added after the export had passed that id.
             continue
         yield _encode({"relation": compact(relation)}) + b"\n"
 
 
 def parse_line(line: bytes) -> Line:
-    """What a line holds, checked; None for the first line and for empty ones."""
+    """Parse and check a line; None for the header and for empty lines."""
     if not isinstance(line, bytes):
         raise InputError(f"a line of bytes is needed, not {type(line).__name__}")
     content = line.removeprefix(b"\xef\xbb\xbf").strip()
@@ -234,32 +234,32 @@ def _draft(value: dict[str, Any]) -> Draft:
     if unknown:
         raise InputError(f"unknown field {min(unknown)!r}")
     if value.get("ref") is None and value.get("topic_key") is None:
-        # The same line imported again finds what it made.
+        # Importing the same line again updates the same memory.
         content = msgspec.json.encode(value, order="sorted")
         value["ref"] = "import:" + hashlib.sha256(content).hexdigest()[:32]
     return Draft(**value)
 
 
-# What an import is given, as the lines of an export: answers of any interface, and portable context packs.
+# Answers with memories and context packs, converted to the lines of an export.
 
 
 _MARKDOWN = re.compile(rb"# (?:Project )?Context\b.*\(\d+ memor")
 _BOM = b"\xef\xbb\xbf"
-# A line that ends so is only the beginning of a JSON document.
+# A line that ends like this is the beginning of a JSON document over several lines.
 _OPEN = (b"{", b"[", b",")
 
 
 class _Source(NamedTuple):
-    """One line of what is imported, and where it comes from."""
+    """One memory, relation or draft as a line, and its place in the input."""
 
     number: int
     content: bytes
     place: str = ""
-    """Which memory of several on the line it is."""
+    """Which of several memories on the line it is, as a prefix for messages."""
 
 
 def unpacked(lines: Iterable[bytes]) -> Iterator[_Source]:
-    """Yield a line of an export for each memory, relation or draft in what is imported.
+    """Yield a line of an export for each memory, relation or draft in the input.
 
     The input is JSON lines or one JSON document over several lines. A line or a document may hold several memories:
     a list of them, or an answer such as `{"memories": […]}` or `{"hits": […]}`, or a context pack.
@@ -284,14 +284,14 @@ def unpacked(lines: Iterable[bytes]) -> Iterator[_Source]:
 
 
 def _is_open(line: bytes) -> bool:
-    """Whether a line does not end the JSON that it begins."""
+    """Return whether a line is the beginning of a JSON document over several lines."""
     content = line.removeprefix(_BOM).strip()
     unfinished = content.startswith((b"{", b"[")) and (content.endswith(_OPEN) or b'"context-pack"' in content)
     return unfinished and _decoded(line) is None
 
 
 def _document(lines: Sequence[bytes]) -> Any:
-    """The JSON document that all lines together are; None if they are JSON lines of which the first is bad."""
+    """Decode all lines as one JSON document; None if they are JSON lines and only the first is malformed."""
     try:
         value = msgspec.json.decode(b"".join(lines).removeprefix(_BOM))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -305,13 +305,13 @@ def _document(lines: Sequence[bytes]) -> Any:
 
 
 def _may_hold_several(line: bytes) -> bool:
-    """Most lines are single memories: they are not decoded here."""
+    """Return whether a line may have several memories. Most lines have not, and are decoded only once."""
     content = line.removeprefix(_BOM).lstrip()
     return content.startswith(b"[") or any(name in content for name in (b'"memories"', b'"hits"', b'"focus"'))
 
 
 def _decoded(line: bytes) -> Any:
-    """The JSON of a line; None if it is none."""
+    """Decode a line; None if it is not JSON."""
     try:
         return msgspec.json.decode(line.removeprefix(_BOM))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -319,7 +319,7 @@ def _decoded(line: bytes) -> Any:
 
 
 def _members(value: Any) -> list[Any] | None:
-    """The memories of a list or an answer; None for anything else."""
+    """Return the memories in a list or an answer; None for anything else."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict) or "memory" in value:
@@ -348,9 +348,9 @@ def _sources(number: int, document: Any) -> Iterator[_Source]:
 
 
 def _memory_of(value: dict[str, Any]) -> dict[str, Any]:
-    """A memory of an answer or a pack with the fields that a stored one has.
+    """Return a memory of an answer or a pack with all fields that a stored memory needs.
 
-    Where it does not say when it was made, it is as old as what it tells.
+    Without its times of creation and change, both are taken to be the time that it is about.
     """
     if value.get("shortened"):
         raise InputError("its text was shortened; print it whole, with --detail full and without a token budget")
@@ -363,10 +363,10 @@ def _memory_of(value: dict[str, Any]) -> dict[str, Any]:
     return {**made, "tokens": 0, **fields}
 
 
-# Bringing lines into a store: in batches, each bad line reported with its number.
+# Importing: in batches; malformed lines are reported with their numbers.
 
 
-# Other writers wait while a batch is stored; four times as large it gained less than a tenth of the time.
+# Other writers wait while a batch is stored. Batches of four times the size saved less than 10 % of the time.
 BATCH = 1000
 
 Outcome = Literal["added", "updated", "kept", "relation"]
@@ -374,7 +374,7 @@ Item = Record | Relation | Candidate
 
 
 class Problem(Result, msgspec.Struct, frozen=True):
-    """A line that could not be imported, by its number from 1, and why. Secrets in the message are masked."""
+    """A line that could not be imported: its number, from 1, and the reason. Secrets in the message are masked."""
 
     line: int
     message: str
@@ -384,9 +384,9 @@ class Problem(Result, msgspec.Struct, frozen=True):
 
 
 class Imported(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did: how many memories were added, updated, or kept as they were, and how many relations.
+    """The result of an import: how many memories were added, updated or left unchanged, and how many relations.
 
-    `problems` are the lines that could not be read; everything else was stored.
+    `problems` lists the lines that could not be imported. All others were stored.
     """
 
     added: int = 0
@@ -409,11 +409,11 @@ def import_lines(
     strict: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Imported:
-    """Store what the lines hold; strict means that one bad line leaves the store as it was."""
+    """Import lines. With `strict`, a single bad line is an error, and nothing is stored."""
     run = _Run(store, indexer, scope, strict=strict)
     batches = run.parsed(lines, progress)
     if strict:
-        # All of it is read and checked before the store is locked, and stored under one lock.
+        # Everything is read and checked before the store is locked, then stored in one transaction.
         everything = list(batches)
         with store.transaction():
             run.store_all(everything)
@@ -467,7 +467,7 @@ class _Run:
         )
 
     def _parse(self, source: _Source) -> _Numbered | None:
-        """What can be done before the store is locked: scopes checked, secrets out, tokens counted."""
+        """Do all work that needs no lock: check scopes, mask secrets, count tokens."""
         try:
             item = parse_line(source.content)
             if isinstance(item, Record):
@@ -481,7 +481,7 @@ class _Run:
             return None
 
     def _store(self, group: list[_Numbered], embedded: Embedded | None) -> None:
-        """All at once; where one is bad, halves of it, until the bad one stands alone."""
+        """Store a group in one transaction. If that fails, store its halves, down to the single bad item."""
         try:
             outcomes = self._stored([each.item for each in group], embedded)
         except InputError as error:
@@ -496,7 +496,7 @@ class _Run:
                 self.counts[outcome] += 1
 
     def _stored(self, items: Sequence[Item], embedded: Embedded | None) -> Sequence[Outcome]:
-        """What became of items that are all of one type; all of them, or none and an error."""
+        """Store items of one type, all or none, and return the outcome of each."""
         match items[0]:
             case Record():
                 records = [each for each in items if isinstance(each, Record)]
@@ -509,13 +509,13 @@ class _Run:
                 return ["relation"] * len(relations)
             case Candidate():
                 candidates = [each for each in items if isinstance(each, Candidate)]
-                # A line is what it was at the last import by its ref alone, whatever else has its text.
+                # A line is matched with what an earlier import stored by its ref alone, not by its text.
                 with self.store.writing(self.scope.org) as tx:
                     stored = memories.add(tx, candidates, embedded, deduplicate=False)
                 return [_outcome(*pair) for pair in zip(candidates, stored, strict=True)]
 
     def _problem(self, source: _Source, error: InputError) -> None:
-        # A message may quote the line, and the line may hold a secret.
+        # A message may quote the line, and the line may contain a secret.
         message = source.place + redact(str(error)).text
         if self.strict:
             raise InputError(f"line {source.number}: {message}; nothing was imported") from error

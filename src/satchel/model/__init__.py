@@ -1,4 +1,4 @@
-"""The values everything else is made of: memories, scopes, filters, items to pack, receipts, ids.
+"""The value types of the package: memories, scopes, filters, items to pack, receipts, ids.
 
-Frozen structs and checks of what callers hand over. No store, no ranking, no formatting.
+Frozen structs, and checks of arguments. This package knows nothing of stores, ranking or formats.
 """

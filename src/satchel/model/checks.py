@@ -1,4 +1,4 @@
-"""Checks and repairs of what callers hand over: budgets, limits, weights, paths, text that UTF-8 cannot hold."""
+"""Check arguments: budgets, limits, weights, paths. Repair text that UTF-8 cannot encode."""
 
 import operator
 import os
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def repair_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined into their character and lone halves as U+FFFD."""
+    """Return the text with surrogate pairs joined into their character and lone surrogates replaced by U+FFFD."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -36,7 +36,7 @@ def repair_surrogates(text: str) -> str:
 
 
 def repaired_value(value: Any) -> Any:
-    """The same in every text of a value that was read from JSON."""
+    """Return a value read from JSON with surrogates repaired in all its strings and keys."""
     if isinstance(value, str):
         return repair_surrogates(value)
     if isinstance(value, list):
@@ -54,7 +54,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,30}\Z")
 
 
 def check_budget(value: object) -> int | None:
-    """A token budget as an int; None stays None and means that there is no cap."""
+    """Return a token budget as an int, or raise a `BudgetError`. None stays None and means no cap."""
     if value is None:
         return None
     number = _whole(value)
@@ -68,7 +68,7 @@ def check_budget(value: object) -> int | None:
 
 
 def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
-    """A number of results, from `least` to 10,000."""
+    """Return a number of results as an int, if it is from `least` to 10,000; else raise an `InputError`."""
     number = _whole(value)
     if number is None:
         raise InputError(f"{name} {value!r} is not a whole number")
@@ -78,7 +78,7 @@ def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
 
 
 def check_offset(value: object) -> int:
-    """How many results to leave out, from 0."""
+    """Return how many results to skip as an int, if it is 0 or more; else raise an `InputError`."""
     number = _whole(value)
     if number is None or number < 0:
         raise InputError(f"offset {shortened(value)} is not a whole number from 0")
@@ -88,7 +88,7 @@ def check_offset(value: object) -> int:
 
 
 def check_weight(value: object, *, name: str) -> float:
-    """A number from 0 to 1, such as an importance."""
+    """Return a number from 0 to 1, such as an importance, as a float; else raise an `InputError`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise InputError(f"{name} {shortened(value)} is not a number from 0 to 1")
     if not 0 <= value <= 1:
@@ -107,11 +107,11 @@ def _whole(value: object) -> int | None:
         return None
 
 
-# What callers hand over, checked and brought to one form.
+# Paths, queries and choices.
 
 
 def as_path(location: object) -> str:
-    """A path that any system call takes, or an error that says why not."""
+    """Return a path as a string that every system call accepts, or raise an `InputError`."""
     try:
         path = os.fsdecode(location)  # type: ignore[arg-type]
     except TypeError:

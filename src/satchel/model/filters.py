@@ -1,4 +1,4 @@
-"""Which memories a read or a write means, as one value that every store understands."""
+"""`Filter`: which memories a read or a write is about. Every store turns it into its own query."""
 
 from datetime import datetime
 from typing import Literal, get_args
@@ -10,15 +10,15 @@ from satchel.model.memory import Scope
 __all__ = ["SORTS", "Filter", "Sort"]
 
 Sort = Literal["at", "created", "updated", "used", "importance"]
-"""By what memories are listed, the latest or highest first; `at` is the time that a memory speaks of."""
+"""The order of a list, latest or highest first. `at` is the time that a memory is about."""
 SORTS: tuple[str, ...] = get_args(Sort)
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which memories are meant: all fields together.
+    """Conditions on memories, all of which must hold.
 
-    Empty tuples and None leave a field open. A memory matches one of the kinds, tiers, statuses and ids, but must
-    have all of the tags. The default leaves only what is active; `valid_at` also leaves out what did not hold then.
+    An empty tuple or None sets no condition. A memory must have one of the kinds, tiers, statuses and ids, but all
+    of the tags and metadata. By default only active memories match; `valid_at` also excludes those not valid then.
     """
 
     scope: Scope = Scope()
@@ -28,15 +28,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ("active",)
     valid_at: datetime | None = None
     since: datetime | None = None
-    """Nothing that speaks of an earlier time than this moment."""
+    """Only memories about this time or later."""
     until: datetime | None = None
-    """Nothing that speaks of a later time than this moment."""
+    """Only memories about this time or earlier."""
     metadata: tuple[str, ...] = ()
-    """Keys with their values, as `metadata_lines` gives them, all of which a memory must have."""
+    """Keys with their values, in the form that `metadata_lines` returns."""
     ids: tuple[str, ...] = ()
     pinned: bool = False
-    """Only what is pinned."""
+    """Only pinned memories."""
     important: bool = False
-    """Only what is more important than most: above 0.7."""
+    """Only memories with an importance above 0.7."""
     unchanged_since: datetime | None = None
-    """Only memories none of whose fields was changed after this moment."""
+    """Only memories that were not changed after this moment."""

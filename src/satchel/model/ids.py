@@ -2,7 +2,7 @@
 
 A memory can be named by its full id, by a prefix of at least 8 hexadecimal digits, or by its short id: 4 to 8
 characters of base32 (a-z2-7, RFC 4648), made from the random end of the UUID. Unique prefixes of time-ordered ids
-are long, since ids of one day start alike; their ends differ after a few characters.
+are long, because ids of one day start with the same digits; their ends differ after a few characters.
 """
 
 import itertools
@@ -35,8 +35,8 @@ MIN_SHORT = 4
 TAIL = 10
 _MAX_SHORT = 8
 _BITS = 5
-# Up to so many memories in a store, a short id has at least so many characters. The chance that one given out today
-# is ambiguous when the store has grown to the limit is below 0.1 %.
+# Up to this many memories in a store, a short id has at least this many characters. The chance that a short id
+# printed today is ambiguous once the store has grown to the limit is below 0.1 %.
 _LENGTHS = ((1_000, 4), (30_000, 5))
 _LONGEST_LEAST = 6
 
@@ -73,23 +73,23 @@ def check_id(text: str) -> str:
 
 
 class IdRange(NamedTuple):
-    """The first and the last value, both inclusive, in the order of text."""
+    """A range of strings; both ends are included."""
 
     first: str
     last: str
 
 
 class NamedIds(NamedTuple):
-    """Which ids a text may name. Eight characters can be both a prefix and a short id."""
+    """The ids that a text can stand for. Eight characters can be both a prefix and a short id."""
 
     prefix: IdRange | None
-    """The range of full ids that start with the text."""
+    """The full ids that start with the text."""
     tail: IdRange | None
-    """The range of tails (the last `TAIL` digits of an id) whose base32 form starts with the text."""
+    """The tails (last `TAIL` digits of an id) whose base32 form starts with the text."""
 
 
 def parse_id(text: object) -> NamedIds:
-    """Read a full id, a prefix of one (hyphens are optional) or a short id, in upper or lower case."""
+    """Parse a full id, a prefix (hyphens are optional) or a short id, in upper or lower case."""
     if not isinstance(text, str):
         raise InputError(f"an id is a string, not {type(text).__name__}")
     typed = text.strip().lower()
@@ -107,20 +107,20 @@ def parse_id(text: object) -> NamedIds:
 
 
 def short_length(memories: int) -> int:
-    """The least length of short ids in a store of this many memories.
+    """Return the minimum length of short ids in a store of this many memories.
 
-    It leaves room for the store to grow: the shortest unique id would often be ambiguous after a few more memories.
+    It leaves room to grow: the shortest unique id would often be ambiguous a few memories later.
     """
     return next((length for most, length in _LENGTHS if memories <= most), _LONGEST_LEAST)
 
 
 def short_id(identifier: str, others: Iterable[str | None], *, least: int = MIN_SHORT) -> str:
-    """The short id that tells an id from others, which are given by their tails (nearest neighbours are enough).
+    """Return the short id that distinguishes an id from others, of which the nearest tails are enough.
 
-    It is the full id where even the whole tail is not unique.
+    If another id has the same tail, it is the full id.
     """
     tail = int(identifier[-TAIL:], 16)
-    # The lowest bits differ from the nearest other tail; characters of base32 are the same above them.
+    # The smaller the XOR, the more leading bits, and so characters of base32, the two have in common.
     differing = min((tail ^ int(other, 16) for other in others if other is not None), default=1 << 4 * TAIL)
     if not differing:
         return identifier

@@ -1,4 +1,4 @@
-"""Memories, drafts, scopes, relations and hits, and what each field may hold."""
+"""Memories, drafts, scopes, relations and hits, and the checks of their fields."""
 
 import contextlib
 import reprlib
@@ -89,7 +89,7 @@ DEFAULT_ORG = "default"
 MAX_TEXT_BYTES = 1_000_000
 MAX_TITLE = 1_000
 MAX_NAME = 500
-# Two names and more fit into one entry of an index of PostgreSQL.
+# PostgreSQL limits the size of an index entry, which may contain two names.
 MAX_NAME_BYTES = 1_000
 MAX_TAGS = 100
 
@@ -99,7 +99,7 @@ def utc_now() -> datetime:
 
 
 def as_time(value: object, *, name: str = "time") -> datetime:
-    """A moment in UTC from a datetime, a date or an ISO 8601 string; without a zone UTC is meant."""
+    """Return a moment in UTC from a datetime, a date or an ISO 8601 string; without a time zone it is UTC."""
     moment = value
     if isinstance(moment, str):
         try:
@@ -119,7 +119,7 @@ def as_time(value: object, *, name: str = "time") -> datetime:
 
 
 def checked(name: str, value: Any) -> Any:
-    """The value of a field in its stored form, or an `InputError` that says what is wrong with it."""
+    """Return the value of a field in its stored form, or raise an `InputError` that says what is wrong."""
     if value is None and name != "text":
         return None
     check = _CHECKS.get(name)
@@ -164,7 +164,7 @@ def check_name(field: str, value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise InputError(f"{field} must be a string, not {type(value).__name__}")
-    # Composed, so that one name typed on two systems is one name.
+    # NFC: the same name typed on two systems must be equal.
     name = unicodedata.normalize("NFC", repair_surrogates(value)).strip()
     if len(name) > MAX_NAME:
         raise InputError(f"{field} has {len(name):,} characters; the most is {MAX_NAME}")
@@ -205,21 +205,21 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 def as_name(field: str, value: object) -> str:
-    """A name that is not blank: a blank one must not be taken for none, which means any."""
+    """Return a name that is not blank. A blank name is an error: None would mean "any"."""
     name = check_name(field, value)
     if name is None:
         raise InputError(f"{field} is blank; name it, or leave it out")
     return name
 
 
-# What is remembered: memories, the drafts they start from, scopes, relations, history.
+# Memories, drafts, scopes, relations, history.
 
 
 SCOPE_FIELDS = ("org", "project", "user", "agent", "session")
 
 
 def _force(struct: msgspec.Struct, name: str, value: object) -> None:
-    # Frozen values are normalised once, while they are made.
+    # Only while a frozen struct is created: its fields are normalised once.
     msgspec.structs.force_setattr(struct, name, value)
 
 
@@ -235,8 +235,8 @@ def _shown_id(identifier: str) -> str:
 
 
 def compact(value: msgspec.Struct) -> dict[str, Any]:
-    """The fields that differ from their defaults, ready for JSON; the same for equal values."""
-    # msgspec's own `omit_defaults` compares by identity, and so depends on where a value comes from.
+    """Return the fields that differ from their defaults as a dict. Equal structs give equal dicts."""
+    # msgspec's `omit_defaults` compares by identity, so its result would depend on how a value was created.
     plain: dict[str, Any] = {}
     for field in _fields(type(value)):
         content = getattr(value, field.name)
@@ -251,7 +251,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a memory belongs; when reading, an unset field means any, but `org` always isolates."""
+    """Where a memory belongs. When reading, an unset field means any value, except `org`, which is always set."""
 
     org: str = DEFAULT_ORG
     project: str | None = None
@@ -270,8 +270,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 class Draft(msgspec.Struct, frozen=True):
     """A memory to be stored.
 
-    What is left at None gets its default; where the same `ref` or `topic_key` updates a memory, it keeps what is
-    there. `at` is the time that the memory speaks of, not when it is saved.
+    A field that is None gets its default, or keeps its value if the same `ref` or `topic_key` updates a memory.
+    `at` is the time that the memory is about, not the time it is saved.
     """
 
     text: str
@@ -304,12 +304,12 @@ class Draft(msgspec.Struct, frozen=True):
                 _force(self, name, checked(name, value))
 
     def given(self) -> dict[str, Any]:
-        """The fields of a memory that this draft sets, the scope aside."""
+        """Return the fields that this draft sets, without the scope."""
         return {name: value for name in CHANGEABLE if (value := getattr(self, name)) is not None}
 
 
 class Fields(TypedDict, total=False):
-    """What can be set beside the text when a memory is added, or with the text when it changes."""
+    """The fields besides the text that `add` and `update` can set."""
 
     title: str | None
     kind: Kind | None
@@ -330,7 +330,7 @@ class Fields(TypedDict, total=False):
 
 
 class PlacedFields(Fields, total=False):
-    """The same, and where the memory belongs."""
+    """The fields that `add` takes: also those of the scope."""
 
     org: str | None
     project: str | None
@@ -340,7 +340,7 @@ class PlacedFields(Fields, total=False):
 
 
 class ChangedFields(Fields, total=False):
-    """The same, and the text."""
+    """The fields that `update` takes: also the text."""
 
     text: str
 
@@ -349,7 +349,7 @@ CHANGEABLE = tuple(name for name in Draft.__struct_fields__ if name not in SCOPE
 
 
 class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """One remembered thing, as it is stored."""
+    """A stored memory."""
 
     id: str
     text: str
@@ -382,13 +382,13 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
     confirmations: int = 0
     """How often the same text was added again."""
     confirmed_at: datetime | None = None
-    """The latest time at which it was said again."""
+    """When the same text was last added again."""
 
     def __hash__(self) -> int:
         return hash((self.id, self.revision))
 
     def current(self, moment: datetime) -> bool:
-        """Whether it is active and valid at this moment."""
+        """Return whether it is active and valid at this moment."""
         return (
             self.status == "active"
             and (self.valid_from is None or self.valid_from <= moment)
@@ -396,7 +396,7 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def headline(self, width: int = 80) -> str:
-        """The title, or the first words of the text where there is none."""
+        """Return the title, or the first words of the text if there is none."""
         if self.title:
             return self.title
         line = " ".join(self.text[: 4 * width].split())
@@ -408,7 +408,7 @@ class Memory(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 IDENTITY = ("ref", "topic_key")
-"""By these a memory is found again. They are never masked, since two of them could become one."""
+"""Fields that identify a memory. They are never masked, because two masked values could become equal."""
 
 _TOLD_FIRST = ("text", "title", "source", "speaker")
 FREE_TEXT = _TOLD_FIRST + tuple(
@@ -416,11 +416,11 @@ FREE_TEXT = _TOLD_FIRST + tuple(
     for field in _fields(Memory)
     if field.type in (str, str | None) and field.name in CHANGEABLE and field.name not in _TOLD_FIRST + IDENTITY
 )
-"""Texts in which secrets are masked, in the order in which `Memory.masked` tells them; a new field is one."""
+"""Text fields in which secrets are masked, in the order of `Memory.masked`. A new text field is one of them."""
 
 
 def free_texts(fields: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a memory in which secrets are masked, from its fields by name."""
+    """Yield all texts of a memory in which secrets are masked, from a mapping of its fields."""
     yield from filter(None, (fields.get(name) for name in FREE_TEXT))
     yield from fields.get("tags") or ()
     yield from texts_in(fields.get("metadata"))
@@ -458,9 +458,9 @@ class Change(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a memory's fields before and after a change, as a memory has them.
+    """Return the values of fields before and after a change, converted to the types of `Memory`.
 
-    A value that no memory can have, as an import may bring, is left out.
+    Values that a memory cannot have are left out; an import may contain such entries.
     """
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
@@ -473,7 +473,7 @@ def values_changed(entry: Change) -> tuple[dict[str, Any], dict[str, Any]]:
     return before, after
 
 
-# What follows from other fields or from use, and is in no history.
+# Derived from other fields or from uses, and so not part of the history.
 _NOT_REPLAYED = frozenset({"id", "updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
@@ -483,12 +483,12 @@ def _replayed_types() -> dict[str, Any]:
 
 
 class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """What `forget` did, or would do as a dry run."""
+    """The result of `forget`."""
 
     count: int
-    """How many memories were ended or purged, or would be."""
+    """How many memories were ended or purged, or would be in a dry run."""
     purged: bool = False
-    """Whether they were removed for good."""
+    """Whether they were removed permanently."""
     at: datetime | None = None
     """When they ended: `unforget(at=…)` restores all of them. None if there is nothing to restore."""
 
@@ -496,31 +496,31 @@ class Forgotten(Result, msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.count:,} {'purged' if self.purged else 'forgotten'}"
 
 
-# Of what is longer than some four passages a question needs a part.
+# A text longer than about four passages is rarely needed as a whole.
 LONG_TEXT = 2_400
 
 
 class Hit(Result, msgspec.Struct, frozen=True):
-    """A memory that was found, and how likely it is that it is needed, between 0 and 1."""
+    """A search hit: a memory, and the probability that it is needed (`score`, 0 to 1)."""
 
     memory: Memory
     score: float
     passages: tuple[tuple[int, int], ...] = ()
-    """The characters of the text that matched, best first, where the text is longer than one passage."""
+    """The ranges of characters that matched, best first; empty if the text is a single passage."""
     parts: dict[str, float] | None = None
-    """What each part of the ranking added to the score; only where an explanation was asked for."""
+    """What each feature added to the score; None without `explain`."""
     overtaken_by: str | None = None
-    """The id of a newer memory, found too, that tells anew what this one tells, where that is as good as sure."""
+    """The id of a newer hit that very likely replaces this one."""
     duplicates: tuple[str, ...] = ()
-    """The ids of memories that say the same, which were found too and are not shown."""
+    """The ids of duplicates that were found too and are not listed."""
     relevance: float = 1.0
-    """How sure it is that the question is answered here and needs this memory, between 0 and 1.
+    """The probability that the store answers the query and that this memory is part of the answer, 0 to 1.
 
-    Unlike the score it also goes by the question as a whole and by the other hits; `min_relevance` is held
-    against it. 1 where there was no question.
+    Unlike the score, it also depends on the query as a whole and on the other hits. `min_relevance` is compared
+    with it. Without a query it is 1.
     """
     closeness: tuple[float, ...] = ()
-    """How near each of the passages comes to the first, between 0 and 1."""
+    """How well each passage matched compared with the first, 0 to 1."""
 
     @property
     def id(self) -> str:
@@ -533,7 +533,7 @@ class Hit(Result, msgspec.Struct, frozen=True):
         return self.memory.text
 
     def needed(self, min_relevance: float) -> tuple[tuple[int, int], ...]:
-        """The passages of a long text that are relevant themselves; none where the whole text is wanted."""
+        """Return the passages of a long text that are relevant; empty if the whole text is needed."""
         if len(self.memory.text) <= LONG_TEXT or not min_relevance:
             return ()
         near = zip(self.passages, self.closeness, strict=False)
@@ -541,7 +541,7 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
     @property
     def passage(self) -> tuple[int, int] | None:
-        """The characters that matched best; None where the text is a single passage."""
+        """The range of characters that matched best; None if the text is a single passage."""
         return self.passages[0] if self.passages else None
 
     def _summary(self) -> str:
@@ -549,4 +549,4 @@ class Hit(Result, msgspec.Struct, frozen=True):
 
 
 Identifier = str | Memory | Hit
-"""What names a memory in a call: its id, a prefix of 8 digits or more, its short id, or a `Memory` or `Hit`."""
+"""How a call names a memory: by its id, a prefix of at least 8 digits, its short id, a `Memory` or a `Hit`."""

@@ -1,8 +1,8 @@
-"""Metadata of a memory: a JSON object of the caller's own, checked, brought to one form, and compared by key.
+"""Metadata of a memory: a JSON object that the caller defines. It can be filtered by equality of its values.
 
-The same values always have the same form: keys are sorted, and a whole number is written without a fraction, so 1
-and 1.0 are equal, while 1, true and "1" are three different values. The form of one key with its value is a line.
-Stores find the memories that have it by this line, so equality means the same in every store.
+Metadata is stored in a canonical form: keys are sorted, and whole numbers have no fraction. So 1 and 1.0 are equal,
+while 1, true and "1" are three different values. In this form a key with its value is one line of text. Both stores
+search for that line, so equality is the same in both.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""What a store holds, as values, and what a search may ask of it.
+"""The values that go in and out of a store, and `SearchStore`, the reads that ranking needs.
 
-The store itself is `store.Store`; memories, their index, sessions and transfer are modules beside it.
+The store itself is `store.Store`. Memories, their index, sessions and transfer are modules beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,30 +46,30 @@ __all__ = [
 
 
 class Candidate(NamedTuple):
-    """A memory to be stored, and the fields its caller set: only these change an existing one."""
+    """A memory to be stored, and the fields that the caller set. Only these change an existing memory."""
 
     memory: Memory
     given: frozenset[str]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory with its whole history, as it travels between stores."""
+    """A memory with its whole history, as it is exported and imported."""
 
     memory: Memory
     history: tuple[Change, ...] = ()
 
 
 class Changed(NamedTuple):
-    """A memory that was changed after some moment, by the store's own number, as it is now."""
+    """A memory that was changed after some moment, as it is now, with its number in the store."""
 
     key: int
     memory: Memory
     history: tuple[Change, ...]
-    """What happened to its fields, oldest first; entries about relations are left out."""
+    """The changes of its fields, oldest first, without entries about relations."""
 
 
 class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """Counts over the memories of a filter."""
+    """Counts of the memories that match a filter."""
 
     memories: int
     current: int
@@ -89,7 +89,7 @@ class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """One finding of `doctor`: ok, a warning, or a failure with what to do about it."""
+    """The result of one health check: ok, a warning, or a failure with what to do about it."""
 
     name: str
     state: Literal["ok", "warning", "failed"]
@@ -107,25 +107,25 @@ class Embedding(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """What an embedder made of memories before they are written."""
+    """Passages and vectors of memories, made before the memories are written."""
 
     name: str
     dimensions: int
     parts: Mapping[str, Sequence[Part]]
     """The passages of each memory, by its id."""
     vectors: Mapping[str, tuple[bytes, bytes]]
-    """For the text of a passage: its vector in bytes of -127 to 127, and one bit for each number's sign."""
+    """By the text of a passage: its vector as bytes from -127 to 127, and the signs as one bit each."""
 
 
 class Match(NamedTuple):
-    """A memory that an index found, by the store's own number, and how well it matched there."""
+    """A match of an index: the number of the memory, and its score there."""
 
     key: int
     score: float
 
 
 class TracedPassage(NamedTuple):
-    """One passage of a memory, as the index keeps it."""
+    """One passage of a memory, as stored in the index."""
 
     start: int
     end: int
@@ -135,14 +135,14 @@ class TracedPassage(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What ranking needs of a memory, without its text."""
+    """The data of a memory that ranking needs, without its text."""
 
     key: int
     at: int
     """Microseconds since 1970."""
     id: str
     thread: str | None
-    """What tells its session or document from all others; None where it belongs to neither."""
+    """Identifies its session or document; None if it belongs to neither."""
     speaker: str | None
     kind: str
     tier: str
@@ -155,7 +155,7 @@ class Trace(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A relation between two memories, by the store's own numbers, seen from one of them."""
+    """A relation between two memories, by their numbers, seen from one of them."""
 
     origin: int
     key: int
@@ -165,49 +165,49 @@ class Link(NamedTuple):
 
 
 class SearchStore(Protocol):
-    """What a search reads of a store: all of it, or a view of an earlier moment."""
+    """The reads that a search needs. A store and a view of its past (`recall.as_of`) provide them."""
 
     def reading(self, org: str) -> AbstractContextManager[object]:
-        """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
+        """Open a read transaction: all reads of this thread inside see the same state, and it writes nothing."""
 
     def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
-        """The first memories in an order, newest or highest first, after an offset."""
+        """Return memories in the given order, newest or highest first, after skipping `offset` of them."""
 
     def count(self, where: Filter, *, most: int) -> int:
-        """How many memories match, counted no further than `most`."""
+        """Count the memories that match, up to `most`."""
 
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-        """The best BM25 matches for any of the terms, filtered before the limit is applied."""
+        """Return the best BM25 matches for any of the terms. The filter applies before the limit."""
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        """The memories with a passage whose signs differ least from these, filtered before the limit."""
+        """Return the memories with the passages nearest to a code by Hamming distance."""
 
     def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
-        """The memories that speak of a time in this span, newest first."""
+        """Return the memories about a time in this span, newest first."""
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        """For each of these, it and those up to `reach` places around it in its session or document, in order."""
+        """Return for each memory its neighbours, up to `reach` before and after it in its session or document."""
 
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-        """Relations from these memories to others that match."""
+        """Return the relations between these memories and others that match."""
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        """What ranking needs of the memories that match, oldest first; of all, or of those with these numbers."""
+        """Return the traces of the memories that match, oldest first: of all, or of those with these numbers."""
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
-        """The memories with these numbers that are still there."""
+        """Return the memories with these numbers, by number. Numbers without a memory are left out."""
 
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        """About how many memories there are, and in how many of them each term stands."""
+        """Return the approximate number of memories, and in how many of them each term occurs."""
 
     def words_like(self, word: str, *, start: str) -> list[str]:
-        """Terms of the index that are about as long as a word and start so."""
+        """Return terms of the index that start like a word and have about its length."""
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-        """The memories just before and after one in time, without it, oldest first."""
+        """Return the memories just before and after one in time, without it, oldest first."""
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-        """Every relation that starts or ends at one of these ids."""
+        """Return the relations that start or end at one of these ids."""
 
 
 # Agent sessions: their rows, ledger entries, contents and turns
@@ -236,22 +236,22 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     tool_results: int = 0
     user_message: int = 0
     turn_results: int = 0
-    """Tokens of results in this turn."""
+    """Tokens of tool results in this turn."""
     results: int = 0
     delivered: int = 0
-    """Tokens of all results that were ever given out."""
+    """Tokens of all tool results ever delivered."""
     evicted: int = 0
     warned: int = 0
-    """The level of the last warning that was given: 1 low, 2 critical."""
+    """The level of the last warning: 1 low, 2 critical."""
     holds: Literal["digests", "whole"] = "digests"
-    """Whether earlier results shrink to digests, or the caller keeps every page that it was given."""
+    """Whether earlier results are replaced by digests, or the caller keeps every page it was given."""
     secret: bytes
     budget: str
     calibration: str
 
 
 class LedgerRow(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a session: where it stands, how much of it is held, what it costs at each level.
+    """One entry of a session: its position, how much of it is in the context, its cost at each level.
 
     `seq`, `turn`, `at`, `used`, `pair` and `content` are set when it is entered into the ledger.
     """
@@ -268,10 +268,10 @@ class LedgerRow(Result, msgspec.Struct, frozen=True, kw_only=True):
     error: bool = False
     media: Literal["text", "bytes"] = "text"
     size: int = 0
-    """Bytes of the whole."""
+    """Size of the whole content in bytes."""
     start: int = 0
     stop: int = 0
-    """Which characters of it were shown."""
+    """The range of characters that was shown."""
     tokens: int = 0
     total_tokens: int = 0
     digest_tokens: int = 0
@@ -281,9 +281,9 @@ class LedgerRow(Result, msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     call_id: str = ""
     pair: int = 0
-    """The place of the call that this belongs to, with which it stays together; its own, where there is none."""
+    """The `seq` of the call that it belongs to, with which it is evicted; its own if there is none."""
     origin: str = ""
-    """The handle of the result that a page was taken from."""
+    """The handle of the result that a page belongs to."""
     content: bytes = b""
     digest: str = ""
     stub: str = ""
@@ -294,7 +294,7 @@ class LedgerRow(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(NamedTuple):
-    """What was said, whole and packed, under the hash of its bytes."""
+    """A whole content, compressed, with the hash of its bytes."""
 
     hash: bytes
     codec: str
@@ -317,7 +317,7 @@ class TurnRow(Result, msgspec.Struct, frozen=True):
         return f"{self.number}: {held:,} tokens, {self.evicted:,} evicted"
 
 
-# All that one org has, row by row: what moves to another store and is compared there.
+# The rows of one org, for migration to another store and comparison.
 
 
 Held = Literal[
@@ -335,18 +335,18 @@ Held = Literal[
 KINDS: tuple[Held, ...] = get_args(Held)
 
 Outcome = Literal["added", "updated", "kept", "newer"]
-"""What became of something that was brought: it was there already, or is there in a newer version."""
+"""The outcome for a migrated item: `kept` was there already, `newer` is newer in the target."""
 
 
 class Row(NamedTuple):
-    """One row of a kind, the same in every store that holds it."""
+    """One row of a kind. It is the same in every store."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
 
 
 class Mark(NamedTuple):
-    """What tells whether a memory is the same in two stores, without its text."""
+    """The state of a memory without its text, to compare it between two stores."""
 
     number: int
     id: str
@@ -355,7 +355,7 @@ class Mark(NamedTuple):
     uses: int | None
     used_at: int | None
     waiting: int | None
-    """1 if it waits for its vectors."""
+    """1 if its vectors are still to be made."""
 
     @property
     def state(self) -> tuple[int | None, ...]:
@@ -363,7 +363,7 @@ class Mark(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """One passage as a store keeps it, with the vector and code of the store's embedder, if it has them."""
+    """A stored passage, with its vector and code if it has them."""
 
     start: int
     end: int
@@ -373,7 +373,7 @@ class Passage(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """A memory with all that is kept of it."""
+    """A memory with its history and passages."""
 
     record: Record
     passages: tuple[Passage, ...]

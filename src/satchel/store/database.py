@@ -1,4 +1,4 @@
-"""A database as the shared code sees it: named statements, rows of the driver, connections handed to threads."""
+"""The database interface that both stores share: named statements, connections, vectors, connection pool."""
 
 import contextlib
 import os
@@ -24,14 +24,15 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 
 
-# What is quoted, a cast, or a parameter.
+# Matches a quoted text, a cast, or a parameter.
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|::|:([a-z_]+)")
 
 
 class Statements:
-    """Statements by name, with what is the same in all of them filled in.
+    """SQL statements by name, with their common parts filled in.
 
-    In the files a parameter is written `:name`. It is spelled as the driver wants it once, when they are read.
+    In the files a parameter is written `:name`. It is converted to the placeholder of the driver when the files are
+    read.
     """
 
     def __init__(self, folder: Path, fixed: Mapping[str, str], dialect: "Dialect") -> None:
@@ -56,40 +57,40 @@ class Statements:
         return _PARAMETER.sub(lambda found: self._dialect.value(found[1]) if found[1] else found[0], text)
 
 
-# A connection as the shared code sees it: rows of named statements, whatever the driver.
+# The interface of a connection.
 
 
 class Dialect(NamedTuple):
-    """How one database says what the others say otherwise."""
+    """The SQL fragments that differ between databases."""
 
     unindexed: str
-    """With this alias a filter is only tested, and never chosen as the way in instead of the id."""
+    """A prefix for an alias that keeps the planner from using an index for a condition."""
     listed: str
-    """A condition on {alias} that its id is in a JSON array, whose parameter is {value}."""
+    """The condition that the id of {alias} is in the JSON array {value}."""
     tagged: str
-    """A condition on {alias} that one tag, whose parameter is {value}, is there."""
+    """The condition that {alias} has the tag {value}."""
     contains: str
-    """A condition on {alias} that its metadata contains a text, whose parameter is {value}."""
+    """The condition that the metadata of {alias} contains the text {value}."""
     named: str
-    """The parameter of a {name}."""
+    """The placeholder for a parameter with a {name}."""
     numbered: str
-    """The parameter with a {number}, from 1."""
+    """The placeholder for a parameter with a {number}, from 1."""
 
     def value(self, name: str) -> str:
-        """The place of a named value in a statement."""
+        """Return the placeholder for a named value."""
         return self.named.format(name=name)
 
     def values(self, names: Iterable[str]) -> str:
-        """The places of several named values."""
+        """Return the placeholders for several named values, with commas."""
         return ", ".join(map(self.value, names))
 
 
 class Rows(Protocol):
-    """What a statement gives."""
+    """The result of a statement."""
 
     @property
     def get(self) -> Any:
-        """The only value of the first row, or all of its values."""
+        """The first row, or its value if it has only one."""
 
     def fetchone(self) -> Any: ...
     def fetchall(self) -> list[Any]: ...
@@ -97,48 +98,48 @@ class Rows(Protocol):
 
 
 class Database(Protocol):
-    """One connection, inside a transaction or not."""
+    """A connection to a database."""
 
     dialect: Dialect
 
     @property
     def vectors(self) -> "VectorTables":
-        """Where vectors are kept."""
+        """The vectors of the store."""
 
     def statement(self, name: str, **parts: str) -> str:
-        """One statement by name, its variable parts filled in."""
+        """Return a statement by its name, with its variable parts filled in."""
 
     def execute(self, statements: str, bindings: Any = ...) -> Rows:
-        """Run a statement with its values by name; a sequence is for numbered ones."""
+        """Run a statement. Values are a mapping for named parameters, or a sequence for numbered ones."""
 
     def executemany(self, statements: str, sequenceofbindings: Iterable[Any]) -> Any: ...
 
     def changes(self) -> int:
-        """How many rows the last statement changed."""
+        """Return how many rows the last statement changed."""
 
     def together(self) -> AbstractContextManager[None]:
-        """Statements whose answers nobody waits for may be sent at once."""
+        """Statements inside may be sent in one batch, since nobody waits for their results."""
 
     def columns(self) -> Sequence[str]:
-        """What a memory's row has, in the order of `row`."""
+        """Return the columns of a memory, in the order of `row`."""
 
     def row(self, memory: Memory) -> tuple[Any, ...]: ...
 
     def words_come(self, memories: Sequence[Memory]) -> None:
-        """These memories, whose rows were just made by `row`, are new or have new words or tags: index them."""
+        """Index the words and tags of new or changed memories, whose rows were just made by `row`."""
 
     def words_go(self, seqs: Sequence[int]) -> None:
-        """These are about to be removed, or to have other words or tags."""
+        """Remove memories from the index of words, before they are deleted or changed."""
 
     def scrub(self) -> None:
-        """Keep no copy of what this transaction removes once it is committed."""
+        """Make sure that no copy is left of what this transaction deletes."""
 
 
-# Vectors by generation, which is what one embedder made.
+# Vectors. A generation is the set of vectors of one embedder.
 
 
 class Generation(NamedTuple):
-    """The vectors of one embedder, as a store records them."""
+    """The record of one embedder's vectors."""
 
     number: int
     name: str
@@ -154,12 +155,12 @@ class Generation(NamedTuple):
 
     @property
     def parts(self) -> dict[str, str]:
-        """What statements about its vectors name."""
+        """The variable parts of statements about its vectors."""
         return {"generation": str(self.number), "vectors": f"vector_{self.number}", "codes": f"code_{self.number}"}
 
 
 class VectorTables(ABC):
-    """The vectors that one connection sees."""
+    """Access to vectors through one connection."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -169,7 +170,7 @@ class VectorTables(ABC):
         return None if row is None else Generation(*row)
 
     def generations(self) -> list[Generation]:
-        """Those that have vectors."""
+        """Return the generations that have vectors."""
         found = [self.generation(state) for state in ("current", "building")]
         return [each for each in found if each is not None and each.dimensions]
 
@@ -184,21 +185,21 @@ class VectorTables(ABC):
 
     @abstractmethod
     def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Write the vector and the code of each passage; none of them has one."""
+        """Insert the vector and the code of passages that have none yet."""
 
     @abstractmethod
     def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None: ...
 
     @abstractmethod
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """Take out what does not go along with its passage by itself."""
+        """Delete what foreign keys do not delete together with passages."""
 
     @abstractmethod
     def before_org_goes(self, org: str) -> None:
-        """The same for all passages of an org."""
+        """Do the same for all passages of an org."""
 
 
-# The connections of one store, handed to whichever thread asks.
+# Connection pool.
 
 
 class Closable(Protocol):
@@ -207,18 +208,18 @@ class Closable(Protocol):
 
 C = TypeVar("C", bound=Closable)
 
-# A forked child must neither use nor close its parent's connections: closing would drop locks.
+# A forked child must neither use nor close its parent's connections: closing would release locks.
 _abandoned: list[object] = []
 
 
 class Pool(Generic[C]):
-    """Opens connections as threads need them, up to a limit, and reuses the idle ones."""
+    """A connection pool: opens connections on demand, up to a limit, and reuses idle ones."""
 
     def __init__(self, connect: Callable[[], C], *, limit: int, patience: float | None = None) -> None:
         self._connect = connect
         self._limit = limit
         self._patience = patience
-        """For how many seconds a thread waits for one; None for as long as it takes."""
+        """How many seconds a thread waits for a connection; None means without a limit."""
         self._idle: list[C] = []
         self._busy = 0
         self._closed = False
@@ -236,13 +237,13 @@ class Pool(Generic[C]):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """One thread writes at a time; those that wait for their turn leave the connections to readers."""
+        """Let one thread write at a time. Waiting writers occupy no connection, so readers can use them."""
         self._leave_to_parent()
         with self._writer:
             yield
 
     def close(self) -> None:
-        """Close every connection, after those in use have come back."""
+        """Close all connections, after those in use have been given back."""
         self._leave_to_parent()
         with self._changed:
             self._closed = True
@@ -281,20 +282,20 @@ class Pool(Generic[C]):
             self._changed.notify_all()
 
     def adopt(self, connection: C) -> None:
-        """Take in one that was made elsewhere."""
+        """Add a connection that was made elsewhere."""
         with self._changed:
             self._idle.append(connection)
             self._changed.notify_all()
 
     def discard(self, connection: C) -> None:
-        """Give back one that is of no more use."""
+        """Close a connection that cannot be used any more."""
         with self._changed:
             self._busy -= 1
             self._changed.notify_all()
         connection.close()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: begin anew, with locks that no thread of the parent holds."""
+        """In a forked child, start with no connections and with new locks."""
         if self._pid != os.getpid():
             _abandoned.extend(self._idle)
             self._idle, self._busy = [], 0

@@ -1,4 +1,4 @@
-"""Folders that one process at a time works in."""
+"""Lock a folder, so that one process at a time works in it."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ PATIENCE = 5.0
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder; an OSError where it cannot be opened, a BlockingIOError where another process keeps it.
+    """Lock a folder. Raises an OSError if it cannot be opened, a BlockingIOError if another process keeps the lock.
 
-    Windows has no lock on a folder: there nobody waits for anybody.
+    Windows has no locks on folders, so nothing is locked there.
     """
     if sys.platform == "win32":
         yield

@@ -1,4 +1,4 @@
-"""The index beside the full-text one: the passages of each memory, their vectors, and checks of both."""
+"""The index of passages and vectors, and its health checks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -46,7 +46,7 @@ def _bounds(memory: int) -> dict[str, int]:
 
 
 class Index:
-    """What one write does to the index, with the vectors that were made before it began."""
+    """Updates the index within one write, with vectors that were made before the write began."""
 
     def __init__(self, db: Database, embedded: Embedded | None = None) -> None:
         self._db = db
@@ -59,7 +59,7 @@ class Index:
         self._parts = embedded.parts if embedded is not None else {}
 
     def holds(self, embedded: Embedded) -> bool:
-        """Whether these vectors can be compared with those that are here."""
+        """Whether these vectors are of the same embedder as the stored ones."""
         return self._current is not None and self._current.embedding == (embedded.name, embedded.dimensions)
 
     def enter(self, seq: int, memory: Memory) -> None:
@@ -72,7 +72,7 @@ class Index:
         self._enter(seq, parts_of(memory))
 
     def remake(self, seq: int, memory: Memory) -> None:
-        """Index a memory again after a fault, also where vectors have outlived their passages."""
+        """Index a memory again during a repair, also if there are vectors without passages."""
         for each in self._with_codes:
             sql = self._db.statement("vectors_of", **each.parts)
             self._db.vectors.delete(each, self._db.execute(sql, _bounds(seq)).fetchall())
@@ -80,19 +80,19 @@ class Index:
         self._enter(seq, parts_of(memory))
 
     def remove(self, seq: int) -> None:
-        """Take out a memory's passages, and with them their vectors."""
+        """Delete the passages of a memory and their vectors."""
         if self._with_codes:
             self._db.vectors.before_passages_go(self._with_codes, self._passages(seq))
         self._db.execute(self._db.statement("delete_passages"), _bounds(seq))
         self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
 
     def make_good(self, seq: int) -> bool:
-        """Write the vectors a memory waits for; whether it is whole now."""
+        """Write the missing vectors of a memory, and return whether it has all of them now."""
         row = self._db.execute(self._db.statement("waiting_memory"), {"memory": seq}).fetchone()
         if row is None or self._current is None:
             return False
         if self._current.dimensions:
-            # None are there, unless a fault was mended.
+            # There are none, except during a repair.
             self._db.vectors.delete(self._current, self._passages(seq))
         if not self._embed(seq, parts_of(memory_from_row(row))):
             return False
@@ -112,7 +112,7 @@ class Index:
             self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
 
     def _embed(self, seq: int, parts: Sequence[Part]) -> bool:
-        """Whether nothing is left to embed; all of its vectors are written or none, so none is written twice."""
+        """Write all vectors of a memory or none, and return whether nothing is left to embed."""
         if self._current is None or not self._current.dimensions:
             return self._current is not None
         vectors = [found for part in parts if (found := self._vectors.get(part.text)) is not None]
@@ -131,13 +131,13 @@ def write_passages(db: Database, seq: int, parts: Sequence[Part]) -> None:
 
 
 def embedding(db: Database) -> Embedding | None:
-    """The embedder whose vectors are held; None before there are any."""
+    """Return the embedder of the stored vectors; None if there are none yet."""
     found = db.vectors.generation()
     return None if found is None else found.embedding
 
 
 def adopt(db: Database, wanted: Embedding) -> Generation:
-    """Record the embedder of a store that has none yet; the one that it has now."""
+    """Record the embedder of a store that has none yet. Returns the embedder that it has now."""
     if (held := db.vectors.generation()) is not None:
         return held
     if not wanted.dimensions:
@@ -146,7 +146,7 @@ def adopt(db: Database, wanted: Embedding) -> Generation:
 
 
 def build_passages(db: Database) -> None:
-    """The passages of every memory of a store that had none; their vectors wait in the backlog."""
+    """Make the passages of all memories of an old store, and put the memories into the backlog."""
     last = -1
     sql = db.statement("memories_after")
     while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
@@ -156,30 +156,30 @@ def build_passages(db: Database) -> None:
 
 
 def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
-    """Memories that wait to be embedded, with the store's own numbers."""
+    """Return memories of the backlog with their numbers."""
     rows = db.execute(db.statement("backlog"), {"limit": limit})
     return [(row[-1], memory_from_row(row)) for row in rows]
 
 
 def backlog_size(db: Database) -> int:
-    """How many memories wait to be embedded."""
+    """Return how many memories wait to be embedded."""
     return int(db.execute(db.statement("count_backlog")).get)
 
 
 def embed_backlog(db: Database, seqs: Iterable[int], embedded: Embedded) -> int:
-    """Write the vectors of memories that waited for them; how many are whole now."""
+    """Write the vectors of memories of the backlog, and return how many have all vectors now."""
     index = Index(db, embedded)
     return sum(index.make_good(seq) for seq in seqs) if index.holds(embedded) else 0
 
 
-# Vectors of another embedder, made beside the current ones until they can take their place.
+# Embedding again: the new vectors are made beside the current ones and then replace them.
 #
-# Several processes may do it at once, and others write meanwhile: what is embedded is compared, under the
-# write lock, with what stands there now.
+# Several processes may do this at once while others write. Under the write lock, the text that was embedded is
+# compared with the current text.
 
 
 def begin_reembedding(db: Database, wanted: Embedding) -> int:
-    """Start, or go on with what was begun; how many passages there are to embed."""
+    """Start or continue embedding again, and return how many passages are left to embed."""
     building = db.vectors.generation("building")
     if building is not None and building.embedding != wanted:
         db.vectors.drop(building)
@@ -192,7 +192,7 @@ def begin_reembedding(db: Database, wanted: Embedding) -> int:
 
 
 def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> list[tuple[int, str]]:
-    """Passages that the generation being built does not have, and what is to be embedded of them."""
+    """Return passages without a vector in the new generation, and the texts to embed."""
     building = _building(db, wanted)
     if building is None or not building.dimensions:
         return []
@@ -202,7 +202,7 @@ def unembedded(db: Database, wanted: Embedding, *, after: int, limit: int) -> li
 
 
 def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
-    """Write new vectors; how many. What was changed, removed or embedded by others meanwhile is left out."""
+    """Write new vectors and return how many. Passages that others changed, deleted or embedded are skipped."""
     building = _building(db, Embedding(embedded.name, embedded.dimensions))
     if building is None or not building.dimensions:
         return 0
@@ -218,7 +218,7 @@ def fill(db: Database, numbers: Sequence[int], embedded: Embedded) -> int:
 
 
 def finish_reembedding(db: Database, wanted: Embedding) -> bool:
-    """Let the new vectors take the old ones' place; False if some are still missing."""
+    """Replace the old vectors by the new ones. Returns False if some are still missing."""
     building = _building(db, wanted)
     if building is None:
         return True
@@ -233,7 +233,7 @@ def finish_reembedding(db: Database, wanted: Embedding) -> bool:
 
 
 def _building(db: Database, wanted: Embedding) -> Generation | None:
-    """What is being built; None if another process has finished it."""
+    """Return the generation being built; None if another process has finished it."""
     building = db.vectors.generation("building")
     if building is not None and building.embedding == wanted:
         return building
@@ -248,7 +248,7 @@ def _building(db: Database, wanted: Embedding) -> Generation | None:
 
 
 def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """What is to be embedded of those passages that are still there."""
+    """Return the texts to embed for those passages that still exist."""
     parts: list[Part] = []
     known = None
     for number in numbers:
@@ -260,7 +260,7 @@ def _texts(db: Database, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
             yield number, parts[place].text
 
 
-# How it is told whether passages and vectors are in step with the memories, in whichever database they are.
+# Health checks of passages and vectors, for both databases.
 
 
 State = Literal["ok", "warning", "failed"]
@@ -271,9 +271,9 @@ def check(name: str, problem: str | None, good: str, *, bad: State = "failed") -
 
 
 def differing_memories(db: Database, passage_ends: str) -> list[int]:
-    """Those whose passages do not reach from one end of their text to the other.
+    """Return the memories whose passages do not cover their text.
 
-    By count and ends: to cut every text again would take as long as to store it.
+    Only their number and their ends are compared: cutting every text again would take too long.
     """
     return [row[0] for row in db.execute(passage_ends) if not _covers(*row[1:])]
 

@@ -1,4 +1,4 @@
-"""Open a store by its location: a file, `:memory:` or the address of a server."""
+"""Open a store by its location: a file, `:memory:`, or the URL of a PostgreSQL database."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-# What was meant for an address, though something in it may be wrong: it may have a password, and is no file's name.
+# Anything that was meant as a URL, even a malformed one: it may contain a password, and is not a file name.
 _ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
 
 
@@ -70,22 +70,22 @@ def user_data_file() -> Path:
 
 
 def is_address(location: str) -> bool:
-    """Whether a location is that of a server, and not a file."""
+    """Return whether a location is a URL of a server, not a file."""
     return _ADDRESS.search(location) is not None
 
 
 def shown_location(location: str) -> str:
-    """A location as it may be printed: of a server's address without the password."""
+    """Return a location for display, without the password of a URL."""
     return _parsed(location).shown if is_address(location) else location
 
 
 def secrets_in(location: str) -> tuple[str, ...]:
-    """What of a location must not be printed."""
+    """Return the parts of a location that must not be printed."""
     return _parsed(location).secrets if is_address(location) else ()
 
 
 def open_store(location: str, *, create: bool = True) -> Store:
-    """The store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
+    """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
     if is_address(location):
         with _needing_psycopg():
             from satchel.store.postgres.store import PostgresStore
@@ -96,7 +96,7 @@ def open_store(location: str, *, create: bool = True) -> Store:
 
 
 def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path | None:
-    """Put a backup in place of the store at a location; where the old one was kept, if any."""
+    """Restore a backup to a location. Returns the path where the old store was kept, if there was one."""
     from satchel.store.sqlite.migrations import restore
 
     if location == ":memory:":
@@ -107,7 +107,7 @@ def restore_store(backup: Path, location: str, *, replace: bool = False) -> Path
 
 
 def server_status(url: str) -> "Status":
-    """What there is at the address of a server; nothing is changed."""
+    """Return the status of a server. Changes nothing."""
     address = _parsed(url)
     from satchel.store.postgres.schema import status
 
@@ -115,7 +115,7 @@ def server_status(url: str) -> "Status":
 
 
 def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
-    """Make the store on a server, or bring it to the newest version; what was done, or would be."""
+    """Create or upgrade the store on a server. Returns what was done, or would be done with `dry_run`."""
     address = _parsed(url)
     from satchel.store.postgres.schema import prepare
 
@@ -123,7 +123,7 @@ def prepare_server(url: str, *, grant: Sequence[str] = (), dry_run: bool = False
 
 
 def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
-    """Spread the store over the nodes of a Citus cluster; what was done, or would be."""
+    """Distribute the store over a Citus cluster. Returns what was done, or would be done with `dry_run`."""
     address = _parsed(url)
     from satchel.store.postgres.schema import distribute
 
@@ -131,7 +131,7 @@ def distribute_server(url: str, *, dry_run: bool = False) -> list[str]:
 
 
 def index_server(url: str, *, dry_run: bool = False) -> list[str]:
-    """Index tenants that have grown large, and drop indexes of what is gone; what was done, or would be."""
+    """Create indexes for large tenants and drop unused ones. Returns what was done, or would be done."""
     address = _parsed(url)
     from satchel.store.postgres.search import index_large_tenants
 
@@ -139,7 +139,7 @@ def index_server(url: str, *, dry_run: bool = False) -> list[str]:
 
 
 def index_left(location: str, org: str) -> bool:
-    """Whether a server still has an index, with the org's name in its definition, of an org that was erased."""
+    """Return whether a server still has an index whose definition names an org that was erased."""
     if not is_address(location):
         return False
     address = _parsed(location)
@@ -149,7 +149,7 @@ def index_left(location: str, org: str) -> bool:
 
 
 def newest_schema() -> int:
-    """The version of a server's schema that this Satchel makes."""
+    """Return the schema version that this release uses on a server."""
     with _needing_psycopg():
         from satchel.store.postgres.schema import SCHEMA_VERSION
     return SCHEMA_VERSION
@@ -166,7 +166,7 @@ def _needing_psycopg() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        # Without a name where psycopg itself finds no libpq.
+        # The name is missing if psycopg does not find libpq.
         if (error.name or "psycopg").partition(".")[0] != "psycopg":
             raise
         raise InputError("for a store on a server install `satchel[postgres]`: psycopg is missing") from None

@@ -1,4 +1,4 @@
-"""Reading and changing memories: each function runs inside a transaction that its caller holds."""
+"""Read and change memories. Each function runs inside a transaction that its caller holds."""
 
 import os
 import threading
@@ -82,7 +82,7 @@ __all__ = [
 
 
 PAGE = 500
-# How many memories an error names where an id is ambiguous, and how much of each.
+# How many memories an error lists for an ambiguous id, and how many characters of each.
 CANDIDATES = 3
 HEADLINE = 40
 
@@ -90,7 +90,10 @@ Reader = Callable[[], AbstractContextManager[Database]]
 
 
 def resolve(db: Database, scope: Scope, identifier: str) -> str:
-    """The full id of the one memory in a scope that an id, a prefix or a short id names."""
+    """Return the full id of the memory in a scope that an id, a prefix or a short id names.
+
+    No such memory and several such memories are errors.
+    """
     named = parse_id(identifier)
     condition, values = scope_sql(db.dialect, scope, indexed=False)
     found: dict[str, None] = {}
@@ -115,11 +118,11 @@ def _ambiguous(db: Database, scope: Scope, identifier: str, ids: Sequence[str]) 
 
 
 def short_ids(db: Database, org: str, ids: Sequence[str]) -> list[str]:
-    """A short id for each of these ids, unique in its org, by one statement for all of them."""
+    """Return a short id for each id, unique in its org. One statement serves all ids."""
     found = {}
     rows = db.execute(db.statement("tails_beside"), {"org": org, "ids": json_array(ids)}) if ids else ()
     for identifier, before, after, newest in rows:
-        # The newest number is about how many there are, without counting them.
+        # The highest number is about how many memories there are; counting them would take long.
         found[identifier] = short_id(identifier, (before, after), least=short_length(newest))
     return [found[each] for each in ids]
 
@@ -133,7 +136,7 @@ def memory_in_scope(db: Database, scope: Scope, identifier: str) -> Memory:
 
 
 def by_number(db: Database, numbers: Sequence[int]) -> dict[int, Memory]:
-    """The memories with these numbers that are still there."""
+    """Return the memories with these numbers, by number. Numbers without a memory are left out."""
     rows = db.execute(db.statement("memories_by_seq"), {"numbers": json_array(numbers)})
     found = {row[-1]: memory_from_row(row) for row in rows}
     return {number: found[number] for number in numbers if number in found}
@@ -153,13 +156,13 @@ def relations(db: Database, scope: Scope, ids: Sequence[str]) -> list[Relation]:
 
 
 def history(db: Database, org: str, identifier: str) -> list[Change]:
-    """What happened to one memory, oldest first; after a purge only that it was purged."""
+    """Return the history of a memory, oldest first. After a purge it has one entry, the purge."""
     return [read_change(row) for row in db.execute(db.statement("history_of"), {"org": org, "memory": identifier})]
 
 
 def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
-    """The memories that match now and had a field changed after a moment, each with its history."""
-    # Only tested: the way in is the index on changes, not the one on projects.
+    """Return the memories that match now and were changed after a moment, each with its history."""
+    # `indexed=False`: the index on changes must be used, not the one on projects.
     condition, values = filter_sql(db.dialect, where, indexed=False)
     values |= {"org": where.scope.org, "since": micros(since)}
     rows = db.execute(db.statement("changed_memories", where=condition), values).fetchall()
@@ -172,18 +175,18 @@ def changed(db: Database, where: Filter, since: datetime) -> list[Changed]:
 
 
 def unrelated_since(db: Database, org: str, since: datetime) -> list[Change]:
-    """What the history says of relations of an org that were removed after a moment, oldest first."""
+    """Return the history entries of relations that were removed after a moment, oldest first."""
     rows = db.execute(db.statement("unrelated_since"), {"org": org, "since": micros(since)})
     return [read_change(row) for row in rows]
 
 
 def related_since(db: Database, org: str, since: datetime) -> bool:
-    """Whether any relation of an org was made after a moment."""
+    """Return whether any relation of an org was created after a moment."""
     return bool(db.execute(db.statement("related_since"), {"org": org, "since": micros(since)}).get)
 
 
 def stats(db: Database, where: Filter, moment: datetime) -> Stats:
-    """Counts by kind, tier, status and project."""
+    """Count the memories that match, by kind, tier, status and project."""
     condition, values = filter_sql(db.dialect, where)
     now = micros(moment)
     count, tokens, oldest, newest, current = db.execute(
@@ -209,9 +212,10 @@ def stats(db: Database, where: Filter, moment: datetime) -> Stats:
 
 
 def count_names(db: Database, where: Filter, column: Literal["project", "tags"]) -> dict[str, int]:
-    """How many memories that match have each project or tag, most first, then by name.
+    """Count the memories that match by project or tag, most frequent first, then by name.
 
-    Tags that differ only in the case of ASCII letters are one, as in a filter, under its most frequent spelling.
+    Tags that differ only in the case of ASCII letters are one tag, as in a filter. Its most frequent spelling is
+    used.
     """
     condition, values = filter_sql(db.dialect, where)
     counts: Counter[str] = Counter()
@@ -238,7 +242,10 @@ def _count_relations(db: Database, where: Filter) -> int:
 
 
 def records(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[Record]:
-    """Pages by id, each its own short transaction, so that no log grows while someone exports."""
+    """Yield all records that match, by id.
+
+    Each page is a short transaction, so that a slow export does not make the write-ahead log grow.
+    """
     condition, values = filter_sql(dialect, where, indexed=False)
     last = ""
     while True:
@@ -268,10 +275,10 @@ def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[
         last = dict(zip(last, page[-1], strict=False))
 
 
-# New memories, written several at a time.
+# Batches of new memories.
 
 
-# How many rows a statement takes, largest first; few sizes, so that each is prepared once.
+# Rows per statement, largest first. Few sizes, so that each statement is prepared once.
 SIZES = (256, 32, 4, 1)
 
 
@@ -290,10 +297,10 @@ def usage_row(identifier: str, count: int, last: datetime) -> dict[str, Any]:
 
 
 class Batch:
-    """Memories that are known to be new, held back until `write`.
+    """Collects new memories and inserts them with few statements.
 
-    After each statement that fires triggers FTS5 writes out what it has gathered, so a row at a time costs twice as
-    much as a few hundred in one statement.
+    FTS5 writes its pending data after each statement that fires triggers, so inserting row by row takes twice as
+    long as a few hundred rows per statement.
     """
 
     def __init__(self, db: Database, index: Index) -> None:
@@ -305,7 +312,7 @@ class Batch:
         self._names: set[object] = set()
 
     def make_room(self, memory: Memory) -> None:
-        """Write what is held back if one of it is the same as this memory: the store is asked for that next."""
+        """Write the batch if it contains the same memory: the caller is about to look for it in the store."""
         if not self._names.isdisjoint(_names(memory)):
             self.write()
 
@@ -338,13 +345,13 @@ class Batch:
 
 @lru_cache(maxsize=2 * len(SIZES))
 def _places(dialect: Dialect, width: int, rows: int) -> str:
-    """The places of many rows: numbered, since a name for each would take longer than to write them."""
+    """Return numbered placeholders for many rows. Named ones would take longer than the insert itself."""
     numbers = [dialect.numbered.format(number=number) for number in range(1, width * rows + 1)]
     return ", ".join(f"({', '.join(numbers[start : start + width])})" for start in range(0, len(numbers), width))
 
 
 def _names(memory: Memory) -> Iterator[object]:
-    """All by which another memory could be the same as this one."""
+    """Yield the keys by which another memory would be the same as this one: id, ref, topic."""
     scope = scope_columns(memory.scope)
     yield memory.id
     if memory.ref is not None:
@@ -361,19 +368,19 @@ def _slices(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
             start += size
 
 
-# A text that is added again: which memory it confirms, and what that memory becomes.
+# Deduplication: a text that is added again confirms the memory that has it.
 
 
 DEFAULT_KIND = "observation"
-# Two memories that differ in one of these are two memories, unless one of them does not say.
+# Memories that differ in one of these are different, unless one of them has no value.
 _NAMES = ("title", "speaker", "source", "ref", "topic_key")
 
 
 class KnownTexts:
-    """The hashes of texts that may be in the store: one question for a whole batch, of which most is new."""
+    """Which texts of a batch may be in the store already, by their hashes. One query for the whole batch."""
 
     def __init__(self, db: Database, memories: Sequence[Memory]) -> None:
-        """For memories of one org."""
+        """Look up the hashes of memories, which all belong to one org."""
         self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
         rows: Iterable[Any] = ()
         if self._keys:
@@ -382,7 +389,7 @@ class KnownTexts:
         self._held: set[int | None] = {row[0] for row in rows}
 
     def add(self, memory: Memory) -> None:
-        """One that is new, or may have another text now."""
+        """Add a memory that was just stored or changed."""
         self._held.add(self._keys.get(memory.id) if memory.revision == 1 else text_key(memory))
 
     def __contains__(self, memory: Memory) -> bool:
@@ -390,14 +397,15 @@ class KnownTexts:
 
 
 def find_same_text(db: Database, memory: Memory) -> Memory | None:
-    """The memory of the same scope that has this text and that nothing tells apart from this one.
+    """Return the stored memory that a new one repeats: same scope and text, and no conflicting field; or None.
 
-    Of several the oldest that still holds. No memory has the ref or topic of this one.
+    Of several it is the oldest that is still valid. The caller has checked that no memory has the same ref or
+    topic.
     """
     place = db.dialect.value
     conditions = [f"{db.dialect.unindexed}m.org = {place('org')}", f"m.text_key = {place('text_key')}"]
     values = {"org": memory.scope.org, "text_key": text_key(memory), "now": micros(memory.created_at)}
-    # One with the same ref or topic would have been found by it.
+    # A memory with the same ref or topic would have been found by it.
     conditions += [f"m.{name} IS NULL" for name in ("ref", "topic_key") if getattr(memory, name) is not None]
     for name in ("title", "speaker", "source"):
         if (value := getattr(memory, name)) is not None:
@@ -409,18 +417,18 @@ def find_same_text(db: Database, memory: Memory) -> Memory | None:
     sql = db.statement("memory_by_text", where=" AND ".join(conditions))
     row = db.execute(sql, values).fetchone()
     found = None if row is None else memory_from_row(row)
-    # Different texts may have the same hash.
+    # Different texts can have the same hash.
     same = found is not None and (found.scope, found.text) == (memory.scope, memory.text)
     return found if same else None
 
 
 def confirmed(existing: Memory, candidate: Candidate) -> Memory:
-    """What a memory becomes when its text is added again; nothing that either of the two says is lost.
+    """Merge a memory with a candidate that has the same text, without losing a value of either.
 
-    The earliest `at` that was given stays, and the latest is `confirmed_at`. Where one holds without a limit
-    (`valid_from` or `invalid_at` unset), so does the outcome. Metadata is joined; where both have a key, the newer
-    value stays, and the history has the older one. What was archived or superseded is active again, unless the
-    candidate gives a status.
+    The earliest given `at` is kept, and the latest becomes `confirmed_at`. If one of the two has no limit of
+    validity (`valid_from`, `invalid_at`), the result has none. Metadata is merged; for a key that both have, the
+    newer value is used, and the history keeps the older one. An archived or superseded memory becomes active again,
+    unless the candidate gives a status.
     """
     said, given = candidate.memory, candidate.given
     times = [said.at, *([existing.at] if "at" in given else []), existing.confirmed_at]
@@ -441,7 +449,7 @@ def confirmed(existing: Memory, candidate: Candidate) -> Memory:
     if "at" in given:
         fields["at"] = min(existing.at, said.at)
     if "tier" in given and said.tier == "knowledge":
-        # What lasts is more than what is being worked on.
+        # "knowledge" lasts longer than "working".
         fields["tier"] = said.tier
     status = said.status if "status" in given else existing.status
     if "status" not in given and status in ("archived", "superseded"):
@@ -455,20 +463,20 @@ def _unset_or(choose: Any, one: Any, other: Any) -> Any:
     return None if one is None or other is None else choose(one, other)
 
 
-# Adding, changing, forgetting, relating.
+# Add, change, forget, relate.
 
 
-# Fields that follow from others or from use: a difference in them alone is no change.
+# Derived from other fields or from uses: a difference in these alone is not a change.
 _DERIVED = frozenset({"updated_at", "revision", "access_count", "accessed_at", "tokens", "masked"})
 
 
 def add(
     db: Database, candidates: Sequence[Candidate], embedded: Embedded | None = None, *, deduplicate: bool = True
 ) -> list[Memory]:
-    """Store all or none; the same ref or topic in the same scope updates what is there.
+    """Store candidates, all or none. The same ref or topic in the same scope updates the stored memory.
 
-    With `deduplicate` the same text in the same scope confirms the memory that holds it, unless the two
-    differ in title, kind, speaker, source, ref or topic, or are turns of a conversation.
+    With `deduplicate`, the same text in the same scope confirms the memory that has it, unless the two differ in
+    title, kind, speaker, source, ref or topic, or are turns of a conversation.
     """
     batch = Batch(db, Index(db, embedded))
     known = KnownTexts(db, [candidate.memory for candidate in candidates] if deduplicate else [])
@@ -480,7 +488,7 @@ def add(
 def put(
     db: Database, scope: Scope, records: Sequence[Record], embedded: Embedded | None = None
 ) -> list[Literal["added", "updated", "kept"]]:
-    """Store records under their own ids, inside a scope; of two versions the one changed last stays."""
+    """Store records under their own ids inside a scope. Of two versions the one changed last is kept."""
     batch = Batch(db, Index(db, embedded))
     outcomes = [_put_one(db, scope, record, batch) for record in records]
     batch.write()
@@ -496,20 +504,20 @@ def change(
     action: str,
     embedded: Embedded | None = None,
 ) -> Memory:
-    """Set fields of one memory and enter the change into its history."""
+    """Set fields of a memory and record the change in its history."""
     memory = memory_in_scope(db, scope, identifier)
     changed = msgspec.structs.replace(memory, **changes)
     return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 
 def to_forget(db: Database, where: Filter, moment: datetime) -> list[Memory]:
-    """The memories that `forget` would end: those that match and have not ended yet."""
+    """Return the memories that `forget` would end: those that match and have not ended yet."""
     found = (memory_in_scope(db, where.scope, identifier) for identifier in select_ids(db, where))
     return [memory for memory in found if memory.invalid_at is None or memory.invalid_at > moment]
 
 
 def forget(db: Database, where: Filter, moment: datetime) -> int:
-    """End what matches at a moment. What has ended already keeps its end, and is not counted."""
+    """End the memories that match, and return how many. Those that have ended already are not counted."""
     ending = to_forget(db, where, moment)
     index = Index(db)
     for memory in ending:
@@ -518,10 +526,10 @@ def forget(db: Database, where: Filter, moment: datetime) -> int:
 
 
 def unforget(db: Database, scope: Scope, ids: Sequence[str] | None, moment: datetime | None) -> int:
-    """Undo `forget` for these ids, or for all that one call ended at a moment; how many.
+    """Undo `forget` for these ids, or for all memories that ended at a moment, and return how many were restored.
 
-    Each memory gets back the end it had before. One that was not forgotten, or has been changed since so that it
-    holds again, is not counted. One that was superseded since stays ended: by its id that is an error.
+    `invalid_at` gets its earlier value back. Memories that were not forgotten, or have been made valid since, are
+    not counted. A memory that was superseded after it was forgotten stays ended; naming it by its id is an error.
     """
     restored = 0
     for identifier in ids if ids is not None else _ended_at(db, scope, moment):
@@ -549,7 +557,7 @@ def _ended_at(db: Database, scope: Scope, moment: datetime | None) -> list[str]:
 
 
 def _before_forgetting(db: Database, memory: Memory) -> dict[str, Any] | None:
-    """What the change that ended a memory replaced; None if it was not ended by `forget`."""
+    """Return the values that forgetting a memory replaced; None if it was not ended by `forget`."""
     for entry in reversed(history(db, memory.scope.org, memory.id)):
         if entry.action == "forget":
             before, after = values_changed(entry)
@@ -558,7 +566,7 @@ def _before_forgetting(db: Database, memory: Memory) -> dict[str, Any] | None:
 
 
 def purge(db: Database, where: Filter) -> int:
-    """Everything goes, the history's texts too; one line stays that says it was purged."""
+    """Delete the memories that match with their histories, and return how many. One history entry says so."""
     ids = select_ids(db, where)
     org, now = where.scope.org, micros(utc_now())
     index = Index(db)
@@ -575,7 +583,10 @@ def purge(db: Database, where: Filter) -> int:
 
 
 def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
-    """Store or replace one relation; `supersedes` also ends its target. One that is held already stays."""
+    """Store or replace a relation, and return it. `supersedes` also ends its target.
+
+    If the same relation exists already, nothing is changed.
+    """
     source = memory_in_scope(db, scope, relation.source)
     target = memory_in_scope(db, scope, relation.target)
     if source.id == target.id:
@@ -589,7 +600,7 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
     if held is not None and done and held.strength == relation.strength:
         return held
     _write_relation(db, scope.org, relation)
-    # What is overwritten is told with its time, so that `as_of` can restore it.
+    # The replaced relation is recorded with its time, so that `as_of` can restore it.
     before = None if held is None else msgspec.structs.asdict(held)
     after = {"kind": relation.kind, "source": source.id, "target": target.id, "strength": relation.strength}
     for memory in (source, target):
@@ -608,9 +619,9 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
 def unrelate(
     db: Database, scope: Scope, source: str, target: str, kind: str | None, moment: datetime
 ) -> list[Relation]:
-    """Remove the relations from one memory to another, of one kind or of all; those that were removed.
+    """Remove the relations from one memory to another, of one kind or of all, and return them.
 
-    The target of `supersedes` gets back what it was before, unless something else supersedes it too.
+    The target of `supersedes` gets its earlier status and end back, unless another memory supersedes it too.
     """
     ends = [memory_in_scope(db, scope, end) for end in (source, target)]
     held = [
@@ -629,7 +640,7 @@ def unrelate(
 
 
 def _unsupersede(db: Database, scope: Scope, relation: Relation) -> None:
-    """Make the target of a removed relation what it was before it was superseded."""
+    """Restore the target of a removed `supersedes` relation."""
     target = memory_in_scope(db, scope, relation.target)
     if target.superseded_by != relation.source:
         return
@@ -647,17 +658,17 @@ def _unsupersede(db: Database, scope: Scope, relation: Relation) -> None:
 
 
 def _before_superseding(db: Database, target: Memory, relation: Relation) -> dict[str, Any]:
-    """The values that superseding a memory replaced, of fields that no later change has set."""
+    """Return the values that superseding a memory replaced, for fields that were not changed later."""
     for entry in reversed(history(db, target.scope.org, target.id)):
         before, after = values_changed(entry)
         if entry.action == "supersede" and after.get("superseded_by") == relation.source:
             return {name: before[name] for name in before if after.get(name) == getattr(target, name)}
-    # An import may have brought the relation without its history.
+    # An imported relation may have no history entry.
     return {"invalid_at": None} if target.invalid_at == relation.created_at else {}
 
 
 def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None:
-    """Relations as another store had them: nothing follows from them a second time."""
+    """Store imported relations. Unlike `relate`, this has no effect on the memories."""
     for relation in given:
         for end in (relation.source, relation.target):
             memory_in_scope(db, scope, end)
@@ -665,7 +676,7 @@ def put_relations(db: Database, scope: Scope, given: Sequence[Relation]) -> None
 
 
 def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
-    """Add to the count of uses of each memory that is still there."""
+    """Add to the use counts of memories. Ids without a memory are ignored."""
     db.executemany(
         db.statement("add_usage"),
         [usage_row(identifier, *use) for identifier, use in uses.items()],
@@ -673,7 +684,7 @@ def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
 
 
 def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts | None) -> Memory:
-    """Store a candidate; without `known` texts, equal texts are different memories."""
+    """Store a candidate. Without `known`, equal texts are not merged."""
     stored = _updated(db, candidate, batch)
     if stored is None and known is not None and candidate.memory in known:
         stored = _confirmed(db, candidate, batch)
@@ -686,7 +697,7 @@ def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts
 
 
 def _confirmed(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
-    # It may repeat one that is held back.
+    # The same text may be in the batch, which is not written yet.
     batch.write()
     existing = find_same_text(db, candidate.memory)
     if existing is None:
@@ -695,7 +706,7 @@ def _confirmed(db: Database, candidate: Candidate, batch: Batch) -> Memory | Non
 
 
 def _updated(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
-    """The memory that has the candidate's ref or topic, with the fields that were given."""
+    """Update the memory with the candidate's ref or topic with the given fields; None if there is none."""
     memory = candidate.memory
     batch.make_room(memory)
     existing = _same_memory(db, memory)
@@ -703,7 +714,7 @@ def _updated(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
         return None
     given = {name: getattr(memory, name) for name in candidate.given}
     if memory.scope.session is not None:
-        # A topic outlives sessions, and is found in the one that spoke of it last.
+        # A topic moves to the session that mentioned it last.
         given["scope"] = memory.scope
     revised = msgspec.structs.replace(existing, **(_revival(existing, memory.created_at) | given))
     batch.write()
@@ -711,7 +722,7 @@ def _updated(db: Database, candidate: Candidate, batch: Batch) -> Memory | None:
 
 
 def _revival(existing: Memory, now: datetime) -> dict[str, Any]:
-    """To say something again is to say that it holds, even if it was ended meanwhile."""
+    """Return the changes that make an ended memory current again: saying something again means that it holds."""
     fields: dict[str, Any] = {}
     if existing.status in ("archived", "superseded"):
         fields |= {"status": "active", "superseded_by": None}
@@ -767,7 +778,7 @@ def _put_one(db: Database, scope: Scope, record: Record, batch: Batch) -> Litera
 
 
 def _complete_history(db: Database, record: Record) -> None:
-    """A relation adds to the history of a memory without changing the memory itself."""
+    """Take over a longer history: relations add entries without changing the memory itself."""
     memory = record.memory
     if len(record.history) > len(history(db, memory.scope.org, memory.id)):
         _replace_history(db, record)
@@ -781,7 +792,7 @@ def _replace_history(db: Database, record: Record) -> None:
 
 
 def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str) -> Memory:
-    """Write what differs, with the next revision and a line of history; nothing if nothing does."""
+    """Write a changed memory with its next revision and a history entry; nothing if no field differs."""
     changes = {
         name: [before, after]
         for name in Memory.__struct_fields__
@@ -829,11 +840,11 @@ def _record(db: Database, memory: Memory, at: datetime, action: str, changes: di
     db.execute(db.statement("insert_history"), history_row(memory, at, action, changes))
 
 
-# Uses of memories that are not written yet.
+# Uses that are not written yet.
 
 
 class Uses:
-    """Counted here until a write takes them along, so that no read has to write."""
+    """Counts uses in memory until the next write includes them, so that reads do not write."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[int, datetime]] = {}
@@ -846,7 +857,7 @@ class Uses:
         return bool(self._waiting)
 
     def count(self, ids: Sequence[str], moment: datetime) -> float:
-        """Count a use of each; for how many seconds the oldest one has been waiting."""
+        """Count a use of each memory, and return how many seconds the oldest use has been waiting."""
         self._leave_to_parent()
         with self._lock:
             if self._since is None:
@@ -857,14 +868,14 @@ class Uses:
             return (moment - self._since).total_seconds()
 
     def take(self) -> dict[str, tuple[int, datetime]]:
-        """Hand all of them over to a write."""
+        """Return all waiting uses and forget them: the caller writes them."""
         self._leave_to_parent()
         with self._lock:
             taken, self._waiting, self._since = self._waiting, {}, None
         return taken
 
     def give_back(self, taken: Mapping[str, tuple[int, datetime]]) -> None:
-        """The write failed: they wait again."""
+        """Take uses back after a write failed."""
         with self._lock:
             for identifier, (count, last) in taken.items():
                 later, newest = self._waiting.get(identifier, (0, last))
@@ -872,14 +883,14 @@ class Uses:
                 self._since = min(self._since or last, last)
 
     def added_to(self, memory: Memory) -> Memory:
-        """The memory with the uses that wait for it."""
+        """Return a memory with its waiting uses included."""
         if (waiting := self._waiting.get(memory.id)) is None:
             return memory
         count, last = waiting
         return msgspec.structs.replace(memory, access_count=memory.access_count + count, accessed_at=last)
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: what the parent counted is the parent's to write."""
+        """In a forked child, drop the uses that the parent counted: the parent writes them."""
         if self._pid != os.getpid():
             self._waiting, self._since, self._lock = {}, None, threading.Lock()
             self._pid = os.getpid()

@@ -1,4 +1,4 @@
-"""All that orgs have in one store, brought to another and compared there."""
+"""Migrate orgs from one store to another, and compare both."""
 
 import contextlib
 import hashlib
@@ -29,14 +29,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many rows a store has of a kind, and a checksum over all of their bytes."""
+    """The number of rows of a kind in a store, and a checksum over their bytes."""
 
     count: int
     checksum: str
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one kind that an org has in two stores."""
+    """The comparison of the rows of one kind between two stores."""
 
     org: str
     kind: Held
@@ -48,7 +48,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that only the target has."""
     differing: int = 0
     examples: tuple[str, ...] = ()
-    """The keys of some rows that are not the same in both."""
+    """The keys of some rows that differ."""
 
     @property
     def same(self) -> bool:
@@ -56,12 +56,12 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def arrived(self) -> bool:
-        """Whether the target has all of the source's, whatever else it has."""
+        """Whether the target has all rows of the source. It may have more."""
         return not self.missing and not self.differing
 
 
 class _Summed:
-    """Goes through rows in the order of their keys, and sums them up on the way."""
+    """Iterates over rows in the order of their keys, and computes their checksum."""
 
     def __init__(self, rows: Iterator[Row], advance: Callable[[int], None] | None = None) -> None:
         self._rows = rows
@@ -82,7 +82,7 @@ class _Summed:
 
 
 def compare(org: str, kind: Held, source: Holdings, target: Holdings, advance: Callable[[int], None]) -> Compared:
-    """Both are read a page at a time; neither is ever in memory."""
+    """Compare the rows of a kind in two stores. Both are read page by page."""
     ours, theirs = _Summed(source.rows(kind), advance), _Summed(target.rows(kind))
     found = {"missing": 0, "extra": 0, "differing": 0}
     examples: list[str] = []
@@ -111,10 +111,10 @@ def compare(org: str, kind: Held, source: Holdings, target: Holdings, advance: C
     )
 
 
-# One org's way from store to store, in batches that are each stored whole or not at all.
+# Moving one org, in batches that are each one transaction.
 #
-# Nothing is noted down on the way: what the target has already says where to go on, after a crash and beside
-# another process that does the same.
+# Progress is not recorded: the rows in the target show where to continue, after a crash or beside another process
+# that does the same.
 
 
 BATCH = 200
@@ -123,7 +123,7 @@ TROUBLES = 100
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """What was not brought over, and why."""
+    """A memory or session that was not migrated, and the reason."""
 
     org: str
     id: str
@@ -131,7 +131,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Move:
-    """What became of the memories and sessions of one org."""
+    """Moves one org, and counts the outcomes for its memories and sessions."""
 
     KINDS: ClassVar[tuple[Held, ...]] = ("memories", "relations", "contents", "sessions")
 
@@ -145,7 +145,7 @@ class Move:
         self._advance = advance
 
     def run(self) -> None:
-        """Contents before the entries that name them, memories before their relations."""
+        """Move everything: memories before their relations, contents before the entries that use them."""
         self._embedding = self._source.embedding()
         if self._embedding is not None:
             with self._store.writing() as tx:
@@ -164,7 +164,7 @@ class Move:
             self._advance(1)
 
     def _bring_memories(self) -> None:
-        """In the order of their numbers, which decide between equal hits."""
+        """Move memories in the order of their numbers, because numbers break ties between equal hits."""
         last = -1
         while page := self._source.marks(after=last, limit=BATCH):
             last = page[-1].number
@@ -176,7 +176,7 @@ class Move:
             self._advance(len(page))
 
     def _take(self, packets: Sequence[Packet]) -> None:
-        """All at once; where one is refused, halves of it, until that one stands alone."""
+        """Store packets in one transaction. If that fails, store their halves, down to the one that is refused."""
         try:
             outcomes = self._target.take(packets, self._embedding)
         except InputError as error:
@@ -229,14 +229,14 @@ def _batches(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
         yield batch
 
 
-# From one store to another, of whichever sort: begun again, it goes on where it was.
+# Migration between any two stores. If it is interrupted, running it again continues.
 
 
 Progress = Callable[[int, int], None]
 
 
 class Migrated(msgspec.Struct, frozen=True, kw_only=True):
-    """What was brought from one store to another, and how both compare now."""
+    """The result of a migration: the outcomes, and the comparison of both stores."""
 
     source: str
     target: str
@@ -244,23 +244,23 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
     added: int = 0
     updated: int = 0
     kept: int = 0
-    """Memories and sessions that were there already."""
+    """Memories and sessions that the target had already."""
     newer: int = 0
-    """Memories and sessions that are newer in the target, and stayed as they are."""
+    """Memories and sessions that are newer in the target and were left unchanged."""
     refused: int = 0
-    """Memories and sessions that the target cannot take beside what it has."""
+    """Memories and sessions that conflict with others in the target."""
     troubles: tuple[Trouble, ...] = ()
-    """Some of those that are newer or were refused."""
+    """Some of the newer and refused ones."""
     compared: tuple[Compared, ...] = ()
 
     @property
     def same(self) -> bool:
-        """Whether all that the orgs have is the same in both stores."""
+        """Whether all rows of the orgs are the same in both stores."""
         return all(each.same for each in self.compared)
 
     @property
     def arrived(self) -> bool:
-        """Whether the target has all that the source has; it may have had more before."""
+        """Whether the target has all rows of the source. It may have more."""
         return all(each.arrived for each in self.compared)
 
 
@@ -318,7 +318,7 @@ def _refuse_the_same_place(here: Store, there: Store) -> None:
 
 
 def _refuse_other_embedders(here: Store, there: Store, orgs: Sequence[str]) -> None:
-    """Vectors of two embedders cannot be compared; in a file all orgs have the same."""
+    """Refuse to mix vectors of two embedders. In a file, all orgs share one embedder."""
     together = len({id(there.within(org)) for org in orgs}) < len(orgs)
     held = None
     for org in orgs:
@@ -345,7 +345,7 @@ def _migrated(
         nonlocal done
         done += amount
         if progress is not None and amount:
-            # Others may write meanwhile.
+            # Others may be writing, so the total can grow.
             progress(done, max(steps, done))
 
     outcomes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Memories, relations and history entries as rows and back, and filters as conditions on these rows."""
+"""Convert memories, relations and history entries to rows and back, and filters to SQL conditions."""
 
 import hashlib
 import operator
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 
-# Counted in a table of their own, and read after all others.
+# Kept in a table of their own, and read after all other columns.
 _USES = ("access_count", "accessed_at")
 _PLAIN = tuple(name for name in Memory.__struct_fields__ if name not in ("id", "scope", *_USES))
-# A field of a memory is a column of the same name; only its scope is several.
+# Each field of a memory is a column of the same name; the scope is several columns.
 COLUMNS = ("id", *SCOPE_FIELDS, *_PLAIN)
-# The order in which `memory_from_row` takes them; the uses come last.
+# The order that `memory_from_row` expects; the uses follow.
 READ_COLUMNS = ", ".join(f"m.{name}" for name in COLUMNS)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,12 +58,12 @@ def micros(moment: datetime) -> int:
 
 
 def from_micros(value: int) -> datetime:
-    # By place, which takes half as long as by name.
+    # Positional arguments take half the time of named ones.
     return _EPOCH + timedelta(0, 0, value)
 
 
 def scope_values(scope: Scope) -> dict[str, str]:
-    """The columns of a scope by name."""
+    """Return the columns of a scope by name."""
     return dict(zip(SCOPE_FIELDS, scope_columns(scope), strict=True))
 
 
@@ -97,7 +97,7 @@ _plain_values = operator.attrgetter(*_READ)
 
 
 def memory_row(memory: Memory) -> tuple[Any, ...]:
-    """The values of COLUMNS."""
+    """Return the values of COLUMNS for a memory."""
     values = list(_plain_values(memory))
     for place in _TIMES_AT:
         if (moment := values[place]) is not None:
@@ -112,7 +112,7 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
 
 
 def memory_from_row(row: tuple[Any, ...]) -> Memory:
-    """A memory from READ_COLUMNS and its uses; further columns are ignored."""
+    """Return the memory of a row of READ_COLUMNS and uses. Further columns are ignored."""
     fields = dict(zip(_READ, row[_BEGIN:_END], strict=True))
     for name in _TIMES:
         if (value := fields[name]) is not None:
@@ -158,7 +158,7 @@ def write_changes(changes: dict[str, Any]) -> str:
 
 
 def json_list(text: str) -> tuple[str, ...]:
-    """The names of a column such as `tags`."""
+    """Decode a column with a list of names, such as `tags`."""
     return _decode_names(text) if text != "[]" else ()
 
 
@@ -167,31 +167,31 @@ def json_names(names: tuple[str, ...]) -> str:
 
 
 def json_object(value: dict[str, Any]) -> str:
-    """An object with each key and its value on a line of its own: JSON that can be searched for such a line."""
+    """Encode an object with each key and its value on a line, so that a filter can search for the line."""
     return "{" + ",".join(map(_on_a_line, metadata_lines(value))) + "}"
 
 
 def _on_a_line(line: str) -> str:
-    # JSON has no line break inside of a value.
+    # JSON escapes line breaks inside values.
     return f"\n{line}\n"
 
 
-# The hash by which a store looks for a text that it holds already.
+# The hash by which a store looks for a text that is added again.
 
 
-# PostgreSQL has no NUL in a text: it and the sign it is written with are spelled out.
+# PostgreSQL text cannot contain NUL: it is escaped with U+FDD0, which is escaped itself.
 _SPELLED = {0: "\ufdd00", 0xFDD0: "\ufdd01"}
 
 
 def spell_nul(text: str) -> str:
-    """A text as PostgreSQL can keep it; the hash is of this form in every store."""
+    """Return a text with NUL escaped for PostgreSQL. Every store hashes this form."""
     return text.translate(_SPELLED) if "\0" in text or "\ufdd0" in text else text
 
 
 def text_key(memory: Memory) -> int | None:
-    """64 bits of MD5 over the scope without its org, and the text. None for a turn, which is never merged.
+    """Return 64 bits of MD5 over the scope (without its org) and the text; None for turns, which are never merged.
 
-    PostgreSQL computes the same in a generated column. Two texts may share a key: compare them too.
+    PostgreSQL computes the same in a generated column. Two texts can have the same key, so compare the texts too.
     """
     if memory.tier == "conversation":
         return None
@@ -202,23 +202,24 @@ def text_key(memory: Memory) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _begun(*names: str) -> "hashlib._Hash":
-    """The hash of a scope, to go on with; its parts are of one length, so that none runs into the next."""
+    """Return the hash object of a scope, to be continued. All parts have the same length: none can be confused."""
     return _md5("".join(_md5(spell_nul(name).encode()).hexdigest() for name in names).encode())
 
 
 _md5 = partial(hashlib.md5, usedforsecurity=False)
 
 
-# A filter as SQL: conditions on an alias of `memory`, and their values by name.
+# Filters as SQL conditions on an alias of `memory`, with named values.
 
 
 def scope_sql(
     dialect: Dialect, scope: Scope, alias: str = "m", *, indexed: bool = True, narrowing: bool = True
 ) -> tuple[str, dict[str, Any]]:
-    """Inside a scope: `org` always, the other fields where they are set; these as the way in if `narrowing`.
+    """Return the condition that a memory is inside a scope, and its values.
 
-    Not `indexed`, the whole is only tested, and never chosen as the way in instead of an id. The names of values
-    begin with `where_`, and are the same for every alias.
+    With `indexed=False`, no index may be used for the condition, so that the planner starts from an id or another
+    index. With `narrowing=False` that applies to all fields but `org`. The names of the values start with `where_`
+    and are the same for every alias.
     """
     plain, tested = dialect.unindexed + alias, alias if narrowing else dialect.unindexed + alias
     alias, tested = (alias, tested) if indexed else (plain, plain)
@@ -228,7 +229,7 @@ def scope_sql(
             conditions.append(f"{tested}.{name} = {dialect.value(f'where_{name}')}")
             values[f"where_{name}"] = value
     if scope.session and narrowing:
-        # Said again for the planner: the index on sessions leaves out memories without one.
+        # Lets the planner use the partial index on sessions.
         conditions.append(f"{alias}.session <> ''")
     return " AND ".join(conditions), values
 
@@ -236,7 +237,7 @@ def scope_sql(
 def filter_sql(
     dialect: Dialect, where: Filter, alias: str = "m", *, indexed: bool = True
 ) -> tuple[str, dict[str, Any]]:
-    # The few that are pinned or important have an index of their own, which a project's does not beat.
+    # Pinned and important memories are few and have their own indexes, which are better than that of the project.
     narrowing = not (where.pinned or where.important)
     condition, values = scope_sql(dialect, where.scope, alias, indexed=indexed, narrowing=narrowing)
     alias = alias if indexed else dialect.unindexed + alias
@@ -256,7 +257,7 @@ def filter_sql(
             conditions.append(f"{alias}.{column} IN ({places})")
     if where.ids:
         conditions.append(dialect.listed.format(alias=alias, value=placed("ids", json_array(where.ids))))
-    # As the partial indexes say it.
+    # In the same words as the partial indexes.
     if where.pinned:
         conditions.append(f"{alias}.pinned = 1")
     if where.important:
@@ -268,7 +269,7 @@ def filter_sql(
     if where.since is not None:
         conditions.append(f"{alias}.at >= {placed('since', micros(where.since))}")
     if where.until is not None:
-        # Between two bounds SQLite would rather read the times of the whole org than those of one project.
+        # With two bounds SQLite would prefer the index on the times of the whole org.
         by_project = indexed and narrowing and where.since is not None and where.scope.project
         unindexed = dialect.unindexed if by_project else ""
         conditions.append(f"{unindexed}{alias}.at <= {placed('until', micros(where.until))}")
@@ -283,7 +284,7 @@ def filter_sql(
 
 
 def narrows(where: Filter) -> bool:
-    """Whether it is likely to leave little: then testing each match costs less than ranking them all."""
+    """Return whether a filter probably selects few memories: then testing each match is cheaper than ranking."""
     scope = where.scope
     return bool(
         scope.project
@@ -302,5 +303,5 @@ def narrows(where: Filter) -> bool:
 
 
 def json_array(values: Iterable[Any]) -> str:
-    """Many values as one: the number of variables of a statement is limited."""
+    """Encode many values as one parameter: the number of parameters of a statement is limited."""
     return _encode(list(values)).decode()

@@ -1,4 +1,4 @@
-"""What a search reads of a store: candidates, traces of memories, their neighbours in time and by relations."""
+"""`Search`: the reads of `SearchStore` that both databases share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from satchel.store.rows import COLUMNS, filter_sql, json_array, memory_from_row,
 
 __all__ = ["Search"]
 
-# Where the columns of the passage begin.
+# The position of the first column of the passage.
 _PASSAGE = 12
 _ORDERS: dict[Sort, str] = {
     "at": "m.at DESC",
@@ -33,44 +33,44 @@ D = TypeVar("D", bound=Database)
 
 
 class Search(ABC, Generic[D]):
-    """Fulfils `SearchStore`: each call is a read of its own, or part of what its thread reads or writes.
+    """Implements `SearchStore`. Each call is a read of its own, or part of the transaction of its thread.
 
-    A database overrides what it answers in another way; how it finds words and vectors is always its own.
+    Each database implements full-text and vector search, and overrides reads that it does differently.
     """
 
     org: str = Scope().org
-    """Whose memories are meant where a call names no scope."""
+    """The org of calls that name no scope."""
     _uses: memories.Uses
 
     @abstractmethod
     def _read(self, org: str) -> AbstractContextManager[D]:
-        """The connection of the transaction this thread is in, or any idle one: for a single statement."""
+        """Return a connection for one statement: that of this thread's transaction, or an idle one."""
 
     @abstractmethod
     def _snapshot(self, org: str) -> AbstractContextManager[D]:
-        """The same for several statements, which see one state."""
+        """Return a connection for several statements that see the same state."""
 
     @abstractmethod
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
-        """The best BM25 matches for any of the terms, filtered before the limit; ties by time and id."""
+        """Return the best BM25 matches for any of the terms, filtered before the limit; ties by time and id."""
 
     @abstractmethod
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        """The memories with a passage whose signs differ least from these, filtered before the limit."""
+        """Return the memories with the passages nearest to a code by Hamming distance."""
 
     @abstractmethod
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        """About how many memories there are, and in how many of them each term stands.
+        """Return the approximate number of memories, and in how many of them each term occurs.
 
-        Ended memories are counted too: what is common does not change with them.
+        Ended memories are included, since they hardly change which terms are common.
         """
 
     @abstractmethod
     def words_like(self, word: str, *, start: str) -> list[str]:
-        """Terms of the index that are about as long as a word and start so."""
+        """Return terms of the index that start like a word and have about its length."""
 
     def select(self, where: Filter, *, limit: int, sort: Sort = "at", offset: int = 0) -> list[Memory]:
-        """The first memories in an order, newest or highest first, after an offset."""
+        """Return memories in the given order, newest or highest first, after skipping `offset` of them."""
         if sort == "used":
             self._write_uses(patience=0.0)
         with self._read(where.scope.org) as db:
@@ -81,10 +81,10 @@ class Search(ABC, Generic[D]):
 
     @abstractmethod
     def _write_uses(self, *, patience: float) -> None:
-        """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
+        """Write waiting uses if that is possible now. It never makes a read fail or wait."""
 
     def around(self, memory: Memory, where: Filter, *, before: int, after: int) -> list[Memory]:
-        """The memories just before and after one in time, without it, oldest first."""
+        """Return the memories just before and after one in time, without it, oldest first."""
         place = {"at": micros(memory.at), "id": memory.id}
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
@@ -95,13 +95,13 @@ class Search(ABC, Generic[D]):
         return [self._uses.added_to(memory_from_row(row)) for row in (*reversed(earlier), *later)]
 
     def count(self, where: Filter, *, most: int) -> int:
-        """How many memories match, counted no further than `most`."""
+        """Count the memories that match, up to `most`."""
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
             return int(db.execute(db.statement("count_some", where=condition), values | {"most": most}).get)
 
     def between(self, where: Filter, start: datetime, end: datetime, *, limit: int) -> list[int]:
-        """The memories that speak of a time in this span, newest first."""
+        """Return the memories about a time in this span, newest first."""
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where)
             sql = db.statement("seqs_between", where=condition)
@@ -109,16 +109,16 @@ class Search(ABC, Generic[D]):
             return [row[0] for row in db.execute(sql, values | span)]
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        """For each of these, it and those up to `reach` places around it in its session or document, in order."""
+        """Return for each memory its neighbours, up to `reach` before and after it in its session or document."""
         with self._read(where.scope.org) as db:
-            # Only tested: the way in is the index on sessions or documents, not the one on projects.
+            # `indexed=False`: the index on sessions or documents must be used, not the one on projects.
             condition, values = filter_sql(db.dialect, where, indexed=False)
             return [
                 _run(db, trace, condition, values | {"org": where.scope.org, "limit": reach}) for trace in traces
             ]
 
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
-        """Relations from these memories to others that match."""
+        """Return the relations between these memories and others that match."""
         found = []
         with self._read(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where, indexed=False)
@@ -130,7 +130,7 @@ class Search(ABC, Generic[D]):
         return found
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
-        """What ranking needs of the memories that match, oldest first; of all, or of those with these numbers."""
+        """Return the traces of the memories that match, oldest first: of all, or of those with these numbers."""
         with self._snapshot(where.scope.org) as db:
             condition, values = filter_sql(db.dialect, where, indexed=keys is None)
             current = db.vectors.generation()
@@ -145,18 +145,18 @@ class Search(ABC, Generic[D]):
             return list(_traced(db.execute(sql, values)))
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
-        """The memories with these numbers that are still there."""
+        """Return the memories with these numbers, by number. Numbers without a memory are left out."""
         with self._read(self.org) as db:
             return memories.by_number(db, keys)
 
     def relations(self, scope: Scope, ids: Sequence[str]) -> list[Relation]:
-        """Every relation that starts or ends at one of these ids."""
+        """Return the relations that start or end at one of these ids."""
         with self._read(scope.org) as db:
             return memories.relations(db, scope, ids)
 
 
 def _traced(rows: Iterable[Any]) -> Iterator[Trace]:
-    """Rows of one memory stand together, one for each passage."""
+    """Group rows into traces. The rows of a memory, one for each passage, follow each other."""
     last: tuple[Any, ...] = ()
     passages: list[TracedPassage] = []
     for row in rows:

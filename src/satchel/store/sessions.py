@@ -25,7 +25,7 @@ __all__ = [
 
 _SCOPE = ("org", "project", "user", "agent")
 _SESSION_COLUMNS = tuple(name for name in SessionRow.__struct_fields__ if name != "scope")
-# Quoted: elsewhere `user` is who is connected.
+# Quoted: in PostgreSQL `user` is the name of the login.
 SESSION_FIELDS = (*_SCOPE, *_SESSION_COLUMNS)
 ENTRY_FIELDS = LedgerRow.__struct_fields__
 TURN_FIELDS = TurnRow.__struct_fields__
@@ -34,7 +34,7 @@ ENTRY_COLUMNS = ", ".join(ENTRY_FIELDS)
 _WORDS = frozenset({"digest", "stub", "note"})
 _WITHOUT_WORDS = ", ".join("''" if name in _WORDS else name for name in ENTRY_FIELDS)
 _NEEDED = (
-    # For one value, which is never made a join.
+    # A scalar subquery, which PostgreSQL does not turn into a join.
     "((SELECT 1 FROM entry e WHERE e.org = content.org AND e.content = content.hash AND e.level = 'whole' "
     "AND (e.pinned = 1 OR e.role NOT IN ('result', 'page')) LIMIT 1) IS NOT NULL)"
 )
@@ -52,7 +52,7 @@ class Ledgers:
         self._read = read
         self._write = write
         self._hold = hold
-        """To read what nobody else may change before the transaction of this thread ends, if it is in one."""
+        """Returns a connection that locks what it reads until the end of this thread's transaction."""
 
     def open(self, fresh: SessionRow) -> SessionRow:
         """Return the session of this scope and name, or create it from `fresh`."""
@@ -62,26 +62,26 @@ class Ledgers:
         values = scope | {name: _stored(name, getattr(fresh, name)) for name in _SESSION_COLUMNS}
         with self._write(fresh.scope.org) as db:
             db.execute(insert_session(db), values)
-            # Another process may have been faster.
+            # Another process may have stored it first.
             held = self._exact(scope, fresh.name)
         return held or fresh
 
     def named(self, scope: Scope, name: str) -> list[SessionRow]:
-        """The sessions of a name inside a scope, those changed last first."""
+        """Return the sessions with a name inside a scope, last changed first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             sql = db.statement("session_by_name", columns_of=SESSION_COLUMNS, where=where)
             return [_session_row(row) for row in db.execute(sql, values | {"name": name})]
 
     def sessions(self, scope: Scope, *, limit: int) -> list[SessionRow]:
-        """The sessions inside a scope, those changed last first."""
+        """Return the sessions inside a scope, last changed first."""
         with self._read(scope.org) as db:
             where, values = scope_sql(db.dialect, msgspec.structs.replace(scope, session=None))
             sql = db.statement("session_list", columns_of=SESSION_COLUMNS, where=where)
             return [_session_row(row) for row in db.execute(sql, values | {"limit": limit})]
 
     def session(self, org: str, session: str) -> SessionRow | None:
-        """A session as it is now; inside a transaction nobody else changes it before that ends."""
+        """Return a session. Inside a transaction it is locked, so nobody else changes it before the end."""
         with self._hold(org) as db:
             sql = db.statement("session_by_id", columns_of=SESSION_COLUMNS)
             row = db.execute(sql, {"org": org, "id": session}).fetchone()
@@ -95,7 +95,7 @@ class Ledgers:
             db.execute(sql, values | {"org": org, "id": session})
 
     def post(self, org: str, session: str, entry: LedgerRow) -> None:
-        """Enter what is new."""
+        """Insert new entries."""
         values = {name: _stored(name, getattr(entry, name)) for name in ENTRY_FIELDS}
         with self._write(org) as db:
             db.execute(insert_entry(db), values | {"org": org, "session": session})
@@ -110,29 +110,29 @@ class Ledgers:
     def held(
         self, org: str, session: str, category: Category | None = None, *, words: bool = True
     ) -> list[LedgerRow]:
-        """The entries that the context still names, oldest first; without words if only their sizes matter."""
+        """Return the entries that are in the context, oldest first; without texts if only sizes are needed."""
         columns = ENTRY_COLUMNS if words else _WITHOUT_WORDS
         name = "entries_held" if category is None else "entries_held_in"
         return self._entries(name, columns, org=org, session=session, category=category)
 
     def last_of_call(self, org: str, session: str, call_id: str) -> LedgerRow | None:
-        """The newest entry of a call's id."""
+        """Return the newest entry with a call id."""
         found = self._entries("entry_last_of_call", org=org, session=session, call_id=call_id)
         return found[0] if found else None
 
     def results(self, org: str, session: str, *, limit: int) -> list[LedgerRow]:
-        """The newest results, newest first, whether they are held or not."""
+        """Return the newest tool results, newest first, including evicted ones."""
         return self._entries("entries_results", org=org, session=session, limit=limit)
 
     def by_handle(self, org: str, handle: str) -> tuple[str, LedgerRow] | None:
-        """The entry of a handle, and the session it belongs to."""
+        """Return the entry of a handle, and the id of its session."""
         with self._read(org) as db:
             sql = db.statement("entry_by_handle", columns_of=ENTRY_COLUMNS)
             row = db.execute(sql, {"org": org, "handle": handle}).fetchone()
         return None if row is None else (row[0], _entry(row[1:]))
 
     def keep(self, org: str, content: Content, moment: datetime) -> None:
-        """Keep a content, unless it is there; either way it is used now."""
+        """Store a content if it is new, and mark it as used now."""
         with self._write(org) as db:
             used = {"org": org, "hash": content.hash, "used_at": micros(moment)}
             db.execute(db.statement("content_touch"), used)
@@ -141,15 +141,16 @@ class Ledgers:
                 db.execute(db.statement("content_insert"), values)
 
     def content(self, org: str, hash: bytes) -> Content | None:
-        """A content by its hash; None where it has expired."""
+        """Return a content by its hash; None if it has expired."""
         with self._read(org) as db:
             row = db.execute(db.statement("content_get"), {"org": org, "hash": hash}).fetchone()
         return None if row is None else Content(*row)
 
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
-        """Drop contents that were not used since, then the least recently used above a size; how many.
+        """Delete contents not used since a moment, then the least recently used ones above a total size.
 
-        What is pinned stays, and what a context holds whole beside results, such as its system prompt.
+        Returns how many were deleted. Pinned entries keep their content, and so do entries other than tool results
+        that are in a context as a whole, such as a system prompt.
         """
         with self._write(org) as db:
             db.execute(db.statement("content_expire", needed=_NEEDED), {"org": org, "before": micros(before)})
@@ -167,24 +168,24 @@ class Ledgers:
             return dropped + len(going)
 
     def content_bytes(self, org: str) -> int:
-        """How many bytes the contents take."""
+        """Return the total size of the contents in bytes."""
         with self._read(org) as db:
             return int(db.execute(db.statement("content_total"), {"org": org}).get)
 
     def end_turn(self, org: str, session: str, row: TurnRow) -> None:
-        """Enter what a turn left; the same turn again replaces it."""
+        """Store the sums at the end of a turn. The same turn again replaces them."""
         with self._write(org) as db:
             values = msgspec.structs.asdict(row) | {"org": org, "session": session, "at": micros(row.at)}
             db.execute(db.statement("turn_end"), values)
 
     def turns(self, org: str, session: str) -> list[TurnRow]:
-        """The turns that have ended, oldest first."""
+        """Return the turns that have ended, oldest first."""
         with self._read(org) as db:
             rows = db.execute(db.statement("turn_list"), {"org": org, "session": session})
             return [TurnRow(number, from_micros(at), *counts) for number, at, *counts in rows]
 
     def remove(self, org: str, session: str) -> None:
-        """Remove a session with its entries, and the contents that no other entry has."""
+        """Delete a session with its entries, and contents that no other entry uses."""
         with self._write(org) as db:
             db.execute(db.statement("content_unshared"), {"org": org, "session": session})
             db.execute(db.statement("session_delete"), {"org": org, "id": session})
@@ -223,13 +224,13 @@ def _entry(row: Sequence[Any]) -> LedgerRow:
 
 
 def insert_session(db: Database) -> str:
-    """The statement that inserts a session, by the names of `SESSION_FIELDS`."""
+    """Return the statement that inserts a session, with parameters named as in `SESSION_FIELDS`."""
     values = db.dialect.values(SESSION_FIELDS)
     return db.statement("session_insert", columns_of=SESSION_COLUMNS, marks=values)
 
 
 def insert_entry(db: Database) -> str:
-    """The statement that inserts an entry, by `org`, `session` and the names of `ENTRY_FIELDS`."""
+    """Return the statement that inserts an entry: parameters `org`, `session` and those of `ENTRY_FIELDS`."""
     values = db.dialect.values(("org", "session", *ENTRY_FIELDS))
     return db.statement("entry_insert", columns_of=ENTRY_COLUMNS, marks=values)
 

@@ -1,5 +1,4 @@
--- Named statements that every database takes as they are. {columns} are the columns a memory is read from, {where} is a
--- filter on m.
+-- Named statements that are the same in every database. {columns} are the columns of a memory, {where} is a filter on m.
 
 -- name: insert_memories
 INSERT INTO memory (seq, {names}) VALUES {values}
@@ -7,7 +6,7 @@ INSERT INTO memory (seq, {names}) VALUES {values}
 -- name: insert_history
 INSERT INTO history (org, memory, at, action, changes) VALUES (:org, :memory, :at, :action, :changes)
 
--- What still holds comes first, then the oldest.
+-- Valid memories first, then the oldest.
 -- name: memory_by_text
 SELECT {columns} FROM memory m WHERE {where}
 ORDER BY m.status IN ('archived', 'superseded') OR coalesce(m.invalid_at <= :now, false), m.created_at, m.id LIMIT 1
@@ -64,7 +63,7 @@ WHERE m.org = :org AND m.updated_at > :since AND m.revision > 1 AND {where} AND 
 -- name: related_since
 SELECT count(*) FROM (SELECT 1 FROM relation WHERE org = :org AND created_at > :since LIMIT 1) later
 
--- As the partial index says it.
+-- In the same words as the partial index.
 -- name: unrelated_since
 SELECT memory, at, action, changes FROM history WHERE org = :org AND action = 'unrelate' AND at > :since ORDER BY seq
 
@@ -85,7 +84,7 @@ SELECT m.{column}, count(*) FROM memory m WHERE {where} GROUP BY 1 ORDER BY 2 DE
 SELECT m.seq FROM memory m
 WHERE {where} AND m.at >= :start AND m.at < :stop ORDER BY m.at DESC, m.id DESC LIMIT :limit
 
--- All that one org has, a page at a time, in an order that is the same in every store.
+-- Pages of the rows of one org, in an order that is the same in every store.
 -- name: id_page
 SELECT m.seq, m.id FROM memory m WHERE {where} AND m.id > :after ORDER BY m.id LIMIT :limit
 
@@ -133,7 +132,7 @@ INSERT INTO content (org, hash, used_at, bytes, codec, data) VALUES (:org, :hash
 -- name: content_get
 SELECT hash, codec, data FROM content WHERE org = :org AND hash = :hash
 
--- What a context holds beside results has nowhere else to be, and what is pinned is meant to stay.
+-- {needed}: pinned contents, and contents of a context other than tool results, which are stored nowhere else.
 -- name: content_expire
 DELETE FROM content WHERE org = :org AND used_at < :before AND NOT {needed}
 

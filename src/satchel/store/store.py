@@ -1,4 +1,4 @@
-"""The store: transactions for one org, search, sessions, transfer and upkeep, whichever database holds them."""
+"""`Store`: the interface of both databases: transactions, search, sessions, transfer and maintenance."""
 
 import contextlib
 from abc import abstractmethod
@@ -21,18 +21,18 @@ from satchel.store.transfer import Holdings
 
 __all__ = ["CLOSING_SECONDS", "USES_WAIT_SECONDS", "WHILE_READING", "Store"]
 
-# Uses are written with the next write; a reader that never writes does it after this many seconds.
+# Uses are written with the next write. A process that only reads writes them after this many seconds.
 USES_WAIT_SECONDS = 5.0
-# How long closing waits for other writers in order to write the last uses.
+# How long closing waits for other writers before it gives up writing the last uses.
 CLOSING_SECONDS = 2.0
 WHILE_READING = "nothing is written while one state of the store is read; do it afterwards"
 
 
 class Store(Search[Database]):
-    """One place where memories live. Safe to share between threads and between processes.
+    """A store of memories. Safe to share between threads and processes.
 
-    Callers hold a transaction, by `reading` or `writing`, and hand it to the functions of `memories` and `index`.
-    What a search reads are methods of the store itself, since a view of an earlier moment answers them too.
+    Callers begin a transaction with `reading` or `writing` and pass it to the functions of `memories` and `index`.
+    The reads of a search are methods, because a view of the past (`recall.as_of`) implements them too.
     """
 
     location: str
@@ -43,19 +43,19 @@ class Store(Search[Database]):
 
     @abstractmethod
     def within(self, org: str) -> Self:
-        """This store where a call names no scope: for one org."""
+        """Return this store for one org, which is used by calls that name no scope."""
 
     @abstractmethod
     def reading(self, org: str | None = None) -> AbstractContextManager[Database]:
-        """Let all that this thread reads of an org inside see the same state; it writes nothing inside."""
+        """Open a read transaction: all reads of this thread inside see the same state, and it writes nothing."""
 
     @abstractmethod
     def writing(self, org: str | None = None) -> AbstractContextManager[Database]:
-        """One transaction for an org, or a part of the one this thread is in that can fail alone."""
+        """Open a write transaction for an org, or a savepoint inside the transaction of this thread."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        """Make one transaction of all that this thread does inside; an error undoes it all."""
+        """Make one transaction of all that this thread does inside. An error rolls everything back."""
 
     @property
     @abstractmethod
@@ -63,45 +63,45 @@ class Store(Search[Database]):
         """Whether this thread is inside a transaction."""
 
     def refuse_inside_transaction(self, what: str) -> None:
-        """Raise where this thread is inside a transaction, which `what` must not be part of."""
+        """Raise a `StoreError` if this thread is inside a transaction, of which `what` must not be part."""
         if self.in_transaction:
             raise StoreError(f"cannot {what} inside a transaction; leave it first")
 
     def touch(self, ids: Sequence[str], moment: datetime) -> None:
-        """Count a use of each memory; written with the next write, or when the store is closed."""
+        """Count a use of each memory. It is written with the next write, or when the store is closed."""
         if not self._readonly and self._uses.count(ids, moment) > USES_WAIT_SECONDS:
             self._write_uses(patience=0.0)
 
     def records(self, where: Filter) -> Iterator[Record]:
-        """Every memory that matches, with its history, in id order; no transaction stays open."""
+        """Yield all memories that match with their histories, by id. No transaction stays open."""
         for record in memories.records(self.dialect, partial(self._snapshot, where.scope.org), where):
             yield Record(memory=self._uses.added_to(record.memory), history=record.history)
 
     def all_relations(self, where: Filter) -> Iterator[Relation]:
-        """Every relation between memories that match; no transaction stays open."""
+        """Yield all relations between memories that match. No transaction stays open."""
         return memories.relation_pages(self.dialect, partial(self._read, where.scope.org), where)
 
     def orgs(self) -> list[str]:
-        """All that have anything here; an error where whoever asks may see only one at a time."""
-        # The transaction would go on with the rights of the login.
+        """Return all orgs. Raises an error if the login may see only one org at a time."""
+        # The rest of the transaction would have the rights of the login.
         self.refuse_inside_transaction("list the orgs")
         with self._read(self.org) as db:
             db.execute(db.statement("see_all_orgs"))
             return [row[0] for row in db.execute(db.statement("orgs"))]
 
     def holdings(self, org: str) -> Holdings:
-        """All that one org has, as it moves between stores; uses that wait to be written are no part of it."""
+        """Return access to all rows of an org, for migration. Uses that are not written yet are not included."""
         return Holdings(org, self.dialect, partial(self._snapshot, org), partial(self.writing, org))
 
     def erase(self, org: str) -> dict[Held, int]:
-        """Remove an org with everything it has, its sessions and its history too; how many rows of each kind."""
+        """Delete an org with its memories, history and sessions. Returns how many rows of each kind there were."""
         self.refuse_inside_transaction("erase an org")
         with self.writing(org) as db:
             return transfer.erase(db, org)
 
     @abstractmethod
     def backup(self, target: Path) -> int:
-        """Copy the store to a new file while others write; the number of bytes."""
+        """Copy the store to a new file while others write. Returns the number of bytes."""
 
     @abstractmethod
     def checks(self) -> list[Check]:
@@ -109,15 +109,18 @@ class Store(Search[Database]):
 
     @abstractmethod
     def repair(self) -> list[str]:
-        """Mend what can be mended without losing anything; what was done."""
+        """Repair what can be repaired without losing data. Returns what was done."""
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is pending and let go of the connections."""
+        """Write pending uses and close all connections."""
 
     @contextlib.contextmanager
     def _uses_taken(self) -> Iterator[Mapping[str, tuple[int, datetime]]]:
-        """For a write that is not part of another: what a part takes would be lost when the whole is undone."""
+        """Take the waiting uses for a write, and give them back if it fails.
+
+        Inside another transaction it takes none: they would be lost if that is rolled back.
+        """
         if self.in_transaction:
             yield {}
             return

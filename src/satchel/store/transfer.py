@@ -1,4 +1,4 @@
-"""All that one org has, row by row: read a page at a time, taken in from another store, erased."""
+"""Rows of one org: read page by page, stored from another store, erased."""
 
 import itertools
 from collections import defaultdict
@@ -67,7 +67,7 @@ def take(
 
 
 def _embedded(packets: Sequence[Packet], embedding: Embedding) -> Embedded:
-    """The passages under names of their own: the same text may have been embedded twice, and not alike."""
+    """Return the vectors under a name for each passage: the same text may have two different vectors."""
     parts: dict[str, list[Part]] = {}
     vectors: dict[str, tuple[bytes, bytes]] = {}
     for packet in packets:
@@ -81,7 +81,7 @@ def _embedded(packets: Sequence[Packet], embedding: Embedding) -> Embedded:
 
 
 def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed: bool) -> None:
-    """What `put` leaves as it is: uses and vectors of a memory that was here."""
+    """Update what `put` leaves unchanged for an existing memory: uses and vectors."""
     memory = packet.memory
     if memory.accessed_at is not None:
         used = usage_row(memory.id, memory.access_count, memory.accessed_at)
@@ -92,7 +92,7 @@ def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed
 
 
 def _drop_unrelated(db: Database, org: str, record: Record) -> None:
-    """Remove the relations that were removed in the source since they came here; one that was made later stays."""
+    """Delete relations that were removed in the source since the last move, unless they were made again here."""
     for entry in record.history:
         before = entry.changes.get("relation", [None])[0]
         if entry.action == "unrelate" and isinstance(before, dict):
@@ -114,7 +114,7 @@ def take_purged(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, 
 
 
 def take_relations(db: Database, org: str, rows: Sequence[Row], here: Mapping[str, Mark]) -> None:
-    # One that came while the memories were moved may be between memories that came with it.
+    # A relation that was added during the move may belong to memories that are not here yet.
     known = [row for row in rows if row.key[0] in here and row.key[1] in here]
     db.executemany(db.statement("renew_relation"), _named(_RELATION, org, known))
 
@@ -151,11 +151,11 @@ def _named(names: Sequence[str], org: str, rows: Sequence[Row]) -> list[dict[str
     return [{"org": org} | dict(zip(names, (*row.key, *row.values), strict=True)) for row in rows]
 
 
-# What one org has in a SQL database, read a page at a time.
+# Reading the rows of an org page by page.
 
 
 PAGE = 200
-# Each may be as large as what a tool said.
+# Contents can be large.
 CONTENTS = 8
 
 Connected = Callable[[], AbstractContextManager[Database]]
@@ -163,41 +163,41 @@ _ID_OF_SESSION = SESSION_FIELDS.index("id")
 
 
 class Holdings:
-    """What one org has in one store. Each page that is read, and each call that writes, is a transaction."""
+    """All rows of one org in a store. Each page that is read and each call that writes is one transaction."""
 
     def __init__(self, org: str, dialect: Dialect, read: Connected, write: Connected) -> None:
         self.org = org
         self._read = read
         self._write = write
-        # Only tested: the way in is the id or the number.
+        # The index on ids or numbers must be used.
         self._of_org = f"{dialect.unindexed}m.org = {dialect.value('org')}"
 
     def exists(self) -> bool:
-        """Whether the org has anything here."""
+        """Return whether the org has any rows."""
         with self._read() as db:
             return bool(db.execute(db.statement("org_exists"), {"org": self.org}).get)
 
     def whereabouts(self) -> str:
-        """What tells the place of this store from all others, however it was named; '' in memory."""
+        """Return a text that identifies the database, however its location was written; '' in memory."""
         with self._read() as db:
             return str(db.execute(db.statement("whereabouts")).get or "")
 
     def amounts(self) -> dict[Held, int]:
-        """How many rows there are of each kind."""
+        """Return the number of rows of each kind."""
         with self._read() as db:
             return amounts(db, self.org)
 
     def embedding(self) -> Embedding | None:
-        """The embedder whose vectors these are."""
+        """Return the embedder of the vectors."""
         with self._read() as db:
             return embedding(db)
 
     def rows(self, kind: Held) -> Iterator[Row]:
-        """All rows of a kind, in the order of their keys."""
+        """Yield all rows of a kind, ordered by key."""
         match kind:
             case "memories":
                 for row in self._pages("page_by_id", {"after": ""}, where=self._of_org):
-                    # The uses, which come last, are rows of their own.
+                    # Without the uses, which come last: they are rows of their own.
                     yield Row(row[:1], row[1 : len(COLUMNS)])
             case "uses" | "passages" | "vectors":
                 yield from self._beside_memories(kind)
@@ -217,7 +217,7 @@ class Holdings:
                     yield Row(row[:1], row[1:])
 
     def rows_of_session(self, kind: Literal["entries", "turns"], session: str) -> Iterator[Row]:
-        """The rows of one session, in the order of their keys."""
+        """Yield the entries or turns of one session, ordered by key."""
         if kind == "entries":
             for row in self._pages("entry_page", {"seq": -1}, session=session, columns_of=ENTRY_COLUMNS):
                 yield Row((session, row[0]), row)
@@ -227,22 +227,22 @@ class Holdings:
         yield from (Row((session, row[0]), tuple(row)) for row in found)
 
     def purged(self) -> Iterator[Row]:
-        """The history of memories that are gone."""
+        """Yield the history of purged memories."""
         return self._changes("purged_page")
 
     def marks(self, *, after: int, limit: int) -> list[Mark]:
-        """The memories with numbers above one, in the order of their numbers."""
+        """Return the marks of memories with a number above `after`, by number."""
         with self._read() as db:
             where = f"{self._of_org} AND m.seq > {db.dialect.value('after')}"
             return _marks(db, where, org=self.org, after=after, limit=limit)
 
     def marks_of(self, ids: Sequence[str]) -> dict[str, Mark]:
-        """Those of these memories that are here."""
+        """Return the marks of these memories, by id. Ids without a memory are left out."""
         with self._read() as db:
             return marks_of(db, self.org, ids)
 
     def packets(self, marks: Sequence[Mark]) -> list[Packet]:
-        """All that is kept of these memories, in the same order; without those that are gone."""
+        """Return these memories with history and passages, in the same order. Deleted ones are left out."""
         with self._read() as db:
             numbers = json_array([mark.number for mark in marks])
             rows = db.execute(db.statement("memories_by_seq"), {"numbers": numbers}).fetchall()
@@ -262,24 +262,24 @@ class Holdings:
         ]
 
     def take(self, packets: Sequence[Packet], embedding: Embedding | None) -> list[Outcome]:
-        """Store memories of another store as they are, all or none, in this order; what is newer here stays."""
+        """Store memories of another store in this order, all or none. Newer versions here are kept."""
         with self._write() as db:
             before = marks_of(db, self.org, [packet.memory.id for packet in packets])
             return take(db, self.org, packets, embedding, before)
 
     def take_purged(self, rows: Sequence[Row]) -> None:
-        """Store the history of memories that are gone; what is left of them here goes, unless it is newer."""
+        """Store the history of purged memories, and purge them here too, unless they are newer here."""
         with self._write() as db:
             take_purged(db, self.org, rows, marks_of(db, self.org, [row.key[0] for row in rows]))
 
     def take_relations(self, rows: Sequence[Row]) -> None:
-        """Store relations between memories that are here; what is newer here stays."""
+        """Store relations between memories that exist here. Newer versions here are kept."""
         with self._write() as db:
             ids = {identifier for row in rows for identifier in row.key[:2]}
             take_relations(db, self.org, rows, marks_of(db, self.org, sorted(ids)))
 
     def take_contents(self, rows: Sequence[Row]) -> None:
-        """Store contents that are not here; those that are were last used at the later time."""
+        """Store contents that do not exist here. For existing ones, the later time of use is kept."""
         with self._write() as db:
             take_contents(db, self.org, rows)
 
@@ -314,7 +314,7 @@ class Holdings:
             last = page[-1][1]
 
     def _changes(self, name: str) -> Iterator[Row]:
-        """Changes by their memory and their place in its history: the numbers of a store are its own."""
+        """Yield history rows keyed by memory and position, because row numbers differ between stores."""
         rows = self._pages(name, {"memory": "", "seq": -1})
         for memory, group in itertools.groupby(rows, key=lambda row: row[0]):
             for place, row in enumerate(group):
@@ -330,7 +330,7 @@ class Holdings:
         limit: int = PAGE,
         **parts: str,
     ) -> Iterator[tuple[Any, ...]]:
-        """Rows of a statement that begins after a key, whose columns begin at a place of its rows."""
+        """Yield the rows of a paged statement. `after` is the key to start after, whose columns start at `at`."""
         inside = {"org": self.org, "session": session, "limit": limit}
         while True:
             with self._read() as db:
@@ -342,7 +342,7 @@ class Holdings:
 
 
 def amounts(db: Database, org: str, *, every_vector: bool = False) -> dict[Held, int]:
-    """The vectors of the current generation, or of all."""
+    """Count the rows of an org by kind; vectors of the current generation, or of all generations."""
     others = [kind for kind in KINDS if kind != "vectors"]
     found_amounts = db.execute(db.statement("amounts"), {"org": org}).get
     counts: dict[Held, int] = dict(zip(others, found_amounts, strict=True))
@@ -375,7 +375,7 @@ def _of_memories(db: Database, kind: Literal["uses", "passages", "vectors"], num
 
 def _vectors(db: Database, numbers: str) -> list[Any]:
     current = db.vectors.generation()
-    # Asked for all of them, since that makes their tables readable.
+    # `generations` loads the extension that is needed to read the tables.
     if current is None or current not in db.vectors.generations():
         return []
     return db.execute(db.statement("vectors_held", **current.parts), {"numbers": numbers}).fetchall()
@@ -389,14 +389,14 @@ def _passages(db: Database, numbers: str) -> dict[int, list[Passage]]:
     return found
 
 
-# Removing an org with all that it has: rows, index, vectors, history, sessions and what they kept.
+# Erasing an org: rows, index, vectors, history, sessions and contents.
 
 
 _STATEMENTS = ("erase_memories", "erase_sessions", "erase_contents", "erase_rest")
 
 
 def erase(db: Database, org: str) -> dict[Held, int]:
-    """How many rows of each kind there were; foreign keys and triggers take the rest along."""
+    """Delete an org, and return how many rows of each kind it had. Foreign keys and triggers delete the rest."""
     db.scrub()
     counts = amounts(db, org, every_vector=True)
     db.vectors.before_org_goes(org)

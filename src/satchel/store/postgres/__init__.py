@@ -1,1 +1,1 @@
-"""The shared store: PostgreSQL with pgvector, for many tenants."""
+"""The PostgreSQL store, with pgvector, for many tenants."""

@@ -1,4 +1,4 @@
-"""One connection to a server: its address, one tenant's transaction at a time, its driver's errors in our words."""
+"""Addresses of servers, connections with transactions for one tenant, and translation of errors."""
 
 import contextlib
 import logging
@@ -46,28 +46,28 @@ __all__ = [
 SCHEMES = ("postgresql", "postgres")
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _SCHEME = re.compile(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
-# A password that went astray into another field.
+# A password in the wrong field.
 _ASTRAY = re.compile(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
-# What is repeated beside user, host and database; none of it is secret, and no other address is the same without.
+# Options that are shown beside user, host and database: not secret, and needed to identify the server.
 _REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
 _SECRET = ("password", "sslpassword")
 
 
 class Address(NamedTuple):
-    """How to reach one database of one server."""
+    """The address of a database."""
 
     conninfo: str
     shown: str
-    """As it may be printed and logged, and used again: without a password."""
+    """The address without the password, for display and logs. It can be used as an address."""
     secrets: tuple[str, ...] = ()
-    """What must never be printed."""
+    """Texts that must never be printed."""
 
     def __repr__(self) -> str:
         return f"<Address {self.shown}>"
 
 
 def parse_address(url: str) -> Address:
-    """Read a URL; nothing of one that cannot be read is repeated, since any part of it may be a password."""
+    """Parse a URL. Errors do not quote it, because any part of a malformed URL may be a password."""
     scheme, _, rest = url.partition("://")
     if scheme not in SCHEMES:
         what = f"stores at {scheme}:// are not known; " if _SCHEME.fullmatch(scheme) and rest else ""
@@ -77,7 +77,7 @@ def parse_address(url: str) -> Address:
         "with signs such as @ : / ? # % in the password percent-encoded"
     )
     place = rest.partition("/")[0].partition("?")[0]
-    # What libpq would take for a host or a port, and name when it does not find it, is the rest of a password.
+    # With an unescaped @ or / in a password, libpq would take its rest for a host and print it.
     if place.count("@") > 1 or ("@" in rest and "@" not in place):
         raise wrong
     try:
@@ -118,16 +118,16 @@ def _host(name: str) -> str:
     return f"[{name}]" if ":" in name else quote(name, safe="")
 
 
-# Vectors of all generations in one table.
+# Vectors. All generations are in one table.
 
 
 def bits(code: bytes) -> str:
-    """A code as PostgreSQL writes it."""
+    """Return a code as a PostgreSQL bit string."""
     return f"{int.from_bytes(code, 'big'):0{8 * len(code)}b}" if code else ""
 
 
 class PostgresVectors(VectorTables):
-    """Vectors and codes go with their passages."""
+    """Vectors in one table. Foreign keys delete them with their passages."""
 
     def drop(self, found: Generation) -> None:
         self._db.execute(self._db.statement("delete_vectors", **found.parts))
@@ -143,27 +143,27 @@ class PostgresVectors(VectorTables):
         self._db.executemany(self._db.statement("delete_vector", **found.parts), rows)
 
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """Foreign keys take them along."""
+        """Nothing to do: foreign keys delete the vectors."""
 
     def before_org_goes(self, org: str) -> None:
-        """Foreign keys take them along."""
+        """Nothing to do: foreign keys delete the vectors."""
 
 
-# One connection to a server: a transaction for one tenant at a time, its driver's errors in our words.
+# Connections.
 
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
 _SPELT = re.compile("\ufdd0[01]")
 _PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
-# Compiling costs more than it saves here, and no question is about all tenants.
+# JIT costs more than it saves here, and no query reads all tenants.
 _PLANNING = (
     sql.Composed([sql.SQL("SET LOCAL jit TO off")]),
     sql.Composed([sql.SQL("SET LOCAL enable_seqscan TO off")]),
 )
 _SNAPSHOT = sql.SQL("ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-# Unquoted, `user` is who is connected.
+# Unquoted, `user` is the name of the login.
 _COLUMNS = (*('"user"' if name == "user" else name for name in COLUMNS), "tag_keys", "words", "length")
 _THREAD = (
     "replace(json_build_array('{kind}', m.project, m.user, m.agent, m.{kind})::text, U&'\\FDD0' || '0', '\\u0000')"
@@ -183,7 +183,7 @@ STATEMENTS = Statements(
         "(SELECT u.last_at FROM usage u WHERE u.org = m.org AND u.seq = m.seq)",
         "names": ", ".join(_COLUMNS),
         "sign": str(SIGN),
-        # JSON spells a NUL, and so can be read before it is one.
+        # JSON escapes NUL, so the text can be decoded before it is unescaped.
         "thread_of_session": _THREAD.format(kind="session"),
         "thread_of_source": _THREAD.format(kind="source"),
     },
@@ -192,19 +192,19 @@ STATEMENTS = Statements(
 
 
 class Access(NamedTuple):
-    """What every transaction says first."""
+    """The settings at the beginning of every transaction."""
 
     schema: str
     role: str | None
-    """The role to act as; None where the login itself is bound by the policies."""
+    """The role to set; None if row-level security applies to the login itself."""
     extensions: str
-    """The schema in which pgvector is."""
+    """The schema of pgvector."""
     distributed: bool = False
-    """Whether Citus has spread the tables, and passes settings on, one statement at a time."""
+    """Whether the tables are distributed by Citus, which needs one statement for each setting."""
 
 
 class _Text(Dumper):
-    """Of no type, so that the server takes it for what it needs."""
+    """Sends text without a type, so that the server infers it."""
 
     def dump(self, obj: str) -> Buffer | None:
         return spell_nul(obj).encode()
@@ -221,17 +221,17 @@ class _TextLoader(Loader):
 
 
 class _WrittenLoader(_TextLoader):
-    """The same where the server writes it, which it does without values."""
+    """The same for the text format, which is used for statements without parameters."""
 
     format = Format.TEXT
 
 
-# It says in a second line what is raised in the first.
+# psycopg also logs errors that it raises.
 logging.getLogger("psycopg").addFilter(lambda record: not str(record.msg).startswith("error ignored"))
 
 
 class Rows:
-    """What a statement gave."""
+    """The result of a statement."""
 
     def __init__(self, cursor: "psycopg.Cursor[Any] | psycopg.RawCursor[Any]") -> None:
         self._cursor = cursor
@@ -248,12 +248,12 @@ class Rows:
         return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        # All at once, which is several times as fast as one by one.
+        # Fetching all rows at once is several times as fast.
         return iter(self._cursor.fetchall())
 
 
 class PostgresConnection:
-    """A connection that knows Satchel's statements, and is bound to one tenant in every transaction."""
+    """A connection with Satchel's statements. Every transaction is bound to one tenant."""
 
     dialect = DIALECT
 
@@ -280,7 +280,7 @@ class PostgresConnection:
 
     @property
     def idle(self) -> bool:
-        """Whether it can be used again: in no transaction, and nothing on its way."""
+        """Whether the connection can be reused: not in a transaction, nothing pending."""
         return (
             not self.lost
             and self.raw.info.transaction_status == TransactionStatus.IDLE
@@ -289,13 +289,13 @@ class PostgresConnection:
 
     @property
     def failed(self) -> bool:
-        """Whether the transaction can only be undone."""
+        """Whether the transaction has failed and can only be rolled back."""
         return self.raw.info.transaction_status in (TransactionStatus.INERROR, TransactionStatus.UNKNOWN)
 
     def begin(self, org: str | None = None, *, snapshot: bool = False, lock_seconds: float = LOCK_SECONDS) -> None:
-        """Begin a transaction for one tenant, or for none yet. All settings end with it, as a pooler wants it."""
+        """Begin a transaction, for a tenant or none yet. All settings are local, as connection poolers require."""
         schema, role, extensions, distributed = self.access
-        # The server's own functions first, so that nobody's can be taken for them.
+        # pg_catalog first, so that nobody can replace its functions.
         path = sql.SQL(", ").join(
             sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", schema, extensions))
         )
@@ -315,17 +315,17 @@ class PostgresConnection:
         self._forget()
 
     def _forget(self) -> None:
-        """What was known of the last transaction."""
+        """Reset the state of the last transaction."""
         self._held, self._entries, self._tallies = set(), {}, {}
 
     def bind(self, org: str) -> None:
-        """From here on the transaction sees this tenant, and no other."""
+        """Bind the rest of the transaction to a tenant: it sees no other."""
         if org != self.org:
             self.raw.execute(_binding(org))
             self.org = org
 
     def hold(self) -> None:
-        """Let nobody else write for this tenant until the transaction ends."""
+        """Lock the tenant for writing until the transaction ends."""
         if self.org in self._held or self.org is None:
             return
         while self.execute(self.statement("hold_tenant")).fetchone() is None:
@@ -334,7 +334,7 @@ class PostgresConnection:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
-        """A part of the transaction that can fail alone."""
+        """Open a savepoint, which is rolled back alone if it fails."""
         held, tallies = set(self._held), {org: tally.copied() for org, tally in self._tallies.items()}
         self.raw.execute("SAVEPOINT part")
         try:
@@ -342,7 +342,7 @@ class PostgresConnection:
         except BaseException:
             if not self.lost:
                 self.raw.execute("ROLLBACK TO part; RELEASE part")
-                # What was set, locked and counted inside is undone as well.
+                # The rollback also undoes settings, locks and counts.
                 self.org, self._held, self._tallies = None, held, tallies
             raise
         self.raw.execute("RELEASE part")
@@ -358,7 +358,7 @@ class PostgresConnection:
         return STATEMENTS.statement(name, **parts)
 
     def execute(self, statements: str, bindings: Mapping[str, Any] | Sequence[Any] | None = None) -> Rows:
-        """Run a statement with its values by name, and the tenant's as `org`; a sequence is for numbered ones."""
+        """Run a statement with named values, where `org` is the tenant; a sequence is for numbered parameters."""
         cursor: psycopg.Cursor[Any] | psycopg.RawCursor[Any]
         values: Any
         if isinstance(bindings, Sequence):
@@ -378,7 +378,7 @@ class PostgresConnection:
         return {"org": self.org, **values}
 
     def literal(self, text: str) -> str:
-        """A text as it is written in SQL, without signs that have a meaning in a statement of the driver."""
+        """Return a text as an SQL literal without characters that the driver interprets."""
         return "U&'" + "".join(f"\\+{ord(sign):06x}" for sign in spell_nul(text)) + "'"
 
     def changes(self) -> int:
@@ -406,10 +406,10 @@ class PostgresConnection:
             self._tally.count(terms, length, sign=-1)
 
     def scrub(self) -> None:
-        """What was removed is gone for every transaction that begins later."""
+        """Nothing to do: later transactions cannot see deleted rows."""
 
     def settle(self) -> None:
-        """Write what was counted: before the transaction ends, and before its counts are read."""
+        """Write the changes of word counts: before the transaction ends, and before counts are read."""
         bound = self.org
         for org in sorted(self._tallies):
             tally = self._tallies.pop(org)
@@ -431,7 +431,7 @@ class PostgresConnection:
 
 
 def _numbers(values: list[Any]) -> Any:
-    """Whole numbers as the text of an array, which takes a tenth of the driver's time; others are its business."""
+    """Encode integers as array text, ten times as fast as the driver. Other lists are left to the driver."""
     if values and type(values[0]) is int:
         return f"{{{','.join(map(str, values))}}}"
     return values
@@ -443,12 +443,12 @@ def _binding(org: str) -> sql.Composed:
 
 def connect(address: Address, access: Access) -> PostgresConnection:
     with reading_errors(address.shown):
-        # What the address says itself stays.
+        # Settings of the address take precedence.
         said = conninfo_to_dict(address.conninfo)
         ours: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "satchel"}
         ours = {name: value for name, value in ours.items() if name not in said}
         raw = psycopg.connect(address.conninfo, autocommit=True, client_encoding="utf8", **ours)
-    # One type for all whole numbers, so that a statement is prepared once; the first is that of lists.
+    # One type for all integers, so that a statement is prepared once. The text format is for lists.
     raw.adapters.register_dumper(int, Int8Dumper)
     raw.adapters.register_dumper(int, Int8BinaryDumper)
     raw.adapters.register_dumper(str, _Text)
@@ -459,7 +459,7 @@ def connect(address: Address, access: Access) -> PostgresConnection:
 
 @contextlib.contextmanager
 def reading_errors(shown: str) -> Iterator[None]:
-    """Turn what the driver raises into a `StoreError` that says what to do, and never names a password."""
+    """Convert errors of the driver into a `StoreError` that says what to do, without passwords."""
     try:
         yield
     except (
@@ -493,5 +493,5 @@ def reading_errors(shown: str) -> Iterator[None]:
 
 
 def _reason(error: psycopg.Error) -> str:
-    """In one line."""
+    """Return the message of an error on one line."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

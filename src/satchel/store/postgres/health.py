@@ -1,6 +1,6 @@
-"""The health of a tenant's part of a store: what `doctor` checks and repairs.
+"""Health checks and repair of one tenant in a PostgreSQL store.
 
-Foreign keys see to it that nothing outlives its memory; all else is made from the memories, and can be made again.
+Foreign keys prevent stray rows. Only data that is derived from the memories is repaired, so nothing is lost.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ FROM memory m CROSS JOIN LATERAL (
     SELECT count(*) AS places, max(p.place) AS last FROM passage p WHERE p.org = m.org AND p.memory = m.seq
 ) ends WHERE m.org = %(org)s
 """
-# Vectors of no embedder, or of a wrong size.
+# Vectors without an embedder, or of the wrong size.
 _STRAY = """
 passage_vector v WHERE v.org = %(org)s AND NOT coalesce((
     SELECT length(v.vector) = e.dimensions AND bit_length(v.code) = 8 * ((e.dimensions + 7) / 8)
@@ -77,21 +77,21 @@ WHERE m.org = %(org)s AND (SELECT true FROM backlog b WHERE b.org = m.org AND b.
 
 
 class Terms(NamedTuple):
-    """What is wrong with the search index."""
+    """Problems of the full-text index."""
 
     differing: list[int]
-    """Memories whose entry is not what their words and tags give."""
+    """Memories whose index entry does not match their words and tags."""
     miscounted: int
-    """Terms that stand in another number of memories than is counted, and sums of all that are wrong."""
+    """Terms with a wrong count of memories, and wrong totals."""
 
 
 class VectorHealth(NamedTuple):
-    """What is wrong with the vectors."""
+    """Problems of the vectors."""
 
     stray: int
     overlooked: int
     waiting: int
-    """Memories that wait for their vectors, as they may."""
+    """Memories in the backlog. This is not an error."""
 
 
 def look_at_terms(db: PostgresConnection) -> Terms:
@@ -112,7 +112,7 @@ def look_at_vectors(db: PostgresConnection) -> VectorHealth:
 
 
 def mend(db: PostgresConnection) -> list[str]:
-    """Make anew what differs from the memories, and take out what belongs to none; what was done."""
+    """Rebuild derived data that differs from the memories, and delete stray rows. Returns what was done."""
     done = []
     terms = look_at_terms(db)
     if terms.differing or terms.miscounted:
@@ -175,7 +175,7 @@ def _overlooked(db: PostgresConnection) -> list[Any]:
     return db.execute(_OVERLOOKED.format(**current.parts)).fetchall()
 
 
-# The health of a tenant's part of a store: what `doctor` looks at, and what it can mend.
+# Checks and repair.
 
 
 _TABLES = f"""
@@ -198,7 +198,7 @@ def checks(db: PostgresConnection, address: Address) -> list[Check]:
 
 
 def repair(db: PostgresConnection) -> list[str]:
-    """Mends what derives from the memories; the memories themselves are never rewritten."""
+    """Repair derived data. The memories themselves are never changed. Returns what was done."""
     return mend(db)
 
 
@@ -229,7 +229,7 @@ def _schema(db: PostgresConnection) -> Check:
 
 
 def _policies(db: PostgresConnection) -> Check:
-    """Each table has one policy and no other, since others would let more rows through."""
+    """Check that each table has exactly one policy: further policies would allow more rows."""
     who = str(db.execute("SELECT current_user::text").get)
     unbound = db.execute(
         f"SELECT c.relname::text {_TABLES} AND NOT (row_security_active(c.oid) AND EXISTS "

@@ -1,4 +1,4 @@
-"""Setting up a server: what is there, the schema and its versions, spreading it over a Citus cluster."""
+"""Set up a server: status, schema migrations, distribution over a Citus cluster."""
 
 import contextlib
 import re
@@ -37,7 +37,7 @@ OLDEST_SERVER = 150000
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one database, as one login sees it."""
+    """The status of a database, as one login sees it."""
 
     place: str
     server: str
@@ -45,28 +45,28 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool
     """Whether it is a replica."""
     vector: str | None
-    """The version of pgvector in this database; None where it is not there."""
+    """The version of pgvector; None if it is not installed in this database."""
     extensions: str
-    """The schema in which pgvector is."""
+    """The schema of pgvector."""
     version: int
-    """Of Satchel's schema; 0 where there is none."""
+    """The version of Satchel's schema; 0 if there is none."""
     login: str
     role: str | None
-    """The role that the store acts as; None where it acts as its login."""
+    """The role that the store sets; None if it acts as its login."""
     bound: bool
-    """Whether the policies bind the store, on every table: they bind neither a superuser nor the tables' owner."""
+    """Whether row-level security applies on every table. It does not for superusers and the owner of the tables."""
     tenants: int | None
-    """None where the login sees only the one that it is bound to."""
+    """The number of tenants; None if the login sees only the tenant that it is bound to."""
     citus: str | None
     distributed: bool
-    """Whether Citus has spread the tables."""
+    """Whether the tables are distributed by Citus."""
 
     @property
     def access(self) -> Access:
         return Access(SCHEMA, self.role, self.extensions, self.distributed)
 
 
-# May another role be acted as? Since PostgreSQL 16 a member may be kept from it.
+# `may_act`: since PostgreSQL 16, membership does not always allow SET ROLE.
 _CATALOGUE = """
 SELECT current_setting('server_version') AS server,
     (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,
@@ -94,13 +94,13 @@ SELECT current_setting('server_version') AS server,
 
 
 def status(address: Address) -> Status:
-    """Look, and change nothing."""
+    """Return the status of a database. Changes nothing."""
     with reading_errors(address.shown), open_raw(address) as raw:
         return look(raw, address)
 
 
 def open_raw(address: Address) -> "psycopg.Connection[Any]":
-    """A connection that acts as its login."""
+    """Open a connection that acts as its login."""
     return connect(address, Access(SCHEMA, None, "public")).raw
 
 
@@ -117,7 +117,7 @@ def look(raw: "psycopg.Connection[Any]", address: Address) -> Status:
         )
     version = _version(raw, address, found)
     distributed = version > 0 and found["citus"] is not None and _distributed(raw)
-    # Citus goes to its nodes as whoever acts here, and the role may not log in.
+    # Citus connects to its nodes as the current role, and this role cannot log in.
     acting = found["may_act"] and not distributed
     bound = found["bound"]
     if acting and version:
@@ -161,7 +161,7 @@ def _version(raw: "psycopg.Connection[Any]", address: Address, found: dict[str, 
     )
     if not found["ours"]:
         raise foreign
-    # A login may have been made so that it has the rights of its roles only when it acts as them.
+    # A login with NOINHERIT has the rights of a role only after SET ROLE.
     acting = found["may_act"] and not found["may_read"]
     try:
         with _acting(raw) if acting else contextlib.nullcontext():
@@ -194,18 +194,18 @@ def _distributed(raw: "psycopg.Connection[Any]") -> bool:
     return row is not None and row[0] > 0
 
 
-# The schema and its versions: forward only, by one process at a time, a newer one left alone.
+# Schema migrations: forward only, by one process at a time. A newer schema is not changed.
 
 
 OLDEST_VECTOR = (0, 7)
-# Any number that others do not use for their locks.
+# The number of the advisory lock. Other programs should not use the same one.
 LOCK = 0x5A7C4E1
 MIGRATIONS = Path(__file__).with_name("sql")
 INSTALLING = (
     "install it on the server (https://github.com/pgvector/pgvector, or the extensions of your provider), then run "
     "`CREATE EXTENSION vector` in this database as somebody who may"
 )
-# Roles belong to the whole server, where another database may be changing the same one.
+# Roles are shared by all databases of a server, so another one may change the same role.
 TRIES = 5
 
 
@@ -217,7 +217,7 @@ SCHEMA_VERSION = len(_files())
 
 
 def first_connection(address: Address, *, create: bool) -> PostgresConnection:
-    """A connection to a database, which is brought to the newest version if need be and allowed."""
+    """Open a connection to a database, after migrating it if that is necessary and allowed."""
     with contextlib.ExitStack() as unless_all_is_well:
         with reading_errors(address.shown):
             raw = open_raw(address)
@@ -274,9 +274,10 @@ def refuse_without_vector(found: Status) -> None:
 
 
 def prepare(address: Address, *, grant: Sequence[str] = (), dry_run: bool = False) -> list[str]:
-    """Bring a database to the newest version, whole or not at all; what was done. Of many at once one does it.
+    """Migrate a database to the newest version in one transaction, and return what was done.
 
-    The lock is one of the transaction, since a pool of connections may hand each transaction to another one.
+    Of several processes one does it. The lock belongs to the transaction, because a connection pooler may run each
+    transaction on another connection.
     """
     with reading_errors(address.shown), open_raw(address) as raw:
         raw.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -322,7 +323,7 @@ def _add_vector(raw: "psycopg.Connection[Any]", address: Address) -> None:
 
 
 def _make_role(raw: "psycopg.Connection[Any]", address: Address, found: Status) -> list[str]:
-    """The role that the policies bind; whoever makes a store acts as it."""
+    """Create the role to which row-level security applies, and grant it to this login."""
     done = []
     try:
         if not _is_there(raw, ROLE):
@@ -364,7 +365,7 @@ def _grant(raw: "psycopg.Connection[Any]", login: str) -> None:
 
 
 def _of_server(raw: "psycopg.Connection[Any]", statement: sql.Composed) -> None:
-    """Change what all databases of the server share, though another one may be doing the same."""
+    """Run a statement about roles, with retries: another database may be changing the same role."""
     for left in reversed(range(TRIES)):
         try:
             with raw.transaction():
@@ -398,7 +399,7 @@ def _migrate(raw: "psycopg.Connection[Any]", found: Status) -> list[str]:
 
 
 def _unprotected(raw: "psycopg.Connection[Any]") -> list[str]:
-    """What is put back of the policies."""
+    """Return which policies are missing and will be restored."""
     rows = raw.execute(
         sql.SQL(
             "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org' "
@@ -415,10 +416,10 @@ def _settle_access(raw: "psycopg.Connection[Any]") -> None:
     raw.execute(access.replace("{schema}", SCHEMA).replace("{role}", ROLE).encode())
 
 
-# Spreading the tables over the nodes of a Citus cluster: by org, all rows of a tenant on one of them.
+# Distribution over a Citus cluster by org: all rows of a tenant are on one node.
 
 
-# The others are put beside it.
+# The table with which the others are colocated.
 FIRST = "tenant"
 OLDEST_CITUS = (11, 3)
 
@@ -444,7 +445,7 @@ class _Reference(NamedTuple):
 
 
 def distribute(address: Address, *, dry_run: bool = False) -> list[str]:
-    """Make every tenant's table a distributed one, all or none; what was done."""
+    """Distribute all tables by org in one transaction, and return what was done."""
     with reading_errors(address.shown), open_raw(address) as raw, raw.transaction(force_rollback=dry_run):
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         found = look(raw, address)
@@ -464,16 +465,16 @@ def distribute(address: Address, *, dry_run: bool = False) -> list[str]:
 
 
 def spread(raw: "psycopg.Connection[Any]") -> list[str]:
-    """Those tables that are not yet, so that it can be done again after an upgrade has brought more.
+    """Distribute the tables that are not distributed yet. It can be repeated after an upgrade that adds tables.
 
-    References are taken away meanwhile: Citus refuses those between a table that it has spread and one that is not.
+    Foreign keys are dropped and created again: Citus refuses them between a distributed and a local table.
     """
     schema = sql.Literal(SCHEMA)
     tables = [row[0] for row in raw.execute(sql.SQL(_TABLES).format(schema=schema, first=sql.Literal(FIRST)))]
     references = [_Reference(*row) for row in raw.execute(sql.SQL(_REFERENCES).format(schema=schema))]
     if not tables:
         return []
-    # A transaction that changes several tables goes to their parts one after the other.
+    # Citus requires sequential mode for a transaction that changes several tables.
     raw.execute("SET LOCAL citus.multi_shard_modify_mode TO 'sequential'")
     for each in references:
         raw.execute(
@@ -494,7 +495,7 @@ def spread(raw: "psycopg.Connection[Any]") -> list[str]:
             )
         )
     raw.execute("SELECT create_distributed_function(%s::regprocedure)", (f"{SCHEMA}.matching(tsquery)",))
-    # The policies are tested on the nodes, which have to know whose transaction it is.
+    # The policies are checked on the nodes, which need the setting of the tenant.
     raw.execute(
         sql.SQL("ALTER DATABASE {} SET citus.propagate_set_commands TO 'local'").format(
             sql.Identifier(raw.info.dbname)

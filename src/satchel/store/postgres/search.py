@@ -1,7 +1,7 @@
 """Full-text and vector search in PostgreSQL: tsvector ranked by BM25, pgvector, indexes of large tenants.
 
-Each large tenant has an index of its vectors, since one for all would be walked for every tenant's rows. A small
-tenant is compared with whole, which is exact and as fast.
+Each large tenant has its own index of vectors, because an index of all tenants would visit rows of others. For a
+small tenant all vectors are compared, which is exact and as fast.
 """
 
 import math
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 
-# Passages of a tenant from which on an index pays.
+# The number of passages from which an index is worth it.
 LARGE_TENANT = 50_000
 
 
-# Those that were made here, by their names.
+# The indexes that this module creates, by their names.
 _MADE = (
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
     "WHERE i.indrelid = to_regclass(%s) AND c.relname ~ '^near_[0-9a-f]{24}_[0-9]+$' ORDER BY 1"
@@ -50,7 +50,7 @@ _READY = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisval
 
 
 class Wanted(NamedTuple):
-    """An index that a tenant is large enough for."""
+    """The vector index of a large tenant."""
 
     org: str
     generation: int
@@ -67,20 +67,20 @@ def _stem(org: str) -> str:
 
 
 def index_is_ready(db: PostgresConnection, org: str, current: Generation) -> bool:
-    """Whether this tenant has its index, and it is whole."""
+    """Return whether this tenant has a complete index."""
     return bool(db.execute(db.statement("index_ready"), {"index": index_name(org, current.number)}).get)
 
 
 def index_is_left(address: Address, org: str) -> bool:
-    """Whether there is an index for this tenant; any login may ask, and only the owner can drop it."""
+    """Return whether there is an index for this tenant. Any login may ask; only the owner can drop it."""
     with reading_errors(address.shown), open_raw(address) as raw:
         return any(name.startswith(_stem(org)) for name in _made(raw))
 
 
 def index_large_tenants(address: Address, *, least: int = LARGE_TENANT, dry_run: bool = False) -> list[str]:
-    """Make the indexes that tenants have grown to need, and drop those of tenants and vectors that are gone.
+    """Create missing indexes of large tenants, and drop those of deleted tenants and vectors.
 
-    As a login that sees all tenants; what was done.
+    The login must see all tenants. Returns what was done.
     """
     with reading_errors(address.shown), open_raw(address) as raw:
         found = look(raw, address)
@@ -108,8 +108,8 @@ def _made(raw: "psycopg.Connection[Any]") -> list[str]:
 
 
 def _unneeded(raw: "psycopg.Connection[Any]") -> list[str]:
-    """Indexes of tenants that were erased, and of vectors that others have taken the place of."""
-    # In this order: what is made current meanwhile has no index yet.
+    """Return indexes of erased tenants and of vectors that were replaced."""
+    # In this order: a generation that becomes current meanwhile has no index yet.
     made = _made(raw)
     current = raw.execute(
         sql.SQL("SELECT org, generation FROM {}.embedding WHERE state = 'current'").format(sql.Identifier(SCHEMA))
@@ -119,7 +119,7 @@ def _unneeded(raw: "psycopg.Connection[Any]") -> list[str]:
 
 
 def _wanted(raw: "psycopg.Connection[Any]", least: int) -> Iterator[Wanted]:
-    """Which tenants are large, for a login that sees them all."""
+    """Return the large tenants. The login must see all tenants."""
     rows = raw.execute(
         sql.SQL(
             "SELECT e.org, e.generation, e.dimensions, count(*) FROM {s}.embedding e JOIN {s}.passage_vector v "
@@ -132,7 +132,7 @@ def _wanted(raw: "psycopg.Connection[Any]", least: int) -> Iterator[Wanted]:
 
 
 def _build(raw: "psycopg.Connection[Any]", each: Wanted) -> None:
-    """Make an index while others go on writing; one that was left unfinished is made anew."""
+    """Create an index while others write. An unfinished one is dropped first."""
     name = index_name(each.org, each.generation)
     _drop(raw, name)
     raw.execute(
@@ -155,39 +155,39 @@ def _drop(raw: "psycopg.Connection[Any]", name: str) -> None:
     )
 
 
-# Full-text search: tsvector finds, and BM25 ranks as SQLite's FTS5 does, over the tenant's own counts.
+# Full-text search: tsvector finds matches, and BM25 ranks them as FTS5 does, with counts of the tenant.
 
 
-# Those of FTS5.
+# The values of FTS5.
 K1, B = 1.2, 0.75
 LEAST_RARITY = 1e-6
-# How many times the memories that are wanted the rarest terms should stand in.
+# The rarest terms should match this many times the wanted number of memories.
 AMPLE = 5
-# A term is a stem, and may be some letters shorter than the word it was.
+# Terms are stems, which can be shorter than the word.
 LONGER_BY = 4
 
 _LAST = "\U0010ffff"
-# ts_rank of one term that has n positions is the sum of 1/i² for i up to n, as a share of the sum of all.
+# ts_rank of one term with n positions is the sum of 1/i² for i = 1…n, divided by the infinite sum.
 _WEIGHT = "round(0.6079271 / (1 - ts_rank('{{1,1,1,1}}', m.words, {term}::tsquery)) - 0.5)"
 
 
 class _Sought(NamedTuple):
-    """One term of a question; several words are a phrase."""
+    """One term of a query; several words are a phrase."""
 
     words: tuple[str, ...]
     codes: bytes
     holding: int
-    """In how many memories it stands; for a phrase, its rarest word, which stands in no fewer."""
+    """In how many memories it occurs; for a phrase, the count of its rarest word, an upper bound."""
     rarity: float
 
     @property
     def most(self) -> float:
-        """What it can add to a score."""
+        """Its weight: the most it can add to a score."""
         return self.rarity * (K1 + 1)
 
 
 def _sought(db: PostgresConnection, terms: Sequence[str], memories: int) -> list[_Sought]:
-    """The terms that stand somewhere, each once, in their order."""
+    """Return the distinct terms that occur in any memory, in their order."""
     read = {tuple(words): term_codes(term) for term in terms if (words := index_terms(term))}
     asked = list({word for words in read for word in words if len(word.encode()) <= LONGEST_TERM})
     counts = dict(db.execute(db.statement("word_counts"), {"terms": asked}).fetchall())
@@ -200,7 +200,7 @@ def _sought(db: PostgresConnection, terms: Sequence[str], memories: int) -> list
 
 
 def _telling(sought: Sequence[_Sought], *, enough: int) -> list[_Sought]:
-    """The rarest terms, until they stand in enough memories."""
+    """Return the rarest terms that together match enough memories."""
     telling: list[_Sought] = []
     held = 0
     for each in sorted(sought, key=lambda each: each.holding):
@@ -220,7 +220,7 @@ def _search(
     *,
     limit: int,
 ) -> list[Match]:
-    """The best of the memories that have one of the needed terms, by all terms."""
+    """Return the best memories with at least one of the needed terms, ranked by all terms."""
     org = where.scope.org
     scores: list[str] = []
     condition, values = filter_sql(db.dialect, where)
@@ -243,7 +243,7 @@ def _search(
             f"FROM (SELECT {frequency} AS f) one)"
         )
     query = placed("query", " | ".join(f"({query_text(org, each.words)})" for each in needed))
-    # A node of a cluster looks up nothing of its own while it answers for another.
+    # A node of a cluster cannot run such a lookup inside a query.
     matching = f"m.words @@ {query}::tsquery"
     if not db.distributed:
         matching = f"m.seq = ANY (ARRAY(SELECT matching({query}::tsquery)))"
@@ -252,7 +252,7 @@ def _search(
     return [Match(key, score) for key, score in rows if score > 0]
 
 
-# The words of a phrase stand one after the other in a passage, as its codes say.
+# The codes of a passage show whether the words of a phrase follow each other.
 _FOLLOWING = (
     "EXISTS (SELECT 1 FROM passage p WHERE p.org = m.org AND p.memory = m.seq "
     "AND position({codes}::bytea IN p.codes) > 0)"
@@ -263,10 +263,10 @@ def _rarity(memories: int, holding: int) -> float:
     return max(math.log((memories - holding + 0.5) / (holding + 0.5)), LEAST_RARITY) if memories else LEAST_RARITY
 
 
-# How many more memories are looked for than are needed, since a filter may leave some out.
+# How many times as many memories are requested, because a filter may exclude some.
 SPARE = 40
 WIDER = 8
-# About how many passages a memory has at most, where they are many.
+# About how many passages a long memory has.
 PASSAGES = 10
 
 
@@ -284,7 +284,7 @@ def _passages(db: PostgresConnection, seqs: list[int]) -> dict[int, list[TracedP
 
 
 def _by_memory(ask: Callable[[int], list[Any]], limit: int) -> list[Match]:
-    """The nearest passage of each memory; several may belong to one, and then more are asked for."""
+    """Return the nearest passage of each memory. If many passages belong to one memory, more are requested."""
     wide = limit + SPARE
     while True:
         rows = ask(wide)
@@ -332,7 +332,7 @@ def _asked(
 
 
 class PostgresSearch(Search[PostgresConnection]):
-    """Search with tsvector and pgvector; what belongs together is read a table at a time, and put together here."""
+    """Search with tsvector and pgvector. Tables are read one by one and joined in Python."""
 
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         with self._read(where.scope.org) as db:
@@ -340,7 +340,7 @@ class PostgresSearch(Search[PostgresConnection]):
             memories, length = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
             sought = _sought(db, terms, memories) if memories else []
             average = max(length / max(memories, 1), 1e-9)
-            # Common terms are in most memories: those that have no other term are looked at only where they could
+            # Common terms match most memories. Memories with only common terms are read only if they could
             # still be among the best.
             telling = _telling(sought, enough=AMPLE * limit)
             found = _search(db, where, sought, telling, average, limit=limit) if telling else []
@@ -350,7 +350,7 @@ class PostgresSearch(Search[PostgresConnection]):
             return found
 
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
-        """Ended memories are counted too: what is common does not change with them."""
+        """Return term counts. Ended memories are included, since they hardly change which terms are common."""
         with self._read(self.org) as db:
             db.settle()
             memories, _ = db.execute(db.statement("tenant_counts")).fetchone() or (0, 0)
@@ -375,7 +375,7 @@ class PostgresSearch(Search[PostgresConnection]):
             seqs = [row[0] for row in rows]
             uses = dict(db.execute(db.statement("traced_uses"), {"numbers": seqs}).fetchall())
             passages = _passages(db, seqs)
-            # A memory has passages, unless it is being written.
+            # A memory without passages is just being written.
             return [
                 Trace(*row, uses.get(row[0], 0), tuple(found))  # type: ignore[call-arg]
                 for row in rows
@@ -404,15 +404,15 @@ class PostgresSearch(Search[PostgresConnection]):
             return outgoing + in_order(seen("target", "source", outgoing=False))
 
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
-        """Exact, by the signs of all passages that a filter leaves, but for a large tenant that has an index."""
+        """Return the nearest memories. The result is exact, except for a large tenant with an index."""
         with self._snapshot(where.scope.org) as db:
             current = db.vectors.generation()
-            # Another process may have changed the embedder since the question was embedded.
+            # Another process may have changed the embedder after the query was embedded.
             if current is None or not current.dimensions or len(code) != current.code_bytes:
                 return []
             condition, values = filter_sql(db.dialect, where)
             if not narrows(where):
-                # Some of what is near may no longer hold.
+                # The filter may exclude some of the nearest.
                 wide = limit + SPARE
                 found = _by_memory(partial(_of_all, db, where.scope.org, current, bits(code)), wide)
                 sql = db.statement("seqs_among", where=condition)
@@ -427,7 +427,7 @@ class PostgresSearch(Search[PostgresConnection]):
             return _by_memory(lambda most: db.execute(sql, asked | {"limit": most}).fetchall(), limit)
 
     def beside(self, traces: Sequence[Trace], where: Filter, *, reach: int) -> list[list[int]]:
-        """All in two questions, however many there are: each would take a way to the server and back."""
+        """Return the neighbours of all memories with two queries, to save round trips."""
         with self._read(where.scope.org) as db:
             threads = {trace.key: msgspec.json.decode(trace.thread) for trace in traces if trace.thread is not None}
             earlier: dict[int, list[int]] = {trace.key: [] for trace in traces}

@@ -1,6 +1,6 @@
-"""The shared store: one PostgreSQL database for many tenants, each apart from the others.
+"""The PostgreSQL store: one database for many tenants, isolated from each other.
 
-`Connections` holds the transactions that threads are in, and opens new connections where the old are gone.
+`Connections` manages the transactions of threads, and replaces lost connections.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ __all__ = ["Connections", "PostgresStore"]
 
 
 CONNECTIONS = 16
-# So many of them at most are given to writers.
+# At most this many of them are used by writers.
 WRITERS = 12
 # How long a call waits for a server that restarts.
 PATIENCE = 5.0
@@ -49,14 +49,14 @@ ENDED = "an earlier failure has ended this transaction; nothing of it was stored
 
 
 class _Turn:
-    """Kept for as long as somebody waits for it."""
+    """A lock that exists only while somebody uses it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
 
 class Connections:
-    """Hands out connections inside a transaction, and commits or undoes it afterwards."""
+    """Provides connections inside a transaction, and commits or rolls it back afterwards."""
 
     def __init__(self, address: Address, first: PostgresConnection) -> None:
         self._address = address
@@ -73,7 +73,7 @@ class Connections:
         self._pid = os.getpid()
 
     def _leave_to_parent(self) -> None:
-        """In a forked child: no thread of the parent's has a turn here, or is in a transaction."""
+        """In a forked child, start with no transactions and no waiting writers."""
         if self._pid != os.getpid():
             self._queue()
 
@@ -82,14 +82,14 @@ class Connections:
 
     @property
     def current(self) -> PostgresConnection | None:
-        """That of the transaction this thread is in."""
+        """The connection of this thread's transaction."""
         self._leave_to_parent()
         found: PostgresConnection | None = getattr(self._current, "connection", None)
         return found
 
     @contextlib.contextmanager
     def reading(self, org: str, *, snapshot: bool = False) -> Iterator[PostgresConnection]:
-        """For one statement, or for several that see the same state."""
+        """Return a connection for one statement, or for several that see the same state."""
         if (outer := self.current) is not None:
             with reading_errors(self._address.shown):
                 outer.bind(org)
@@ -105,7 +105,7 @@ class Connections:
 
     @contextlib.contextmanager
     def kept_for_reading(self, org: str) -> Iterator[PostgresConnection]:
-        """One transaction for all that this thread reads inside."""
+        """Open a read transaction for all reads of this thread inside."""
         if self.current is not None or getattr(self._current, "reader", None) is not None:
             with self.reading(org, snapshot=True) as db:
                 yield db
@@ -119,7 +119,7 @@ class Connections:
 
     @contextlib.contextmanager
     def writing(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
-        """Committed whole or rolled back; inside another one it is a part that can fail alone."""
+        """Open a write transaction, or a savepoint inside another transaction."""
         outer = self.current
         if outer is None:
             if getattr(self._current, "reader", None) is not None:
@@ -138,9 +138,9 @@ class Connections:
 
     @contextlib.contextmanager
     def transaction(self, org: str) -> Iterator[None]:
-        """One transaction of all that this thread does inside, for the most part for one tenant."""
+        """Make one transaction of all that this thread does inside. Usually it is for one tenant."""
         if (outer := self.current) is not None:
-            # Bound to no tenant yet, or to the last one: what is done inside binds it.
+            # The work inside binds the transaction to its tenant.
             with reading_errors(self._address.shown), outer.part():
                 yield
             return
@@ -152,9 +152,9 @@ class Connections:
 
     @contextlib.contextmanager
     def _turn(self, org: str, patience: float) -> Iterator[None]:
-        """One thread writes for a tenant at a time, and readers find a connection while writers wait.
+        """Let one thread write for a tenant at a time, so that connections are left for readers.
 
-        The others would wait for the tenant's row, each with a connection.
+        Otherwise each waiting writer would occupy a connection while it waits for the row of the tenant.
         """
         with self._lock:
             turn = self._turns.setdefault(org, _Turn())
@@ -192,7 +192,7 @@ class Connections:
                     raise
                 self._commit(db)
         finally:
-            # One that was interrupted may be in its transaction still, which nobody else shall end.
+            # An interrupted connection may still be in its transaction, which others must not end.
             if db.idle:
                 self._pool.give_back(db)
             else:
@@ -204,7 +204,7 @@ class Connections:
                 f"{self._address.shown}: the connection was lost; nothing was stored, try again"
             )
         if db.failed:
-            # PostgreSQL would undo it and call that a commit.
+            # For a failed transaction, PostgreSQL answers COMMIT with a rollback and no error.
             db.end("ROLLBACK")
             raise StoreError(ENDED)
         db.settle()
@@ -219,7 +219,7 @@ class Connections:
             ) from error
 
     def _begin(self, begin: Callable[[PostgresConnection], None], *, patience: float) -> PostgresConnection:
-        """A connection in a new transaction; one that was lost while nobody used it costs only a new one."""
+        """Begin a transaction on a connection. If an idle connection was lost, a new one is opened."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -242,11 +242,11 @@ class Connections:
                 raise
 
 
-# Tenants, on the same connections.
+# Tenants share the connections.
 
 
 class _Tenants:
-    """The stores of all tenants that somebody holds, and those whose uses are not written yet."""
+    """The stores of all tenants that are in use or have unwritten uses."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -255,7 +255,7 @@ class _Tenants:
 
 
 class PostgresStore(PostgresSearch, Store):
-    """The store of one tenant; `within` gives the others, on the same connections."""
+    """The store of one tenant. `within` returns that of another, on the same connections."""
 
     dialect = PostgresConnection.dialect
 
@@ -337,7 +337,7 @@ class PostgresStore(PostgresSearch, Store):
 
     @contextlib.contextmanager
     def _write(self, org: str, *, patience: float = LOCK_SECONDS) -> Iterator[PostgresConnection]:
-        """Waiting uses go along with any write: they cost no transaction of their own."""
+        """Open a write transaction, which also writes the waiting uses."""
         tenant = self.within(org)
         with tenant._uses_taken() as uses, self._connections.writing(org, patience=patience) as db:
             yield db
@@ -350,7 +350,7 @@ class PostgresStore(PostgresSearch, Store):
 
     @contextlib.contextmanager
     def _written(self, org: str) -> Iterator[PostgresConnection]:
-        """For writes of one statement: inside a transaction it needs no savepoint of its own."""
+        """Return a connection for a write of one statement, which needs no savepoint inside a transaction."""
         if not self.in_transaction:
             with self._write(org) as db:
                 yield db

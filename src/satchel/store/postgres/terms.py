@@ -1,4 +1,4 @@
-"""The words of a memory as the index keeps them, and the counts of a tenant's words."""
+"""Index entries of memories for full-text search, and word counts of a tenant."""
 
 import copy
 from collections import Counter
@@ -14,11 +14,11 @@ from satchel.text.terms import terms
 __all__ = ["SIGN", "Tally", "index_entry", "query_text", "sign", "tag_keys"]
 
 
-# Characters of a tenant's sign, which stands before each of its terms.
+# The length of the prefix of a tenant, which each of its terms starts with.
 SIGN = 6
-# Title over tags over text, as SQLite's index weighs them.
+# Weights of title, tags and text, as in SQLite.
 TITLE, TAGS, TEXT = 4, 2, 1
-# PostgreSQL keeps no more positions of a term, no longer terms, and no longer lists of them.
+# Limits of tsvector: positions of a term, length of a term, total size.
 MOST_POSITIONS = 255
 LONGEST_TERM = 500
 MOST_BYTES = 900_000
@@ -28,22 +28,22 @@ _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 @lru_cache(maxsize=4096)
 def sign(org: str) -> str:
-    """Tells the terms of one tenant from those of others, so that their lists in the index are apart."""
+    """Return the prefix of a tenant's terms, which keeps the index entries of tenants apart."""
     return blake2s(org.encode(), digest_size=SIGN // 2).hexdigest()
 
 
 def tag_keys(memory: Memory) -> list[str]:
-    """As SQLite compares tags: without regard to the case of ASCII letters."""
+    """Return the tags with ASCII letters in lower case: SQLite compares them the same way."""
     return [tag.translate(_LOWER) for tag in memory.tags]
 
 
 class IndexedTerms(NamedTuple):
-    """A memory as the index keeps it."""
+    """The index entry of a memory."""
 
     vector: str
-    """The text of a tsvector."""
+    """The tsvector as text."""
     length: int
-    """How many words there are in all."""
+    """The number of words."""
     terms: list[str]
 
 
@@ -75,12 +75,12 @@ def _kept(weights: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
 
 
 def quoted(before: str, term: str) -> str:
-    """A term of the index, in quotes: letters and digits of any script need no more."""
+    """Return a term in quotes. Letters and digits of any script need no further escaping."""
     return f"'{before}{term}'"
 
 
 def query_text(org: str, words: Iterable[str]) -> str:
-    """All of these terms, as a tsquery."""
+    """Return a tsquery that requires all of these terms."""
     before = sign(org)
     return " & ".join(quoted(before, word) for word in words if len(word.encode()) <= LONGEST_TERM)
 
@@ -88,14 +88,14 @@ def query_text(org: str, words: Iterable[str]) -> str:
 _POSITIONS = ["", *(",".join(map(str, range(1, count + 1))) for count in range(1, MOST_POSITIONS + 1))]
 
 
-# What a transaction adds to the counts of a tenant's words, gathered until it ends.
+# Changes of word counts, collected until the transaction ends.
 #
-# Every memory would change the same rows of common words, and PostgreSQL keeps each old state of a row until the
-# transaction ends: a thousand of them would be walked through for every further one.
+# Otherwise every memory would update the rows of common words, and PostgreSQL keeps all old versions of a row until
+# the transaction ends: each update would have to walk through them.
 
 
 class Tally:
-    """The changes of one tenant's counts."""
+    """Changes of the word counts of one tenant."""
 
     def __init__(self) -> None:
         self.terms: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class Tally:
         self.words = 0
 
     def count(self, terms: Iterable[str], length: int, *, sign: int = 1) -> None:
-        """One memory that comes, or goes."""
+        """Count a memory that is added, or removed with sign -1."""
         for term in terms:
             self.terms[term] += sign
         self.memories += sign
@@ -111,7 +111,7 @@ class Tally:
 
     @property
     def changes(self) -> list[tuple[str, int]]:
-        """Terms that are in more or fewer memories, in an order that is the same for all."""
+        """The changed terms in a fixed order, so that transactions lock rows in the same order."""
         return sorted((term, change) for term, change in self.terms.items() if change)
 
     def copied(self) -> "Tally":

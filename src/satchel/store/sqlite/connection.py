@@ -1,4 +1,4 @@
-"""A store's file and its connections: looked at before, opened safely, copied; the driver's errors in our words."""
+"""SQLite files and connections: checked before they are opened, copied, and with errors translated."""
 
 import contextlib
 import os
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def load_vectors(db: apsw.Connection) -> None:
-    """Make sqlite-vec known to a connection."""
+    """Load sqlite-vec into a connection."""
     import sqlite_vec
 
     db.enable_load_extension(True)
@@ -65,12 +65,12 @@ def load_vectors(db: apsw.Connection) -> None:
 
 
 class SqliteVectors(VectorTables):
-    """Vectors in `vector_N` and, as one bit for each number, in `code_N`."""
+    """Vectors in tables `vector_N`, and their signs as bits in `code_N`."""
 
     _loaded = False
 
     def load(self) -> None:
-        """Most commands of a command line never need it."""
+        """Load sqlite-vec when it is first needed. Most commands never need it."""
         if not self._loaded:
             load_vectors(self._db)  # type: ignore[arg-type]
             self._loaded = True
@@ -118,16 +118,16 @@ class SqliteVectors(VectorTables):
             self.before_passages_go(found, passages)
 
     def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """A virtual table has no foreign key that would take its rows along."""
+        """Delete codes. Virtual tables have no foreign keys that would do it."""
         for each in found:
             self._db.executemany(f"DELETE FROM code_{each.number} WHERE rowid = ?", passages)
 
 
-# One connection to a store's file: opened safely, its driver's errors in our words.
+# Connections.
 
 
 BUSY_SECONDS = 60.0
-# Applied to every connection, in this order, after the busy handler is in place.
+# Run on every connection in this order, after the busy handler is set.
 PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -151,10 +151,10 @@ DIALECT = Dialect(
 STATEMENTS = Statements(
     Path(__file__).with_name("sql"),
     {
-        # The usage by subqueries: a left join took ten times as long to look up one memory.
+        # Uses by subqueries: a left join took ten times as long to look up one memory.
         "columns": f"{READ_COLUMNS}, (SELECT u.count FROM usage u WHERE u.seq = m.seq), "
         "(SELECT u.last_at FROM usage u WHERE u.seq = m.seq)",
-        # Title over tags over text.
+        # Weights of title, text and tags.
         "weights": "4.0, 1.0, 2.0",
         "names": ", ".join((*COLUMNS, *_INDEX_COLUMNS)),
     },
@@ -163,11 +163,11 @@ STATEMENTS = Statements(
 
 
 class SqliteConnection(apsw.Connection):
-    """A connection that knows Satchel's statements; triggers keep words and tags in step."""
+    """A connection with Satchel's statements. Triggers update the index of words and tags."""
 
     dialect = DIALECT
     scrubbing = False
-    """Whether the transaction has removed what no file may keep."""
+    """Whether the transaction has purged data that must not remain in any file."""
 
     @cached_property
     def vectors(self) -> SqliteVectors:
@@ -183,7 +183,7 @@ class SqliteConnection(apsw.Connection):
         return (*COLUMNS, *_INDEX_COLUMNS)
 
     def row(self, memory: Memory) -> tuple[Any, ...]:
-        """With what is indexed instead, where the script is written without spaces, and the hash of the text."""
+        """Return the columns of a memory, with segmented text for scripts without spaces, and the text's hash."""
         title = segment(memory.title) if memory.title else None
         tags = segment(json_names(memory.tags)) if memory.tags else None
         return (*memory_row(memory), title, tags, segment(memory.text), text_key(memory))
@@ -193,24 +193,24 @@ class SqliteConnection(apsw.Connection):
     def words_go(self, seqs: Sequence[int]) -> None: ...
 
     def scrub(self) -> None:
-        """The log would keep what was removed until it is next written back; see `SqliteStore.writing`."""
+        """Empty the write-ahead log after the commit: it would keep purged data. See `SqliteStore.writing`."""
         self.scrubbing = True
 
 
 def create_file(path: Path) -> None:
-    """Make an empty file that only its owner can read, unless there is one."""
+    """Create an empty file that only its owner can read, unless it exists."""
     with file_errors(str(path)), contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
 
 
 def connect(location: str, *, readonly: bool = False) -> SqliteConnection:
-    """A connection with Satchel's settings; it neither makes a file nor changes one."""
+    """Open a connection with Satchel's settings. This neither creates nor changes a file."""
     access = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
     with reading_errors(location):
         connection = SqliteConnection(location, flags=access | apsw.SQLITE_OPEN_NOMUTEX)
         try:
             be_patient(connection)
-            # Until it is known to be a store, closing it must not write back its log.
+            # Until the file is known to be a store, closing it must not checkpoint its log.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             for pragma in PRAGMAS:
                 connection.execute(pragma)
@@ -221,18 +221,18 @@ def connect(location: str, *, readonly: bool = False) -> SqliteConnection:
 
 
 def trust(connection: apsw.Connection) -> None:
-    """It is a store of ours: the last one to close it tidies up the log."""
+    """Allow a checkpoint on close, once the file is known to be a store."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
 
 def be_patient(connection: apsw.Connection, seconds: float | None = None) -> None:
-    """How long the connection waits for a lock that another process holds; a minute if not said."""
+    """Set how long the connection waits for a lock; a minute by default."""
     connection.set_busy_handler(_Patience(BUSY_SECONDS if seconds is None else seconds).wait)
 
 
 @contextlib.contextmanager
 def waiting_at_most(connection: apsw.Connection, seconds: float) -> Iterator[None]:
-    """Less patience than usual, for what can wait until later."""
+    """Wait for locks only this long, for work that can be done later."""
     be_patient(connection, seconds)
     try:
         yield
@@ -241,7 +241,7 @@ def waiting_at_most(connection: apsw.Connection, seconds: float) -> Iterator[Non
 
 
 def use_wal(connection: apsw.Connection) -> None:
-    """Switch a file to write-ahead logging; the busy handler is not asked here, so it is retried."""
+    """Switch a file to write-ahead logging. SQLite does not call the busy handler here, so this retries."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -257,9 +257,9 @@ def use_wal(connection: apsw.Connection) -> None:
 
 @contextlib.contextmanager
 def write_transaction(connection: apsw.Connection) -> Iterator[None]:
-    """Committed whole or rolled back; inside another one it is a part that can fail alone."""
+    """Open a write transaction, or a savepoint inside another transaction."""
     nested = connection.in_transaction
-    # Holding the write lock from the start, a transaction never fails half-way for want of it.
+    # Taking the write lock at the start, a transaction cannot fail later because of it.
     connection.execute("SAVEPOINT part" if nested else "BEGIN IMMEDIATE")
     try:
         yield
@@ -272,7 +272,7 @@ def write_transaction(connection: apsw.Connection) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading_errors(location: str) -> Iterator[None]:
-    """Turn what the driver raises into a `StoreError` that says what to do."""
+    """Convert errors of the driver into a `StoreError` that says what to do."""
     try:
         yield
     except apsw.BusyError as error:
@@ -284,7 +284,7 @@ def reading_errors(location: str) -> Iterator[None]:
             f"{location} can only be read; make the file and its folder writable to store memories"
         ) from error
     except (apsw.FullError, apsw.IOError) as error:
-        # Growing the log's index fails as an I/O error; APSW puts the code on errors of SQLite's own only.
+        # A full disk can also show as an I/O error when the index of the log grows. Not all errors have a code.
         code = getattr(error, "extendedresult", 0)
         if isinstance(error, apsw.IOError) and code != apsw.SQLITE_IOERR_SHMSIZE:
             raise StoreError(f"{location}: {_reason(error)}") from error
@@ -304,7 +304,7 @@ def reading_errors(location: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_errors(location: str) -> Iterator[None]:
-    """The same for what the system says of the file itself."""
+    """Convert errors of the operating system about a file into a `StoreError`."""
     try:
         yield
     except PermissionError as error:
@@ -331,7 +331,7 @@ def _why_not(location: str) -> str:
 
 
 class _Patience:
-    """Waits for a lock in short, random naps, so that many writers get their turn."""
+    """Busy handler that waits for a lock in short, random intervals, so that all writers get their turn."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -347,10 +347,10 @@ class _Patience:
         return True
 
 
-# Files before SQLite opens them, and whole copies of a store.
+# Checks of a file before SQLite opens it.
 #
-# Merely opening and closing a database can write back its log. A file that is not ours must not be changed even so,
-# and what it is stands in its header (https://sqlite.org/fileformat.html).
+# Opening and closing a database can checkpoint its log, which changes the file. A file that is not a store must not
+# be changed, so its header is read first (https://sqlite.org/fileformat.html).
 
 
 APPLICATION_ID = 0x5A7C4E1B
@@ -368,9 +368,9 @@ class Header(NamedTuple):
 
 
 def refuse_strange_file(path: Path, *, newest: int) -> None:
-    """Raise for what cannot be a store of a known version; a file that does not exist yet is fine."""
+    """Raise an error if a file cannot be a store of a known version. It may be missing."""
     location = str(path)
-    # The log first: a new store has its first page before it has a log.
+    # Look at the log first: a new store writes its first page before it has a log.
     log = Path(f"{path}-wal")
     logged = log.exists() and log.stat().st_size > 0
     with file_errors(location):
@@ -386,13 +386,13 @@ def refuse_strange_file(path: Path, *, newest: int) -> None:
     refuse_foreign(location, header.application_id, header.user_version, header.schema_cookie)
     if header.application_id == APPLICATION_ID:
         refuse_newer(location, header.user_version, newest=newest)
-    # With a log, pages may still stand there and not in the file.
+    # Some pages may be only in the log.
     if not logged and (size % header.page_size or size < header.pages * header.page_size):
         raise _damaged(location, "its end is missing")
 
 
 def refuse_foreign(location: str, application_id: int, version: int, has_schema: int) -> None:
-    """Our id is set together with the first table: without it, anything else is another's."""
+    """Raise an error for a database of another program: ours has its application id from the first table on."""
     if application_id != APPLICATION_ID and (application_id or version or has_schema):
         raise StoreFormatError(
             f"{location} is the database of another program; it was not changed: give another file"
@@ -434,11 +434,11 @@ def _damaged(location: str, reason: str) -> StoreFormatError:
     )
 
 
-# Whole copies of a store, made from one snapshot while others go on writing.
+# Copies of a store, made from one snapshot while others write.
 
 
 def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
-    """Copy into a file that does not exist yet; it appears complete or not at all."""
+    """Copy a database to a new file. The file appears complete or not at all."""
     _refuse_existing(target)
     if not target.parent.is_dir():
         raise InputError(f"the folder {target.parent} does not exist; make it first")
@@ -449,7 +449,7 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
             trust(copy)
             copy_into(source, copy)
             with reading_errors(str(target)):
-                # A single file that can be moved about: no log beside it.
+                # A single file without a log, which can be moved.
                 copy.execute("PRAGMA journal_mode = DELETE")
         _refuse_existing(target)
         with file_errors(str(target)):
@@ -463,9 +463,9 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
 
 
 def copy_into(source: apsw.Connection, target: apsw.Connection) -> None:
-    """Replace the whole content of one database by that of another, in one transaction."""
+    """Replace the whole content of a database by that of another, in one transaction."""
     with reading_errors(target.filename), target.backup("main", source, "main") as backup:
-        # All pages in one step: in several, a busy writer could make it start over for ever.
+        # All pages in one step: with several steps, a busy writer could make it start over again and again.
         backup.step()
 
 

@@ -1,6 +1,6 @@
-"""The health of a store's file: what `doctor` checks and repairs.
+"""Health checks and repair of a SQLite store.
 
-All that is repaired is made from the memories, so nothing is lost by making it again.
+Only data that is derived from the memories is repaired, so nothing is lost.
 """
 
 import os
@@ -21,25 +21,25 @@ __all__ = ["Passages", "VectorHealth", "checks", "look_at_passages", "look_at_ve
 
 
 class Passages(NamedTuple):
-    """What is wrong with the passages."""
+    """Problems of the passages."""
 
     stray: list[tuple[int]]
     """Passages of memories that are gone."""
     differing: list[int]
-    """Memories whose passages do not reach from one end of their text to the other."""
+    """Memories whose passages do not cover their text."""
 
 
 class VectorHealth(NamedTuple):
-    """What is wrong with the vectors."""
+    """Problems of the vectors."""
 
     broken: list[Generation]
-    """Those whose tables are missing or cannot be read."""
+    """Generations whose tables are missing or cannot be read."""
     stray: int
-    """Vectors, codes and places in the backlog that belong to nothing."""
+    """Vectors, codes and backlog entries without a passage or memory."""
     overlooked: int
-    """Memories that lack a vector, and do not wait for it."""
+    """Memories without vectors that are not in the backlog."""
     waiting: int
-    """Memories that wait for their vectors, as they may."""
+    """Memories in the backlog. This is not an error."""
 
 
 def look_at_passages(db: SqliteConnection) -> Passages:
@@ -60,9 +60,9 @@ def look_at_vectors(db: SqliteConnection) -> VectorHealth:
 
 
 def mend(db: SqliteConnection) -> list[str]:
-    """Make anew what differs from the memories, and take out what belongs to none; what was done.
+    """Rebuild derived data that differs from the memories, and delete stray rows. Returns what was done.
 
-    The tables of vectors come first, since passages cannot be changed beside broken ones.
+    The tables of vectors come first, because passages cannot be changed while these are broken.
     """
     vectors = look_at_vectors(db)
     for broken in vectors.broken:
@@ -110,7 +110,7 @@ def _stray_codes(db: SqliteConnection, found: Generation) -> list[Any]:
 
 
 def _stray_vectors(db: SqliteConnection, found: Generation) -> list[Any]:
-    """Vectors without a code or passage, or of a wrong size."""
+    """Return vectors without a code or passage, or of the wrong size."""
     number = found.number
     return db.execute(
         f"SELECT passage FROM vector_{number} EXCEPT SELECT rowid FROM code_{number} "
@@ -128,7 +128,7 @@ def _overlooked(db: SqliteConnection, current: Generation | None) -> list[Any]:
     return db.execute(db.statement("overlooked_passages", **current.parts)).fetchall()
 
 
-# The health of a store's file: what `doctor` looks at, and what it can mend.
+# Checks and repair.
 
 
 # SQLite 3.7.0 to 3.51.2 can lose acknowledged commits when several processes write (WAL reset).
@@ -146,7 +146,7 @@ def checks(db: SqliteConnection, location: str) -> list[Check]:
 
 
 def repair(db: SqliteConnection, location: str) -> list[str]:
-    """Mends what derives from the memories; the memories themselves are never rewritten."""
+    """Repair derived data. The memories themselves are never changed. Returns what was done."""
     done = []
     if _index(db).state == "failed":
         with write_transaction(db):
@@ -221,7 +221,7 @@ def _wal_size(location: Path) -> Check:
 
 def _integrity(db: SqliteConnection) -> Check:
     try:
-        # SQLite passes over tables of an extension that it does not know.
+        # Without the extension, SQLite skips its tables.
         db.vectors.generations()
         found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except apsw.CorruptError as error:
@@ -237,7 +237,7 @@ def _foreign_keys(db: SqliteConnection) -> Check:
 
 
 def _index(db: SqliteConnection) -> Check:
-    """FTS5 compares its index with every text when it is asked with a rank of 1."""
+    """Check the full-text index. With rank 1, FTS5 compares it with every text."""
     total = db.execute("SELECT count(*) FROM memory").get
     try:
         with write_transaction(db):
@@ -262,7 +262,7 @@ def _tags(db: SqliteConnection) -> Check:
 
 
 def _text_keys(db: SqliteConnection) -> Check:
-    """The hashes by which a text that is added again finds the memory that holds it."""
+    """Check the hashes that find a text that is added again."""
     with db:
         differing = len(look_at_text_keys(db))
     problem = f"{differing:,} differ from the texts; `satchel doctor --fix` makes them anew" if differing else None

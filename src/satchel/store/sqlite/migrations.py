@@ -1,4 +1,4 @@
-"""The schema and its versions: forward only, backed up first, a newer file left alone; restoring a backup."""
+"""Schema migrations of SQLite files (forward only, backed up first), and restoring a backup."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ PAGE = 1000
 
 
 def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
-    """The right hash and the number of each memory whose hash is not that of its text."""
+    """Return the correct hash and the number of each memory with a wrong hash."""
     differing: list[tuple[int | None, int]] = []
     last: Any = -1
     sql = db.statement("texts_with_keys")
@@ -56,14 +56,14 @@ def look_at_text_keys(db: SqliteConnection) -> list[tuple[int | None, int]]:
 
 
 def mend_text_keys(db: SqliteConnection) -> int:
-    """Make the hashes of texts right; how many were not."""
+    """Correct wrong hashes of texts, and return how many there were."""
     differing = look_at_text_keys(db)
     rows = [{"text_key": right, "seq": seq} for right, seq in differing]
     db.executemany(db.statement("set_text_key"), rows)
     return len(differing)
 
 
-# What SQL alone cannot bring up to date.
+# Steps of a migration that SQL alone cannot do.
 _BUILDERS = {"0002_recall.sql": index.build_passages, "0005_confirming.sql": mend_text_keys}
 
 
@@ -75,7 +75,7 @@ SCHEMA_VERSION = len(_files(MIGRATIONS))
 
 
 def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIONS) -> None:
-    """Bring a store to the newest version; a file that is not ours or newer is refused untouched."""
+    """Migrate a store to the newest version. A foreign or newer file is refused and not changed."""
     files = _files(folder)
     with reading_errors(location):
         version = recognise(connection, location, newest=len(files))
@@ -84,7 +84,7 @@ def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIO
                 raise StoreReadOnlyError(f"{location} can only be read, and needs an upgrade first")
             return
         trust(connection)
-        # A restored backup is current, but still a single file without a log.
+        # A restored backup has the newest version, but is still a single file without a log.
         if version < len(files) or connection.pragma("journal_mode") not in ("wal", "memory"):
             use_wal(connection)
         if version < len(files):
@@ -92,7 +92,7 @@ def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIO
 
 
 def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEMA_VERSION) -> int:
-    """The schema version of a store; 0 for an empty file."""
+    """Return the schema version of a store; 0 for an empty file."""
     application, version, objects = connection.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) "
         "FROM pragma_application_id, pragma_user_version"
@@ -103,10 +103,10 @@ def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEM
 
 
 def recognise_abandoned(path: Path) -> None:
-    """Refuse a file by what its log says, where nobody has it open.
+    """Refuse a foreign or newer file whose version is only in its log, if nobody has it open.
 
-    A log without its index (-shm) comes from a copy or a crash. Read alone, it needs no index, and
-    a file that is refused is left exactly as it was.
+    A log without its index (-shm) is left by a copy or a crash. With an exclusive lock SQLite needs no index, so a
+    file that is refused is not changed at all.
     """
     log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     if not (log.exists() and log.stat().st_size) or index.exists() or not os.access(path, os.W_OK):
@@ -115,21 +115,21 @@ def recognise_abandoned(path: Path) -> None:
     with reading_errors(str(path)), contextlib.closing(apsw.Connection(str(path), flags=flags)) as db:
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        # Somebody opened it just now: then it is not abandoned.
+        # Another process has just opened it.
         with contextlib.suppress(apsw.BusyError):
             recognise(db, str(path))
 
 
 def _migrate(connection: SqliteConnection, location: str, files: list[Path]) -> None:
     with write_transaction(connection):
-        # Another process may have been faster.
+        # Another process may have migrated it meanwhile.
         version = recognise(connection, location, newest=len(files))
         if 0 < version < len(files) and location != ":memory:":
             _back_up(location, version)
         missing = files[version:]
         for file in missing:
             connection.execute(file.read_text(encoding="utf-8"))
-        # Once all columns are there, since memories are read with every column of today.
+        # After all SQL, because memories are read with all current columns.
         for file in missing:
             if file.name in _BUILDERS:
                 _BUILDERS[file.name](connection)
@@ -138,22 +138,22 @@ def _migrate(connection: SqliteConnection, location: str, files: list[Path]) -> 
 
 
 def _back_up(location: str, version: int) -> None:
-    """Under the write lock, so that only one process does it; an older backup keeps its name."""
+    """Back up a store before a migration. The caller has the write lock. Existing backups are not replaced."""
     target = Path(f"{location}.schema-{version}.backup")
     number = 1
     while target.exists():
         number += 1
         target = Path(f"{location}.schema-{version}-{number}.backup")
-    # A connection of its own: the one that holds the lock is inside a transaction.
+    # A separate connection, because the one with the lock is inside a transaction.
     with contextlib.closing(connect(location, readonly=True)) as source:
         copy_to_new_file(source, target)
 
 
-# Where a store's file is: made there, looked at before it is opened, replaced by a backup.
+# Creating, checking and restoring files.
 
 
 def make_ready(path: Path, *, create: bool) -> bool:
-    """Make the file where there is none, refuse what is no store; whether it can only be read."""
+    """Create the file if it is missing, and refuse a file that is not a store. Returns whether it is read-only."""
     if not path.exists() and not create:
         raise InputError(f"there is no store at {path}; `satchel add` makes one")
     _check_place(path)
@@ -164,7 +164,7 @@ def make_ready(path: Path, *, create: bool) -> bool:
 
 
 def restore(backup: Path, location: str, *, replace: bool = False) -> Path | None:
-    """Put a backup in place of a store; what was there is first kept beside it, at the path returned."""
+    """Replace a store by a backup. The old store is first copied beside it; returns the path of that copy."""
     if not backup.is_file():
         raise InputError(f"there is no backup at {backup}")
     target = Path(location).expanduser()
@@ -184,7 +184,7 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
                 raise InputError(f"{target} exists; add --force to replace it (it is kept aside)")
             kept = _keep_aside(target)
         create_file(target)
-        # Through SQLite, not by moving files: other processes may have the store open.
+        # Copied by SQLite, not by moving files, because other processes may have the store open.
         with contextlib.closing(connect(str(target))) as destination:
             trust(destination)
             copy_into(source, destination)
@@ -208,7 +208,7 @@ def _keep_aside(target: Path) -> Path:
 
 
 def _look_first(path: Path) -> None:
-    """Refuse what is not ours before SQLite touches it."""
+    """Refuse a file that is not a store before SQLite opens it."""
     refuse_strange_file(path, newest=SCHEMA_VERSION)
     recognise_abandoned(path)
 

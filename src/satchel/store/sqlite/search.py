@@ -16,14 +16,13 @@ __all__ = [
 ]
 
 
-# How many matches are ranked before the filter is tried on them: enough for most filters, and the
-# sort stays small.
+# How many matches are ranked before the filter is applied: enough for most filters, and cheap to sort.
 HEADROOM = 4
 SPARE_MATCHES = 50
-# A term is a stem, and may be some letters shorter than the word it was.
+# Terms are stems, which can be shorter than the word.
 LONGER_BY = 4
 
-# A quote would end the string, and a NUL byte the whole expression.
+# A quotation mark would end the string, and NUL the whole expression.
 _NOT_QUOTABLE = {ord('"'): " ", 0: " "}
 _LAST = "\U0010ffff"
 
@@ -63,7 +62,7 @@ class SqliteSearch(Search[SqliteConnection]):
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
         with self._snapshot(where.scope.org) as db:
             current = db.vectors.generation()
-            # Another process may have changed the embedder since the question was embedded.
+            # Another process may have changed the embedder after the query was embedded.
             if current is None or not current.dimensions or len(code) != current.code_bytes:
                 return []
             db.vectors.load()
@@ -71,21 +70,21 @@ class SqliteSearch(Search[SqliteConnection]):
 
 
 def match_expression(terms: Sequence[str]) -> str:
-    """Any of the terms; quoted, so that nothing in them is query syntax."""
+    """Return an FTS5 expression that matches any of the terms. They are quoted, so they contain no syntax."""
     return " OR ".join('"' + term.translate(_NOT_QUOTABLE) + '"' for term in terms)
 
 
 def _is_complete(rows: list[Any], *, limit: int) -> bool:
-    # What was not ranked may tie with the last row, so that row must not be needed.
+    # Unranked matches may tie with the last row, so the result is exact only if that row is not needed.
     return len(rows) > limit and rows[limit - 1][1] < rows[-1][1]
 
 
-# The memories whose vectors are near a question's.
+# Nearest vectors.
 
 
-# sqlite-vec takes time for each of the k it looks for, and no more than 4,096 of them.
+# sqlite-vec takes longer for a larger k, and limits k to 4,096.
 MOST_NEAREST = 1000
-# How many more passages are looked for than memories are needed, since several may belong to one.
+# How many passages are requested per memory, because several may belong to one memory.
 SPARE_PASSAGES = 16
 WIDER = 8
 
@@ -102,6 +101,6 @@ def _nearest(db: SqliteConnection, current: Generation, where: Filter, code: byt
         rows = db.execute(sql, values | {"code": code, "limit": wide}).fetchall()
         if wide == MOST_NEAREST or sum(int(row[2] or 0) for row in rows) < wide:
             break
-        # A few long memories have taken all the places.
+        # All results belong to a few long memories.
         wide = min(wide * WIDER, MOST_NEAREST)
     return [Match(key, -float(distance)) for key, distance, _ in rows[:limit]]

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file that many threads and processes use at once."""
+"""The SQLite store: one file that many threads and processes use at the same time."""
 
 import contextlib
 import threading
@@ -41,13 +41,13 @@ class SqliteLedgers(Ledgers):
     def expire(self, org: str, *, before: datetime, most_bytes: int) -> int:
         dropped = super().expire(org, before=before, most_bytes=most_bytes)
         with self._read(org) as db:
-            # Pages of what was said long ago are not needed again; a process that enters much would keep them all.
+            # Cached pages of old contents are not needed again, and would add up in a long-running process.
             db.execute("PRAGMA shrink_memory")
         return dropped
 
 
 class SqliteStore(SqliteSearch, Store):
-    """A store in a file, or in memory with the location ":memory:"."""
+    """A store in a file, or in memory for the location ":memory:"."""
 
     dialect = SqliteConnection.dialect
 
@@ -123,7 +123,7 @@ class SqliteStore(SqliteSearch, Store):
 
     @contextlib.contextmanager
     def _read(self, org: str = "") -> Iterator[SqliteConnection]:
-        """The connection of the transaction this thread is in, or any idle one."""
+        """Return the connection of this thread's transaction, or an idle one."""
         current: SqliteConnection | None = getattr(self._current, "connection", None)
         if current is None:
             current = getattr(self._current, "reader", None)
@@ -136,18 +136,18 @@ class SqliteStore(SqliteSearch, Store):
 
     @contextlib.contextmanager
     def _snapshot(self, org: str = "") -> Iterator[SqliteConnection]:
-        """For reads of several statements: a table of vectors that the first one names is there for the next."""
+        """Return a connection for several statements that see the same state, and so the same tables."""
         with self._read() as db, db:
             yield db
 
     @contextlib.contextmanager
     def writing(self, org: str | None = None) -> Iterator[SqliteConnection]:
-        """Waiting uses go along with any write: they cost no transaction of their own."""
+        """Open a write transaction, which also writes the waiting uses."""
         outer = getattr(self._current, "connection", None)
         if outer is None and getattr(self._current, "reader", None) is not None:
             raise StoreError(WHILE_READING)
         if outer is not None and not outer.in_transaction:
-            # SQLite undid everything; to go on would store the rest without the beginning.
+            # SQLite has rolled back everything. Continuing would store only the rest.
             raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
         with self._pool.writing(), self._uses_taken() as uses, self._read() as db:
             with write_transaction(db):
@@ -165,7 +165,7 @@ class SqliteStore(SqliteSearch, Store):
 
     @contextlib.contextmanager
     def _written(self, org: str = "") -> Iterator[SqliteConnection]:
-        """For writes of one statement: inside a transaction it needs no savepoint of its own."""
+        """Return a connection for a write of one statement, which needs no savepoint inside a transaction."""
         outer: SqliteConnection | None = getattr(self._current, "connection", None)
         if outer is not None and outer.in_transaction:
             with reading_errors(self.location):
@@ -175,7 +175,7 @@ class SqliteStore(SqliteSearch, Store):
                 yield db
 
     def _write_uses(self, *, patience: float) -> None:
-        """Best effort: a use that cannot be written now waits, and never fails a read or holds it up."""
+        """Write waiting uses if that is possible now. It never makes a read fail or wait."""
         if not self._uses or getattr(self._current, "connection", None) is not None:
             return
         with (
@@ -189,7 +189,7 @@ class SqliteStore(SqliteSearch, Store):
 
 
 def _absolute(location: str) -> Path:
-    """The same file even if the process changes its folder."""
+    """Return an absolute path, which stays valid if the process changes its working directory."""
     try:
         return Path(location).expanduser().absolute()
     except RuntimeError as error:
@@ -197,6 +197,6 @@ def _absolute(location: str) -> Path:
 
 
 def _empty_log(db: SqliteConnection) -> None:
-    """The log would keep purged words until it is next written back; not waiting long for readers."""
+    """Empty the log, which would keep purged data until the next checkpoint. Waits only briefly for readers."""
     with waiting_at_most(db, CLOSING_SECONDS), contextlib.suppress(apsw.BusyError):
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

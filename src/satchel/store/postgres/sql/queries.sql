@@ -1,8 +1,8 @@
--- Named statements, as SQLite's. {columns} are the columns a memory is read from, {where} is a filter on m.
--- :org is the tenant of the transaction, unless a call names another value.
--- Nothing that grows with a tenant is joined: where nobody has analysed the tables yet, PostgreSQL takes every
--- tenant for a row or two, and compares each of its rows with each. Keys go along in arrays instead, and what a
--- filter asks of another table is asked by a subquery for one value, which is not made a join.
+-- Named statements, like SQLite's. {columns} are the columns of a memory, {where} is a filter on m.
+-- :org is the tenant of the transaction, unless a call passes another value.
+-- Large tables are not joined: before the first ANALYZE, PostgreSQL estimates one or two rows for a tenant and chooses
+-- nested loops over all of them. Keys are passed as arrays instead, and filters on other tables are scalar subqueries,
+-- which are not turned into joins.
 
 -- name: update_memory
 UPDATE memory SET {assignments} WHERE org = :org AND id = :id
@@ -28,7 +28,7 @@ SELECT {columns} FROM memory m WHERE m.org = :org AND m.id = :id AND {where}
 -- name: ids_with_prefix
 SELECT m.id FROM memory m WHERE m.org = :org AND m.id >= :first AND m.id <= :last AND {where} ORDER BY m.id LIMIT :limit
 
--- For each id the nearest tails of others before and after its own, which may be equal. One statement for all ids.
+-- For each id, the nearest tails of other memories: at most its own and at least its own.
 -- name: tails_beside
 SELECT j.id,
     (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail <= right(j.id, 10) AND b.id <> j.id),
@@ -82,7 +82,7 @@ SELECT seq FROM memory WHERE org = :org AND id = :id
 -- name: memories_after
 SELECT {columns}, m.seq FROM memory m WHERE m.org = :org AND m.seq > :after ORDER BY m.seq LIMIT :limit
 
--- A passage's number is its memory's, shifted by 12 bits, plus its place in the text.
+-- The number of a passage is that of its memory, shifted by 12 bits, plus its position in the text.
 -- name: insert_passage
 INSERT INTO passage (org, memory, place, start, stop, flags, codes)
 VALUES (:org, :number::bigint >> 12, :number::bigint & 4095, :start, :stop, :flags, :codes)
@@ -162,7 +162,7 @@ SELECT count(*) FROM backlog WHERE org = :org
 -- name: count_some
 SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT :most) counted
 
--- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
+-- In the order of `Trace`. A thread is identified by its session or document and the scope of that.
 -- name: traced_memories
 SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
@@ -180,7 +180,7 @@ WHERE org = :org AND memory = ANY (:numbers::bigint[]) ORDER BY memory, place
 SELECT memory, place, vector FROM passage_vector
 WHERE org = :org AND memory = ANY (:numbers::bigint[]) AND generation = {generation}
 
--- For each of many places, those before and after it in its session or document: one question for all.
+-- The neighbours of many memories in their sessions or documents, with one query.
 -- name: beside
 SELECT t.origin, b.seq, b.later FROM unnest(
     :origins::bigint[], :projects::text[], :users::text[], :agents::text[], :threads::text[], :ats::bigint[], :ids::text[]
@@ -206,7 +206,7 @@ SELECT {near}, {far}, kind, strength FROM relation WHERE org = :org AND {near} =
 -- name: seqs_of_ids
 SELECT m.id, m.seq FROM memory m WHERE m.org = :org AND m.id = ANY (:ids::text[]) AND {where}
 
--- What SQLite's triggers do.
+-- Word counts, which triggers keep in SQLite.
 -- name: count_terms
 INSERT INTO word (org, term, docs) SELECT :org, t.term, t.docs FROM unnest(:terms::text[], :counts::bigint[]) t(term, docs)
 ON CONFLICT (org, term) DO UPDATE SET docs = word.docs + excluded.docs
@@ -246,7 +246,7 @@ WHERE v.org = :org AND v.generation = {generation} AND v.memory = ANY (:numbers:
 -- name: index_ready
 SELECT coalesce((SELECT i.indisvalid AND i.indisready FROM pg_index i WHERE i.indexrelid = to_regclass(:index)), false)
 
--- The tenant is spelled out, as its index says it.
+-- The tenant is a literal, as in the definition of its index.
 -- name: nearest_by_index
 SELECT v.memory, v.code::bit({bits}) <~> :code::bit({bits}) AS distance FROM passage_vector v
 WHERE v.org = {tenant} AND v.generation = {generation} ORDER BY v.code::bit({bits}) <~> :code::bit({bits}) LIMIT :limit
@@ -273,7 +273,7 @@ SELECT seq, count, last_at FROM usage WHERE org = :org AND seq = ANY (ARRAY(SELE
 SELECT memory, place, start, stop, flags, codes FROM passage
 WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint)) ORDER BY memory, place
 
--- A varying bit string is sent as its length in four bytes, and then its bits.
+-- varbit_send returns the length in four bytes, then the bits.
 -- name: vectors_held
 SELECT memory, place, vector, substring(varbit_send(code) FROM 5) FROM passage_vector
 WHERE org = :org AND memory = ANY (ARRAY(SELECT json_array_elements_text(:numbers::json)::bigint)) AND generation = {generation}
@@ -323,7 +323,7 @@ SELECT (SELECT count(*) FROM memory WHERE org = :org),
 -- name: amount_of_vectors
 SELECT count(*) FROM passage_vector WHERE org = :org AND generation = {generation}
 
--- As the login itself, and with an error where policies bind that too.
+-- As the login itself. If policies apply to it too, this is an error.
 -- name: see_all_orgs
 SELECT set_config('role', 'none', true), set_config('row_security', 'off', true)
 
@@ -333,11 +333,11 @@ SELECT org FROM tenant ORDER BY org
 -- name: org_exists
 SELECT EXISTS (SELECT 1 FROM tenant WHERE org = :org)
 
--- What tells this database from all others, however it was named.
+-- Identifies the database, however its address was written.
 -- name: whereabouts
 SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database WHERE datname = current_database()))
 
--- What goes with no memory and no session.
+-- Rows that are not deleted with memories or sessions.
 -- name: erase_rest
 WITH history AS (DELETE FROM history WHERE org = :org), words AS (DELETE FROM word WHERE org = :org),
     embedding AS (DELETE FROM embedding WHERE org = :org)

@@ -1,2 +1,2 @@
--- A JSON object of the caller's own: each key with its value on a line, by which a filter finds it.
+-- A JSON object with each key and its value on a line. A filter searches for that line.
 ALTER TABLE memory ADD COLUMN metadata TEXT NOT NULL DEFAULT '{}';

@@ -10,7 +10,7 @@ WHERE org = :org AND project = :project AND user = :user AND agent = :agent AND 
 -- name: entry_update
 UPDATE entry SET {assignments} WHERE org = :org AND session = :session AND seq IN (SELECT value FROM json_each(:seqs))
 
--- Of a long session most entries have left; without a word SQLite would read them all, as they are in order.
+-- Most entries of a long session are gone. Without INDEXED BY, SQLite would read all of them in order.
 -- name: entries_held
 SELECT {columns_of} FROM entry INDEXED BY entry_held WHERE org = :org AND session = :session AND level <> 'gone' ORDER BY seq
 

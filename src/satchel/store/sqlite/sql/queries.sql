@@ -1,5 +1,5 @@
--- Named statements. {columns} are the columns a memory is read from, {where} is a filter on m.
--- CROSS JOIN keeps the order of a join: SQLite must not start from the filter and scan a project.
+-- Named statements. {columns} are the columns of a memory, {where} is a filter on m.
+-- CROSS JOIN fixes the join order: SQLite must not start from the filter and scan a project.
 
 -- name: update_memory
 UPDATE memory SET {assignments} WHERE id = :id
@@ -30,7 +30,7 @@ SELECT {columns} FROM memory m WHERE m.id = :id AND {where}
 -- name: ids_with_prefix
 SELECT m.id FROM memory m WHERE m.id >= :first AND m.id <= :last AND {where} ORDER BY m.id LIMIT :limit
 
--- For each id the nearest tails of others before and after its own, which may be equal. One statement for all ids.
+-- For each id, the nearest tails of other memories: at most its own and at least its own.
 -- name: tails_beside
 SELECT j.value,
     (SELECT max(b.tail) FROM memory b WHERE b.org = :org AND b.tail <= substr(j.value, -10) AND b.id <> j.value),
@@ -38,7 +38,7 @@ SELECT j.value,
     (SELECT coalesce(max(seq), 0) FROM memory)
 FROM json_each(:ids) j
 
--- The best of all matches, and only then the filter: exact as long as enough of them pass it.
+-- The filter applies to the best matches only: exact as long as enough of them pass it.
 -- name: search_best
 SELECT m.seq, f.score, m.at, m.id FROM (
     SELECT rowid AS seq, bm25(memory_fts, {weights}) AS score FROM memory_fts
@@ -142,7 +142,7 @@ SELECT {columns}, m.seq FROM backlog b CROSS JOIN memory m ON m.seq = b.memory O
 -- name: count_some
 SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT :most)
 
--- In the order of `Trace`; a thread is told from others by all that its session or document is part of.
+-- In the order of `Trace`. A thread is identified by its session or document and the scope of that.
 -- name: traces
 SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN json_array('session', m.project, m.user, m.agent, m.session)
@@ -286,7 +286,7 @@ SELECT (SELECT count(*) FROM memory WHERE org = :org),
 SELECT count(*) FROM memory m
 CROSS JOIN {vectors} v ON v.passage BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
--- A file keeps no org from another.
+-- In a file, every login sees all orgs.
 -- name: see_all_orgs
 SELECT 1
 
@@ -298,7 +298,7 @@ ORDER BY org
 SELECT EXISTS (SELECT 1 FROM memory WHERE org = :org) OR EXISTS (SELECT 1 FROM session WHERE org = :org)
     OR EXISTS (SELECT 1 FROM content WHERE org = :org) OR EXISTS (SELECT 1 FROM history WHERE org = :org)
 
--- What tells this database from all others, however it was named; nothing for one in memory.
+-- Identifies the database, however its location was written; empty for one in memory.
 -- name: whereabouts
 SELECT file FROM pragma_database_list WHERE name = 'main'
 
@@ -306,6 +306,6 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 SELECT p.seq FROM memory m
 CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
--- What goes with no memory and no session.
+-- Rows that are not deleted with memories or sessions.
 -- name: erase_rest
 DELETE FROM history WHERE org = :org
