@@ -26,6 +26,24 @@ def test_get_shows_the_whole_text_under_a_heading(cli: Cli, path: Path):
     assert [line.removeprefix("    ") for line in body] == [line.rstrip() for line in memory.text.split("\n")]
 
 
+def test_get_shows_the_other_fields_that_are_set(cli: Cli, path: Path):
+    with satchel.open(path) as bag:
+        plain = bag.add("plain")
+        memory = bag.scoped(session="s1").add(
+            "one", source="adr-7.md\npinned: true", pinned=True, importance=0.8, metadata={"pr": 12}
+        )
+    assert cli("get", plain.id).stdout.count("\n") == 2
+    _, text, *details = cli("get", memory.id).stdout.splitlines()
+    assert text == "    one"
+    assert details == [
+        "session: s1",
+        "importance: 0.8",
+        "pinned: true",
+        "source: adr-7.md pinned: true",
+        'metadata: {"pr":12}',
+    ]
+
+
 def test_get_as_json_has_every_field_and_counts_the_use(cli: Cli, path: Path):
     memory = fill(path)[1]
     cli("get", memory.id)

@@ -29,7 +29,7 @@ from satchel.cli.options import (
 from satchel.cli.output import is_terminal, note
 from satchel.cli.save import show_saved
 from satchel.errors import InputError, SatchelError
-from satchel.model.memory import KINDS, Memory
+from satchel.model.memory import KINDS, Memory, checked
 
 __all__ = ["edit_command"]
 
@@ -101,10 +101,12 @@ def changes_in(document: str, memory: Memory) -> dict[str, Any]:
             raise InputError(f"line {number} is none of {', '.join(f'`{name}:`' for name in HEADER)}")
         if value != before[field]:
             changes[field] = _field(field, value)
+            if changes[field] is not None:
+                checked(field, changes[field])
     text = "".join(lines[ends[0] + 1 :])
     # Editors end the last line; one line end is not part of the text.
     text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
-    return changes | ({"text": text} if text != memory.text else {})
+    return changes | ({"text": checked("text", text)} if text != memory.text else {})
 
 
 def _header(memory: Memory) -> dict[str, str]:

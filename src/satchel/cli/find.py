@@ -98,8 +98,7 @@ def context_command(
 ) -> None:
     """Pack what matters for QUERY into one text. Without QUERY: what is pinned, recent and important.
 
-    With --json and --tokens the whole JSON stays within the budget; it then has the text and the numbers, and not
-    the hits.
+    With --json and --tokens the whole JSON stays within the budget: it then has short ids instead of whole hits.
     """
     query, explain = given.get("query"), "explain" in given
     token_budget = given["token_budget"]

@@ -1,7 +1,7 @@
 """Commands that show memories: get, list, projects, tags, similar, timeline, history, stats."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from satchel.cli.options import detail_option, json_option, open_store_for, oper
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
 from satchel.fitting.listing import Detail, clean, entry, join_entries
 from satchel.model.checks import MAX_LIMIT
-from satchel.model.memory import Change, Memory, utc_now
+from satchel.model.memory import Change, Memory, compact, utc_now
 
 __all__ = [
     "get_command",
@@ -33,6 +33,10 @@ __all__ = [
 
 # Characters of a text without a title, in a table.
 FIRST_WORDS = 100
+_DETAILS = (
+    "org", "user", "agent", "session", "tier", "pinned", "importance", "confidence", "speaker", "source", "ref",
+    "topic_key", "metadata", "superseded_by", "masked",
+)  # fmt: skip
 
 
 @click.command("get")
@@ -50,10 +54,20 @@ def get_command(given: dict[str, Any], scope: dict[str, str | None], db: str | N
         others = [each.target if each.source == memory.id else each.source for each in relations]
         own, *names = bag.short_ids([memory.id, *others])
         print_listing(entry(memory, short_id=own, detail="full"))
-        # Not indented: no line of a stored text can look like this.
+        # Not indented: no line of a stored text can look like these.
+        print_text("".join(_details(memory)))
         for relation, name in zip(relations, names, strict=True):
             arrow = "→" if relation.source == memory.id else "←"
             print_text(f"{arrow} {relation.kind} {name} ({relation.strength:g})\n")
+
+
+def _details(memory: Memory) -> Iterator[str]:
+    """The fields that the heading of an entry does not show, where they differ from their defaults."""
+    plain = compact(memory)
+    for name, value in (plain.pop("scope", {}) | plain).items():
+        if name in _DETAILS:
+            told = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            yield f"{name}: {' '.join(clean(told).split())}\n"
 
 
 @click.command("list")

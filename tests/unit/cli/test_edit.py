@@ -53,6 +53,9 @@ def test_header_lines_may_be_left_out(memory: Memory):
         (lambda document: document.replace("kind:", "kind"), "line 2"),
         (lambda document: document.replace("0.5", "much"), "importance 'much'"),
         (lambda document: document.replace(": no", ": perhaps"), "pinned 'perhaps'"),
+        (lambda document: document.replace("observation", "rumour", 1), "unknown kind 'rumour'"),
+        (lambda document: document.replace("0.5", "7"), "importance 7.0"),
+        (lambda document: document.partition("---\nWe")[0] + "---\n \n", "text is empty"),
     ],
 )
 def test_a_document_that_cannot_be_read_says_why(memory: Memory, edit: Callable[[str], str], why: str):
