@@ -5,7 +5,7 @@ SatchelError
 │   ├── ParameterError       a method has no parameter of this name
 │   ├── BudgetError          a token budget that is negative, fractional or not a number
 │   ├── UnknownIdError       nothing has this id, prefix or handle
-│   ├── AmbiguousIdError     several memories share this prefix
+│   ├── AmbiguousIdError     several memories match this id
 │   └── ExpiredError         what a handle or cursor stands for is no longer kept
 ├── EmbedderError            texts could not be turned into vectors
 └── StoreError               the store could not do what was asked
@@ -60,7 +60,7 @@ class UnknownIdError(InputError, KeyError):
 
 
 class AmbiguousIdError(InputError):
-    """Catch this to ask for a longer prefix."""
+    """Catch this to ask for a longer id."""
 
 
 class ExpiredError(InputError):

@@ -177,7 +177,7 @@ _REFUSALS = {
     "403": "The token does not allow it.",
     "404": "Nothing has this id in what the token may see.",
     "408": "The body did not come in time.",
-    "409": "Several memories share this prefix.",
+    "409": "Several memories match this id.",
     "410": "What a handle stands for is no longer kept.",
     "413": "The body is too large.",
     "415": "The body is not announced as JSON.",
