@@ -35,7 +35,7 @@ __all__ = [
 FIRST_WORDS = 100
 _DETAILS = (
     "org", "user", "agent", "session", "tier", "pinned", "importance", "confidence", "speaker", "source", "ref",
-    "topic_key", "metadata", "superseded_by", "masked",
+    "topic_key", "metadata", "masked",
 )  # fmt: skip
 
 
