@@ -35,7 +35,7 @@ from satchel.model.checks import (
     check_weight,
 )
 from satchel.model.filters import SORTS, Filter, Sort
-from satchel.model.ids import parse_id
+from satchel.model.ids import check_id, parse_id
 from satchel.model.memory import (
     CHANGEABLE,
     RELATIONS,
@@ -756,7 +756,7 @@ class Satchel:
         A short id has 4 to 6 characters, or more if that is not unique in the org, and works wherever an id does. A
         memory has the same short id in every store, apart from its length.
         """
-        ids = [_id_of(each) for each in memories]
+        ids = [check_id(_id_of(each)) for each in memories]
         with self._store.reading(self.scope.org) as tx:
             return shortened_ids(tx, self.scope.org, ids)
 

@@ -66,7 +66,7 @@ def new_id() -> str:
 
 def check_id(text: str) -> str:
     """Return the canonical form of a full id, or raise an `InputError`."""
-    candidate = text.strip().lower()
+    candidate = text.strip().lower() if isinstance(text, str) else ""
     if not _CANONICAL.match(candidate):
         raise InputError(f"{text!r} is not an id: a UUID such as {new_id()} is needed")
     return candidate

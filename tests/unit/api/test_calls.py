@@ -138,3 +138,13 @@ def test_an_async_call_names_a_parameter_that_it_does_not_have(tmp_path: Path):
                 bag.scoped(projct="x")
 
     asyncio.run(work())
+
+
+def test_short_ids_are_made_from_full_ids_only():
+    with satchel.open(":memory:", embedder="none") as bag:
+        memory = bag.add("Keys rotate every hour.")
+        (short,) = bag.short_ids([memory.id])
+        assert bag.get(short).id == memory.id
+        for wrong in ("abcd", short, 5):
+            with pytest.raises(satchel.InputError, match="id"):
+                bag.short_ids([wrong])
