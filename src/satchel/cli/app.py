@@ -7,13 +7,16 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from satchel import __version__
 from satchel.cli.help import TYPED, HelpContext, with_wrapped_help
 from satchel.errors import InputError, SatchelError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["app", "main", "run"]
 
@@ -118,10 +121,12 @@ class LazyCommands(click.Group):
         # Messages name the command itself, whichever name was typed.
         return (ALIASES.get(name, name) if name else None), command, left
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Offer the commands, and an alias only where no command begins like this."""
         found = super().shell_complete(ctx, incomplete)
         if not found and incomplete:
+            from click.shell_completion import CompletionItem
+
             found = [CompletionItem(alias) for alias in ALIASES if alias.startswith(incomplete)]
         return found
 

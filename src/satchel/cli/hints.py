@@ -1,7 +1,6 @@
 """Hints for filters that find nothing: which projects, tags, users, agents and sessions there are."""
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 
 from satchel.api.satchel import Satchel
 from satchel.cli.options import open_store_for
@@ -35,6 +34,8 @@ def names_of(bag: Satchel, field: str) -> Collection[str]:
 
 
 def _missing(field: str, name: str, bag: Satchel) -> list[str]:
+    from difflib import get_close_matches
+
     # Filters compare tags without regard to case.
     same = str.casefold if field == "tag" else str
     known = names_of(bag, field)

@@ -46,8 +46,14 @@ def parameters_of(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
     The members of `**options: Unpack[SomeTypedDict]` are listed as keyword parameters that are None by default.
     """
+    found = _expanded(inspect.signature(method))
+    found.pop("self", None)
+    return found
+
+
+def _expanded(signature: inspect.Signature) -> dict[str, inspect.Parameter]:
     found: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(method).parameters.items():
+    for name, parameter in signature.parameters.items():
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             found[name] = parameter
         elif get_origin(parameter.annotation) is Unpack:
@@ -56,7 +62,6 @@ def parameters_of(method: Callable[..., Any]) -> dict[str, inspect.Parameter]:
                 found[member] = inspect.Parameter(
                     member, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
                 )
-    found.pop("self", None)
     return found
 
 
@@ -76,9 +81,6 @@ def checked_function(function: F) -> F:
 def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     code = method.__code__
     known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
-    grouped = bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    if grouped:
-        known |= parameters_of(method).keys()
 
     @functools.wraps(method)
     def called(*args: Any, **options: Any) -> Any:
@@ -89,12 +91,12 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
                 )
         return method(*args, **options)
 
-    if grouped:
+    if code.co_flags & inspect.CO_VARKEYWORDS:
         # Only where it differs from what `functools.wraps` shows: signatures take time at every start.
         signature = inspect.signature(method)
-        receiver = [each for each in signature.parameters.values() if each.name == "self"]
-        listed = [*receiver, *parameters_of(method).values()]
-        called.__signature__ = signature.replace(parameters=listed)  # type: ignore[attr-defined]
+        listed = _expanded(signature)
+        known |= listed.keys() - {"self"}
+        called.__signature__ = signature.replace(parameters=list(listed.values()))  # type: ignore[attr-defined]
     return called
 
 
