@@ -37,6 +37,13 @@ def test_every_alias_is_the_command_that_it_stands_for(cli: Cli):
         assert alias in last.partition(":")[2].split(", ") or f" {alias}" in last
 
 
+def test_help_before_a_command_shows_its_help(cli: Cli):
+    assert cli("help").stdout == cli("--help").stdout
+    assert cli("help", "search").stdout == cli("search", "--help").stdout
+    assert cli("help", "ls").stdout == cli("list", "--help").stdout
+    assert cli("help", "nothing").returncode == 2
+
+
 def test_aliases_do_what_people_expect(cli: Cli, path: Path):
     name = cli("remember", "We rotate keys.").stdout.strip()
     assert cli("show", name).stdout == cli("cat", name).stdout == cli("get", name).stdout

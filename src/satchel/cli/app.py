@@ -104,6 +104,9 @@ class LazyCommands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A command may print how to go on, such as the next page of a list.
         ctx.meta[TYPED] = tuple(args)
+        if args and args[0] == "help":
+            # `satchel help search` is `satchel search --help`.
+            args = [*args[1:], "--help"]
         return super().parse_args(ctx, args)
 
     def resolve_command(
