@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from bench.table import print_table
-from satchel.api.operations import OPERATIONS, Interface, Offer, offered
+from satchel.api.operations import NAMES, OPERATIONS, Interface, Offer, offered
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES
 from satchel.api.satchel import Satchel
 from satchel.cli.app import app
@@ -75,9 +75,9 @@ def _held(interface: Interface, name: str) -> int:
 
 
 def exceptions() -> int:
-    """Return how many other names and other defaults the rows state."""
+    """Return how many other names and other defaults the table states."""
     offers = [offer for row in OPERATIONS for interface in INTERFACES if (offer := getattr(row, interface))]
-    return sum(len(offer.renamed) + len(offer.defaults) for offer in offers)
+    return sum(map(len, NAMES.values())) + sum(len(offer.defaults) for offer in offers)
 
 
 def shared_options() -> int:
@@ -90,7 +90,7 @@ def main() -> None:
     python, written = signature_slots()
     rows = [("", "slots", "by hand"), ("Python signatures", f"{python:,}", f"{written:,}")]
     by_hand = written + exceptions()
-    rows.append(("other names and defaults in rows", "", f"{exceptions():,}"))
+    rows.append(("other names and defaults in the table", "", f"{exceptions():,}"))
     for interface, title in zip(INTERFACES, ("commands", "MCP tools", "HTTP requests"), strict=True):
         total, own = offered_slots(interface)
         mine = shared_options() if interface == "cli" else own

@@ -101,7 +101,7 @@ def test_completing_changes_nothing(cli: Cli, stocked: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_a_real_shell_offers_projects(cli: Cli, stocked: Path, tmp_path: Path, shell: str):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -110,12 +110,10 @@ def test_a_real_shell_offers_projects(cli: Cli, stocked: Path, tmp_path: Path, s
     asked = {
         "bash": f'source "{script}"; COMP_WORDS=(satchel list --project h); COMP_CWORD=3; '
         '_satchel_completion satchel; echo "${COMPREPLY[@]}"',
-        "zsh": f'compdef() {{ :; }}; compadd() {{ print -l -- "${{@[-1]}}"; }}; _describe() {{ :; }}; '
-        f'source "{script}"; words=(satchel list --project h); CURRENT=4; _satchel_completion',
         "fish": f'source "{script}"; complete -C "satchel list --project h"',
     }[shell]
     environment = clean_environment(tmp_path)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run([shell, "-c", asked], capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "harbor" in done.stdout or shell == "zsh"
+    assert "harbor" in done.stdout

@@ -2,7 +2,7 @@
 
 A row names a method and its command, tool and HTTP operation. Which parameters they take, of which type, with which
 default and help text, follows from the method's signature and from `api.parameters`. A row only states exceptions:
-a parameter that is left out, has another name, or has another default there, with the reason.
+a parameter that is left out or has another default there, with the reason. Other names are in `NAMES`.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from satchel.api.satchel import Satchel
 from satchel.model.memory import SCOPE_FIELDS
 from satchel.model.signatures import parameters_of
 
-__all__ = ["OPERATIONS", "Interface", "Offer", "Offered", "Operation", "offered", "operation"]
+__all__ = ["NAMES", "OPERATIONS", "Interface", "Offer", "Offered", "Operation", "described", "offered", "operation"]
 
 Interface = Literal["cli", "mcp", "http"]
 
@@ -27,8 +27,6 @@ class Offer(NamedTuple):
     """The command, the tool, or the operation in OpenAPI."""
     without: Mapping[str, tuple[str, ...]] = {}
     """Parameters that are not offered, by the reason."""
-    renamed: Mapping[str, str] = {}
-    """Other names here, beside those of `NAMES`."""
     defaults: Mapping[str, tuple[Any, str]] = {}
     """Other defaults here, each with the reason."""
     own: Mapping[str, str] = {}
@@ -83,7 +81,6 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
 _COST = "every parameter of a tool costs tokens in every session"
 _OBJECT = "takes a Python object or function"
 _IN_PATH = "part of the path"
-_ALWAYS_JSON = "the answer is JSON, with the text in it"
 _BY_JSON = "--json says it"
 _ONE_SCREEN = "a person reads it on one screen"
 _ONE_LOOK = "a model reads the texts it needs with mem_get"
@@ -324,7 +321,6 @@ def offered(method: str, interface: Interface) -> tuple[Offered, ...]:
 
 def _offered(method: str, interface: Interface, offer: Offer) -> Iterator[Offered]:
     left_out = {name for names in offer.without.values() for name in names}
-    renamed = {**NAMES[interface], **offer.renamed}
     for name, parameter in parameters_of(getattr(Satchel, method)).items():
         if name in left_out:
             continue
@@ -333,7 +329,7 @@ def _offered(method: str, interface: Interface, offer: Offer) -> Iterator[Offere
         type_ = about.type or parameter.annotation
         positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not shape_of(type_).choices
         nullable = type(None) in get_args(parameter.annotation)
-        yield Offered(renamed.get(name, name), name, type_, default, about, positional, nullable)
+        yield Offered(NAMES[interface].get(name, name), name, type_, default, about, positional, nullable)
     for name in offer.scope:
         yield Offered(name, name, SCOPES[name].type, None, SCOPES[name])
 

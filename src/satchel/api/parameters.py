@@ -197,7 +197,7 @@ def shape_of(type_: Any) -> Shape:
     if get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
     if get_origin(type_) in (Union, type(int | str)):
-        # None, and spellings of the same in Python: a list where JSON has one text.
+        # The first alternative is the form that JSON has; Python also takes None and other forms of the same.
         type_ = next(each for each in get_args(type_) if each is not type(None))
         return shape_of(type_)
     if get_origin(type_) is Literal:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from satchel.errors import InputError
@@ -18,7 +17,7 @@ from satchel.model.checks import check_known
 from satchel.model.ids import whole_short_id
 from satchel.model.memory import TIERS, Hit
 from satchel.model.packing import Item, Placed, Receipt, marked
-from satchel.model.result import Result
+from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
 __all__ = ["BlockFacts", "ContextBlock", "ContextResult", "Frame", "Pricing", "fitted_block", "fitted_summary"]
@@ -93,26 +92,9 @@ class Frame(ABC):
         return count(self.write(around, BlockFacts.widest(candidates, matched=matched)))
 
 
-class ContextResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+class ContextResult(FittedResult, frozen=True, kw_only=True):
     """A text for a model's context window, within its budget, and what went into it."""
 
-    text: str
-    token_count: int
-    token_budget: int | None
-    included: int
-    """How many memories are in the text."""
-    omitted: int
-    """How many relevant memories did not fit into the budget."""
-    tokens_omitted: int
-    """What the texts of those would cost."""
-    irrelevant: int
-    """How many candidates were below `min_relevance`."""
-    complete: bool
-    """Whether everything relevant is included, and nothing of it was cut."""
-    matched: bool
-    """False if nothing matched: then these are the newest and most important that pass the filters."""
-    smallest_budget: int | None
-    """If nothing fitted: the smallest budget that holds something."""
     tier_breakdown: dict[str, int]
     """How many of each tier were included."""
     hits: tuple[Hit, ...]

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-import msgspec
-
 from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block, fitted_summary
 from satchel.fitting.engine import self_counted
 from satchel.fitting.formats import (
@@ -25,7 +23,7 @@ from satchel.fitting.policies import PolicyName
 from satchel.fitting.renditions import as_item
 from satchel.model.memory import Hit, Memory, compact
 from satchel.model.packing import Item, Placed, Receipt
-from satchel.model.result import Result
+from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import Counter
 
 __all__ = [
@@ -236,28 +234,11 @@ class _Portable:
         return self._whole([self._memories[each.item.id] for each in placed]) if placed else ""
 
 
-class PackResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+class PackResult(FittedResult, frozen=True, kw_only=True):
     """Whole memories as one text to carry elsewhere, and what went into it."""
 
-    text: str
     format: str
     project: str | None
-    token_count: int
-    token_budget: int | None
-    included: int
-    """How many memories are in the text."""
-    omitted: int
-    """How many relevant memories did not fit into the budget."""
-    tokens_omitted: int
-    """What the texts of those would cost."""
-    irrelevant: int
-    """How many candidates were below `min_relevance`."""
-    complete: bool
-    """Whether everything relevant is included."""
-    matched: bool
-    """False if nothing matched: then these are the newest and most important that pass the filters."""
-    smallest_budget: int | None
-    """If nothing fitted: the smallest budget that holds a memory."""
     tier_breakdown: dict[str, int]
     """How many of each tier were included."""
     memories: tuple[Memory, ...]

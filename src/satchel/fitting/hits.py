@@ -19,32 +19,15 @@ from satchel.fitting.listing import (
     matched_start,
 )
 from satchel.model.memory import Hit, Memory
-from satchel.model.result import Result
+from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import Counter
 
 __all__ = ["Hits", "SearchResult", "Timeline", "fitted_hits"]
 
 
-class SearchResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+class SearchResult(FittedResult, frozen=True, kw_only=True):
     """What a search found: `text` for a model, within the budget, and the same memories as `hits` for a program."""
 
-    text: str
-    token_count: int
-    token_budget: int | None
-    included: int
-    """How many hits there are."""
-    omitted: int
-    """How many more were found and did not fit into the budget."""
-    tokens_omitted: int
-    """What the texts of those would cost."""
-    irrelevant: int
-    """How many candidates were below `min_relevance`."""
-    complete: bool
-    """Whether nothing was omitted."""
-    matched: bool
-    """False if nothing matched: then these are the newest and most important that pass the filters."""
-    smallest_budget: int | None
-    """If nothing fitted: the smallest budget that holds a hit."""
     hits: tuple[Hit, ...]
     """Best first."""
 

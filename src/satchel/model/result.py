@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Result", "quoted"]
+__all__ = ["FittedResult", "Result", "quoted"]
 
 _WIDTH = 48
 
@@ -46,6 +46,28 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._summary()}".rstrip() + ">"
+
+
+class FittedResult(Result, msgspec.Struct, frozen=True, kw_only=True):
+    """What every text that is fitted to a budget says of itself: search results, contexts and packs."""
+
+    text: str
+    token_count: int
+    token_budget: int | None
+    included: int
+    """How many memories are in the text."""
+    omitted: int
+    """How many relevant memories did not fit into the budget."""
+    tokens_omitted: int
+    """What the texts of those would cost."""
+    irrelevant: int
+    """How many candidates were below `min_relevance`."""
+    complete: bool
+    """Whether everything relevant is included, and nothing of it was cut."""
+    matched: bool
+    """False if nothing matched: then these are the newest and most important that pass the filters."""
+    smallest_budget: int | None
+    """If nothing fitted: the smallest budget that holds something."""
 
 
 def _with_lists(value: Any) -> Any:

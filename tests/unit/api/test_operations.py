@@ -87,8 +87,8 @@ def test_every_exception_of_a_row_is_real_and_has_a_reason(row: Operation):
             continue
         left_out = [name for names in offer.without.values() for name in names]
         assert len(left_out) == len(set(left_out))
-        assert known.keys() >= {*left_out, *offer.renamed, *offer.defaults}
-        assert not set(left_out) & {*offer.renamed, *offer.defaults}
+        assert known.keys() >= {*left_out, *offer.defaults}
+        assert not set(left_out) & set(offer.defaults)
         assert set(offer.scope) <= set(SCOPE_FIELDS)
         assert all(reason.strip() for reason in (*offer.without, *offer.own.values()))
         for name, (value, reason) in offer.defaults.items():
@@ -96,10 +96,10 @@ def test_every_exception_of_a_row_is_real_and_has_a_reason(row: Operation):
             assert reason.strip()
 
 
-def test_an_offer_renames_only_where_the_interface_has_no_name_of_its_own():
+def test_every_other_name_is_of_a_parameter_that_the_interface_offers():
     for interface in INTERFACES:
-        for _, offer in offers(interface):
-            assert not set(offer.renamed) & set(NAMES[interface])
+        there = {each.python_name for row, _ in offers(interface) for each in offered(row.method, interface)}
+        assert NAMES[interface].keys() <= there
 
 
 @each_row(("row", "offer"), offers("cli"))

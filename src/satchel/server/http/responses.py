@@ -11,6 +11,7 @@ from satchel.fitting.context import ContextResult
 from satchel.fitting.context_pack import PackResult
 from satchel.fitting.hits import SearchResult, Timeline
 from satchel.model.memory import Memory
+from satchel.model.result import FittedResult
 from satchel.server.http.problems import RefusedError
 from satchel.server.http.requests import ListRequest, TimelineRequest
 from satchel.session.account import SessionState
@@ -63,7 +64,7 @@ class Spent(NamedTuple):
 
 def spent(value: Any) -> Spent:
     """What an answer says of its tokens."""
-    if isinstance(value, SearchResult | ContextResult | PackResult):
+    if isinstance(value, FittedResult):
         return Spent(value.token_budget or 0, value.token_count, value.tokens_omitted, value.omitted)
     if isinstance(value, Shown):
         return Spent(value.allocation, value.token_count, value.remaining_tokens)
