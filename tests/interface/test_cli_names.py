@@ -130,3 +130,19 @@ def test_unrelate_removes_relations_and_says_how_many(cli: Cli, path: Path):
     none = cli("unrelate", one.id, other.id)
     assert (none.returncode, none.stdout) == (0, "removed 0 relations\n")
     assert f"`satchel get {one.id}`" in none.stderr
+
+
+def test_the_ids_of_a_list_have_one_length_and_each_names_its_memory(cli: Cli, tmp_path: Path):
+    for number in range(3):
+        cli("add", f"Note {number} about quinces.", "--no-similar")
+    found = json.loads(cli("list", "--json").stdout)["memories"]
+    # The ends of two of them share 24 bits, so that four characters do not tell them apart.
+    for memory, end in zip(found, ("abcdef0000", "abcdefffff", "0123456789"), strict=True):
+        memory["id"] = memory["id"][:-10] + end
+    (tmp_path / "close.json").write_text(json.dumps({"memories": found}))
+    other = ("--db", tmp_path / "close.db")
+    assert cli("import", tmp_path / "close.json", *other).returncode == 0
+    names = [line.split()[0] for line in cli("list", *other).stdout.splitlines()]
+    assert {len(name) for name in names} == {5}
+    shown = [json.loads(cli("get", name, "--json", *other).stdout)["id"] for name in names]
+    assert sorted(shown) == sorted(memory["id"] for memory in found)

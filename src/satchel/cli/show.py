@@ -17,6 +17,7 @@ from satchel.cli.options import detail_option, json_option, open_store_for, oper
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
 from satchel.fitting.listing import Detail, clean, entry, join_entries
 from satchel.model.checks import MAX_LIMIT
+from satchel.model.ids import whole_short_id
 from satchel.model.memory import Change, Memory, compact, utc_now
 
 __all__ = [
@@ -247,7 +248,7 @@ def print_memories(bag: Satchel, memories: Sequence[Memory], *, stderr: bool = F
     """
     if not memories:
         return
-    names = bag.short_ids(memories)
+    names = _of_one_length(memories, bag.short_ids(memories))
     now = utc_now()
     columns: dict[str, list[str]] = {
         "id": names,
@@ -260,6 +261,13 @@ def print_memories(bag: Satchel, memories: Sequence[Memory], *, stderr: bool = F
     shown = {heading: column for heading, column in columns.items() if any(column)}
     cut = [place for place, heading in enumerate(shown) if heading in ("project", "memory")]
     print_table(list(zip(*shown.values(), strict=True)), headings=list(shown), cut=cut, stderr=stderr)
+
+
+def _of_one_length(memories: Sequence[Memory], names: Sequence[str]) -> list[str]:
+    """The short ids, each as long as the longest; a full id stays as it is."""
+    whole = [whole_short_id(memory.id) for memory in memories]
+    width = max(len(name) for name in names)
+    return [long[:width] if len(name) <= len(long) else name for name, long in zip(names, whole, strict=True)]
 
 
 def _status(memory: Memory, now: datetime) -> str:
