@@ -33,6 +33,7 @@ from satchel.model.checks import (
     check_limit,
     check_offset,
     check_weight,
+    expanded,
 )
 from satchel.model.filters import SORTS, Filter, Sort
 from satchel.model.ids import check_id, parse_id
@@ -780,7 +781,7 @@ class Satchel:
         where = filter_for(self.scope, **chosen, everything=True)
         lines = export_lines(self._store.records(where), self._store.all_relations(where))
         # The first line says what the file is.
-        return lines if target is None else write_atomically(Path(as_path(target)).expanduser(), lines) - 1
+        return lines if target is None else write_atomically(expanded(as_path(target)), lines) - 1
 
     def import_(
         self,
@@ -797,7 +798,7 @@ class Satchel:
         is called after each batch with the number of bytes that it had.
         """
         if isinstance(source, str | os.PathLike):
-            path = Path(as_path(source)).expanduser()
+            path = expanded(as_path(source))
             try:
                 with builtins.open(path, "rb") as lines:
                     return self.import_(lines, strict=strict, progress=progress)
@@ -809,7 +810,7 @@ class Satchel:
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy the store to a new file `target` while others write, and return the number of bytes."""
-        return self._store.backup(Path(as_path(target)).expanduser())
+        return self._store.backup(expanded(as_path(target)))
 
     # Agent sessions.
 

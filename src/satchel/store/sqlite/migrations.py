@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 
 from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError
+from satchel.model.checks import expanded
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
@@ -167,7 +168,7 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
     """Replace a store by a backup. The old store is first copied beside it; returns the path of that copy."""
     if not backup.is_file():
         raise InputError(f"there is no backup at {backup}")
-    target = Path(location).expanduser()
+    target = expanded(location)
     if target.exists() and backup.samefile(target):
         raise InputError(f"{backup} is the store itself; give a backup of it")
     _check_place(target)
@@ -216,5 +217,8 @@ def _look_first(path: Path) -> None:
 def _check_place(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
+    if path.exists() and not path.is_file():
+        # Opening a named pipe would wait for a process at its other end.
+        raise InputError(f"{path} is a pipe, a socket or a device, not a file; give another name")
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; make it first")

@@ -9,7 +9,8 @@ from typing import Self
 
 import apsw
 
-from satchel.errors import InputError, StoreError
+from satchel.errors import StoreError
+from satchel.model.checks import expanded
 from satchel.store import memories
 from satchel.store.contract import Check
 from satchel.store.database import Pool
@@ -190,10 +191,7 @@ class SqliteStore(SqliteSearch, Store):
 
 def _absolute(location: str) -> Path:
     """Return an absolute path, which stays valid if the process changes its working directory."""
-    try:
-        return Path(location).expanduser().absolute()
-    except RuntimeError as error:
-        raise InputError(f"{location}: {error}") from None
+    return expanded(location).absolute()
 
 
 def _empty_log(db: SqliteConnection) -> None:
