@@ -16,6 +16,7 @@ from satchel.errors import InputError, SatchelError
 from satchel.fitting.context_pack import PACK_VERSION
 from satchel.model.checks import check_weight
 from satchel.model.ids import check_id
+from satchel.model.invisible import json_bytes
 from satchel.model.memory import (
     CHANGEABLE,
     RELATIONS,
@@ -135,17 +136,17 @@ _KNOWN = [msgspec.json.Decoder(kind) for kind in (Record, Relation)]
 
 
 def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:
-    yield _encode({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
+    yield json_bytes({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
     exported = set()
     for record in records:
         exported.add(record.memory.id)
         history = [compact(entry) for entry in record.history]
-        yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
+        yield json_bytes({"memory": compact(record.memory), "history": history}) + b"\n"
     for relation in relations:
         if not {relation.source, relation.target} <= exported:
             # Its memory was added after the export had passed that id.
             continue
-        yield _encode({"relation": compact(relation)}) + b"\n"
+        yield json_bytes({"relation": compact(relation)}) + b"\n"
 
 
 def parse_line(line: bytes) -> Line:

@@ -1,7 +1,6 @@
 """The service as an ASGI application: checks a request, calls the library in a thread, and answers."""
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -26,6 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
+from satchel.model.invisible import json_bytes
 from satchel.server.http.access import Caller
 from satchel.server.http.gate import Gate, TenantViews
 from satchel.server.http.mcp_endpoint import McpEndpoints
@@ -178,7 +178,7 @@ class Application:
         most = self._limits.most_answer if route.access == "read" else None
         value = read(query) if most is None else read_within(read, query, most)
         self.metrics.spent(route.operation, spent(value))
-        content = b"" if value is None else _encoded(value)
+        content = b"" if value is None else json_bytes(value)
         if most is not None:
             check_size(len(content), most)
         return content
@@ -231,7 +231,7 @@ class Application:
             self.metrics.refused(problem.type.rpartition(":")[2])
         if complaint is not None:
             _log.warning("%s", complaint)
-        return Reply(problem.status, msgspec.json.encode(problem), MEDIA_TYPE, tuple(headers.items()))
+        return Reply(problem.status, json_bytes(problem), MEDIA_TYPE, tuple(headers.items()))
 
 
 # Statuses of requests that were rejected before they were processed.
@@ -275,14 +275,6 @@ def _only_get(method: str) -> None:
         raise RefusedError(
             HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path supports only GET", Allow="GET"
         )
-
-
-def _encoded(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # A tool's output may contain a lone surrogate, which UTF-8 cannot encode: escape it.
-        return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -12,6 +12,7 @@ from tool_contexts import ask, bodies, empty_context, varied_context
 import satchel
 from read_back import footers, told_of
 from satchel.errors import InputError
+from satchel.model.invisible import visible
 from satchel.server.mcp.tool_context import MOST_TOKENS, ToolContext
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -54,9 +55,8 @@ def small(varied, monkeypatch) -> ToolContext:
 
 
 def as_listed(text: str) -> str:
-    """A stored text as lines can tell it: without blanks at their ends, and what would break them."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\N{LINE SEPARATOR}", "\ufffd").split("\n")
-    return "\n".join(line.rstrip() for line in lines)
+    """A stored text as lines can tell it: without blanks at their ends, and only with visible characters."""
+    return "\n".join(line.rstrip() for line in visible(text).split("\n"))
 
 
 @pytest.mark.parametrize(("tool", "arguments"), PAGED)
