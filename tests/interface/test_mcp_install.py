@@ -18,7 +18,21 @@ from satchel.cli.app import run
 
 Mcp = Callable[..., subprocess.CompletedProcess[str]]
 
+KEYS = {"vscode": "servers", "opencode": "mcp", "zed": "context_servers"}
+# What a new entry has besides its command line: no approval, no duty to start, and time for a cold start.
+FURTHER = {
+    "claude-code": {"timeout": 60_000},
+    "codex": {"startup_timeout_sec": 30, "tool_timeout_sec": 60},
+    "vscode": {"type": "stdio"},
+    "gemini": {"timeout": 60_000},
+    "opencode": {"type": "local", "timeout": 30_000},
+    "cline": {"timeout": 60},
+}
+
 EVERY_CLIENT = pytest.mark.parametrize("client", FILES)
+EVERY_PROJECT_FILE = pytest.mark.parametrize(
+    "client", [client for client in FILES if client not in ("claude-desktop", "cline", "windsurf")]
+)
 
 
 @pytest.fixture
@@ -33,6 +47,9 @@ def mcp(tmp_path: Path, monkeypatch, capfd) -> Mcp:
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
         "GEMINI_CLI_HOME",
+        "CLINE_DIR",
+        "CLINE_DATA_DIR",
+        "CLINE_MCP_SETTINGS_PATH",
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -70,12 +87,18 @@ def entry_in(client: str, text: str) -> dict[str, object]:
         return tomllib.loads(text)["mcp_servers"]["satchel"]
     plain = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', lambda match: match[1] or "", text)
     found = json.loads(re.sub(r",(\s*[}\]])", r"\1", plain))
-    return found["servers" if client == "vscode" else "mcpServers"]["satchel"]
+    return found[KEYS.get(client, "mcpServers")]["satchel"]
 
 
-def text_only(client: str | None) -> list[str]:
-    """Three clients show their model structured content where there is any, and should get none."""
-    return ["--text-only"] if client in ("claude-code", "codex", "vscode") else []
+def words(entry: dict[str, object]) -> list[str]:
+    """The command line of an entry; opencode has it in one list."""
+    command = entry["command"]
+    return command if isinstance(command, list) else [command, *entry["args"]]
+
+
+def files_around(home: Path) -> set[Path]:
+    """All files but Satchel's own record of what was installed."""
+    return {path for path in snapshot(home) if path.parent != home / ".config" / "satchel"}
 
 
 @EVERY_CLIENT
@@ -89,10 +112,9 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     assert done.stdout.endswith(f": {place}\n")
     assert done.stdout.count("\n") == 1
     entry = entry_in(client, place.read_text())
-    assert entry["command"] == str(Path(sys.executable).with_name("satchel"))
-    assert entry["args"] == ["mcp", "--project", "shop", *text_only(client)]
-    assert entry.get("type") == ("stdio" if client == "vscode" else None)
-    (backup,) = set(snapshot(home)) - set(before)
+    assert words(entry) == [str(Path(sys.executable).with_name("satchel")), "mcp", "--project", "shop"]
+    assert {key: value for key, value in entry.items() if key not in ("command", "args")} == FURTHER.get(client, {})
+    (backup,) = files_around(home) - set(before)
     assert re.fullmatch(re.escape(place.name) + r"\.satchel-backup-\d{8}-\d{6}", backup.name)
     assert backup.read_bytes() == before[place]
     assert str(backup) in done.stderr
@@ -101,18 +123,13 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     again = mcp("install", client, "--project", "shop")
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout == f"satchel is already set up, nothing changed: {place}\n"
-    assert set(snapshot(home)) == {*before, backup}
+    assert files_around(home) == {*before, backup}
 
     gone = mcp("uninstall", client)
     assert gone.returncode == 0
     assert gone.stdout.startswith("removed satchel from ")
-    if client == "gemini":
-        assert json.loads(place.read_bytes()) == {**json.loads(before[place]), "mcpServers": {}}
-    else:
-        assert place.read_bytes() == before[place]
-    assert {path: text for path, text in snapshot(home).items() if path in before and path != place} == {
-        path: text for path, text in before.items() if path != place
-    }
+    assert f"removed what the install made: {backup}\n" in gone.stderr
+    assert snapshot(home) == before
 
     absent = mcp("uninstall", client)
     assert (absent.returncode, absent.stdout) == (0, f"satchel is not set up, nothing changed: {place}\n")
@@ -223,11 +240,11 @@ def test_an_old_entry_is_updated_and_keeps_what_the_user_added(mcp: Mcp, home: P
     }
 
 
-@pytest.mark.parametrize("client", [client for client in FILES if client != "claude-desktop"])
+@EVERY_PROJECT_FILE
 def test_the_file_of_a_project_is_in_its_folder(mcp: Mcp, home: Path, client: str):
     before = snapshot(home)
     done = mcp("install", client, "--local")
-    (made,) = set(snapshot(home)) - set(before)
+    (made,) = files_around(home) - set(before)
     assert made.is_relative_to(home / "work")
     assert ("asks before it starts" in done.stderr) == (client == "claude-code")
     assert ("in trusted projects only" in done.stderr) == (client == "codex")
@@ -255,18 +272,17 @@ def test_an_option_before_the_name_of_a_set_up_command_is_refused_not_lost(mcp: 
 def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: Path):
     before = snapshot(home)
     command = str(Path(sys.executable).with_name("satchel"))
-
-    def entry(client: str | None) -> dict[str, object]:
-        return {"command": command, "args": ["mcp", "--project", "shop", *text_only(client)]}
-
-    for client in (None, "claude-code", "claude-desktop", "cursor", "gemini"):
+    entry = {"command": command, "args": ["mcp", "--project", "shop"]}
+    for client in (None, "claude-code", "claude-desktop", "cursor", "gemini", "cline", "windsurf", "vscode", "zed"):
         done = mcp("config", *([client] if client else []), "--project", "shop")
-        assert json.loads(done.stdout) == {"mcpServers": {"satchel": entry(client)}}
-    assert json.loads(mcp("config", "vscode", "--project", "shop").stdout) == {
-        "servers": {"satchel": {"type": "stdio", **entry("vscode")}}
-    }
+        assert json.loads(done.stdout) == {
+            KEYS.get(client or "", "mcpServers"): {"satchel": {**entry, **FURTHER.get(client or "", {})}}
+        }
     assert tomllib.loads(mcp("config", "codex", "--project", "shop", "--name", "mine").stdout) == {
-        "mcp_servers": {"mine": entry("codex")}
+        "mcp_servers": {"mine": {**entry, **FURTHER["codex"]}}
+    }
+    assert json.loads(mcp("config", "opencode").stdout) == {
+        "mcp": {"satchel": {"type": "local", "command": [command, "mcp"], "timeout": 30_000}}
     }
     assert snapshot(home) == before
 
