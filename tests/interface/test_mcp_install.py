@@ -319,11 +319,11 @@ from datetime import datetime
 from pathlib import Path
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import carry_out
-from satchel.cli.clients.entry import ServerEntry
+from satchel.cli.clients.entry import Fields
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 sys.stdin.readline()
 for number in range(first, first + 25):
-    entry = ServerEntry(f"s{number}", "x", ("mcp",))
+    entry = Fields(f"s{number}", {"command": "x", "args": ["mcp"]})
     carry_out(path, lambda text: CLIENTS["cursor"].with_entry(text, entry), now=datetime.now())
 """
 

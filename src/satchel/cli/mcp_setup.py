@@ -111,14 +111,15 @@ def install_command(
         raise InputError("--only needs --gateway; give that too")
     entry = _entry(name, project, tools, db, url, headers, local=local)
     secrets = secrets_in(location(db)) if url is None else ()
+    fields = chosen.fields(entry, required=required)
     change = _apply(
         path,
-        lambda text: chosen.with_entry(text, entry, required=required),
+        lambda text: chosen.with_entry(text, fields),
         dry_run=dry_run,
         then=_record(_receipts(chosen, path), name),
         secrets=secrets,
     )
-    if url is None:
+    if url is None and not local:
         _note_password(db)
     if dry_run and change.changes:
         return
@@ -130,7 +131,7 @@ def install_command(
     print_text(done[change.what] + "\n")
     if not change.changes:
         return
-    if change.folders:
+    if change.folders and not local and not chosen.file_per_server:
         note(f"the folder {path.parent} is new; is {chosen.title} installed?")
     elif change.before is None:
         note("the file is new")
@@ -191,7 +192,7 @@ def config_command(
     """Print the configuration entry for a client, to paste. Without CLIENT, in the most common form."""
     chosen = CLIENTS[client] if client else GENERIC
     entry = _entry(name, project, tools, db, url, headers, local=False)
-    print_text(chosen.snippet(entry, required=required))
+    print_text(chosen.snippet(chosen.fields(entry, required=required)))
     if url is None:
         _note_password(db)
 
@@ -408,6 +409,11 @@ def _note_what_differs(restored: Restored, move: GatewayMove, backup: Path | Non
 
 def _gateway_move(name: str, path: Path) -> GatewayMove:
     client = CLIENTS[name]
+    if client.file_per_server:
+        raise InputError(
+            f"the servers of {client.title} cannot be moved; list them in a file of your own, and add "
+            "`satchel gateway --config FILE` as a server"
+        )
     ours = gateway_file_path(_own_folder(), name, client, path, surroundings())
     return GatewayMove(client, path, ours, _receipts(client, path))
 
@@ -475,10 +481,15 @@ def _note_entry(client: Client, entry: ServerEntry | RemoteEntry, *, local: bool
     if isinstance(entry, RemoteEntry):
         if entry.variables:
             note(f"{client.title} must find {' and '.join(entry.variables)} in its environment")
+            if client.variable_remark:
+                note(client.variable_remark)
         if entry.url.startswith("http:") and entry.headers and not _is_loopback(entry.url):
             note("the URL is http, so its headers are sent unencrypted; use https")
-    elif local and shutil.which("satchel") is None:
-        note("the file names the command `satchel`, which is not on the PATH here")
+    elif local:
+        if shutil.which("satchel") is None:
+            note("the file names the command `satchel`, which is not on the PATH here")
+        if "--db" not in entry.args and os.environ.get("SATCHEL_DB"):
+            note("SATCHEL_DB is not written to a project's file, so the server uses the default store of each user")
     if client.remark:
         note(client.remark)
 

@@ -161,10 +161,11 @@ class Client(NamedTuple):
     headers: Callable[[Headers], dict[str, Any]] = _headers_with("${env:%s}")
     # Written to a new entry only, so that a user's own value is kept.
     timeouts: Mapping[str, int] = _NONE
-    remote_timeouts: Mapping[str, int] | None = None
     # The field that makes the client refuse to start without the server.
     required_key: str | None = None
+    # What to know about every entry, and about one whose headers refer to variables.
     remark: str | None = None
+    variable_remark: str | None = None
     # Which variables it resolves: none, ${NAME} or ${NAME:-…}, those of an editor such as ${env:NAME} and
     # ${workspaceFolder}, those of an environment that it does not pass on completely, or {env:NAME} and {file:…}.
     variables: Literal["none", "environment", "editor", "kept", "braces"] = "none"
@@ -176,11 +177,16 @@ class Client(NamedTuple):
         if folder is not None and self.project_file is None:
             raise InputError(f"{self.title} has no project file; leave out --local")
         path = self.own_file(around) if folder is None else folder / cast(str, self.project_file)
-        if self.format == "yaml":
+        if self.file_per_server:
             return path.with_stem(name)
         if self.other_name and not path.exists() and path.with_name(self.other_name).exists():
             return path.with_name(self.other_name)
         return path
+
+    @property
+    def file_per_server(self) -> bool:
+        """Whether each server has a file of its own, which Satchel writes as a whole."""
+        return self.format == "yaml"
 
     @property
     def form(self) -> Form:
@@ -189,9 +195,7 @@ class Client(NamedTuple):
 
     @property
     def gateway_form(self) -> GatewayForm:
-        """The module that moves servers in its file format."""
-        if self.format == "yaml":
-            raise InputError(f"the servers of {self.title} cannot be moved; start `satchel gateway` by hand")
+        """The module that moves servers in its file format, which must not be a file for each server."""
         if self.format == "toml":
             from satchel.cli.clients import toml_file
 
@@ -214,20 +218,19 @@ class Client(NamedTuple):
                 f"{self.title} reads no remote servers from its file; add the URL in its settings, under Connectors"
             )
         headers = self.headers(entry.headers) if entry.headers else {}
-        timeouts = self.timeouts if self.remote_timeouts is None else self.remote_timeouts
-        return Fields(entry.name, {**self.remote, self.url_key: entry.url, **headers, **needed}, timeouts)
+        return Fields(entry.name, {**self.remote, self.url_key: entry.url, **headers, **needed}, self.timeouts)
 
-    def with_entry(self, text: str, entry: ServerEntry | RemoteEntry, *, required: bool = False) -> Edited:
+    def with_entry(self, text: str, entry: Fields) -> Edited:
         """Return the text of a configuration with the entry added or updated."""
-        return self.form.with_entry(text, self.fields(entry, required=required), key=self.key)
+        return self.form.with_entry(text, entry, key=self.key)
 
     def without_entry(self, text: str, name: str) -> Edited:
         """Return the text of a configuration without the entry of this name."""
         return self.form.without_entry(text, name, key=self.key)
 
-    def snippet(self, entry: ServerEntry | RemoteEntry, *, required: bool = False) -> str:
+    def snippet(self, entry: Fields) -> str:
         """Return the entry, ready to be pasted."""
-        return self.form.whole_file(self.fields(entry, required=required), key=self.key)
+        return self.form.whole_file(entry, key=self.key)
 
 
 CLIENTS = {
@@ -276,6 +279,7 @@ CLIENTS = {
         url_key="httpUrl",
         headers=_headers_with("${%s}"),
         timeouts={"timeout": _CALL * 1000},
+        remark="Gemini CLI starts servers in trusted folders only",
         variables="kept",
         url_is_sse=True,
     ),
@@ -298,6 +302,7 @@ CLIENTS = {
         _cline,
         remote={"type": "streamableHttp"},
         timeouts={"timeout": _CALL},
+        variable_remark="Cline resolves variables in editors; on its command line, use a server with OAuth instead",
         url_is_sse=True,
     ),
     "continue": Client(
@@ -308,6 +313,7 @@ CLIENTS = {
         remote={"type": "streamable-http"},
         headers=_headers_with("${{ secrets.%s }}", under="requestOptions"),
         timeouts={"connectionTimeout": _START * 1000},
+        remark="Continue reads this file in editors; on its command line, name it with `cn --mcp FILE`",
     ),
     "windsurf": Client(
         "Windsurf",

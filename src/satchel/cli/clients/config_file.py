@@ -19,6 +19,7 @@ __all__ = [
     "carry_out",
     "content_of",
     "difference",
+    "missing_folders",
     "new_backup",
     "planned",
     "replaced",
@@ -238,7 +239,7 @@ def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | 
     """
     # Resolve symbolic links, so that a link stays one.
     target = Path(os.path.realpath(change.path))
-    folders = tuple(folder for folder in reversed(target.parents) if not folder.exists())
+    folders = missing_folders(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
         backup = None
@@ -264,6 +265,11 @@ def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | 
         partial.replace(target)
         undo.pop_all()
     return change._replace(backup=backup, folders=folders)
+
+
+def missing_folders(path: Path) -> tuple[Path, ...]:
+    """Return the folders above a path that do not exist, the outermost first."""
+    return tuple(folder for folder in reversed(path.parents) if not folder.exists())
 
 
 def new_backup(target: Path, now: datetime) -> tuple[int, Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.cli.clients.client import Client
-from satchel.cli.clients.config_file import Change, content_of, replaced, text_of, with_text
+from satchel.cli.clients.config_file import Change, content_of, missing_folders, replaced, text_of, with_text
 from satchel.errors import InputError
 
 __all__ = ["Receipt", "Receipts"]
@@ -80,7 +80,7 @@ class Receipts:
             digest=_digest(change.after) if reversible and known.digest == _digest(change.before) else None,
             servers={**known.servers, name: self._entry(change.after, name) or ""},
             backups=(*known.backups, *backups),
-            folders=(*known.folders, *map(str, change.folders)),
+            folders=(*known.folders, *map(str, (*change.folders, *missing_folders(self.path)))),
         )
         self._write(receipt)
 
@@ -88,7 +88,8 @@ class Receipts:
         """Return the change that removes an entry so that, if it was the last one, the file is as it was before."""
         receipt = self.read()
         if receipt is None or name not in receipt.servers:
-            return change
+            # A file with nothing but the entry is Satchel's, whoever installed it.
+            return change._replace(after=None) if self.client.file_per_server else change
         # An entry that the user edited is worth a backup.
         change = change._replace(keeps_backup=self._entry(change.before, name) != receipt.servers[name])
         if len(receipt.servers) > 1:
@@ -120,10 +121,9 @@ class Receipts:
             return []
         backups = receipt.backups if change.before is not None else ()
         removed = [path for path in map(Path, backups) if _gone(path.unlink)]
-        removed += [path for path in map(Path, reversed(receipt.folders)) if _gone(path.rmdir)]
         _gone(self.path.unlink)
         _gone(self.path.parent.rmdir)
-        return removed
+        return removed + [path for path in map(Path, reversed(receipt.folders)) if _gone(path.rmdir)]
 
     def _entry(self, content: bytes | None, name: str) -> str | None:
         """Return the digest of an entry; None if there is none."""
