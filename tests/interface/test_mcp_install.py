@@ -252,6 +252,127 @@ def test_the_file_of_a_project_is_in_its_folder(mcp: Mcp, home: Path, client: st
     assert mcp("uninstall", client, "--local").stdout.startswith("removed satchel from ")
 
 
+@EVERY_PROJECT_FILE
+@pytest.mark.parametrize("store", ["", "/srv/ana.db", "postgresql://ana:hunter2@db/x"])
+def test_the_file_of_a_project_has_no_path_and_no_store_of_this_machine(
+    mcp: Mcp, tmp_path: Path, monkeypatch, client: str, store: str
+):
+    monkeypatch.setenv("SATCHEL_DB", store)
+    before = snapshot(tmp_path)
+    done = mcp("install", client, "--local", "--project", "shop")
+    (made,) = files_around(tmp_path) - set(before)
+    assert words(entry_in(client, made.read_text())) == ["satchel", "mcp", "--project", "shop"]
+    assert ("SATCHEL_DB is not written" in done.stderr) == bool(store)
+    assert "password" not in done.stderr
+    mcp("uninstall", client, "--local")
+    assert snapshot(tmp_path) == before
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_store_of_a_project_is_named_from_its_folder(mcp: Mcp, home: Path, monkeypatch):
+    place = home / "work/.cursor/mcp.json"
+    for given, written in {
+        "notes.db": "notes.db",
+        "./data/../data/notes.db": "data/notes.db",
+        str(home / "work" / "data" / "notes.db"): "data/notes.db",
+        "postgresql://ana@db/x": "postgresql://ana@db/x",
+    }.items():
+        mcp("install", "cursor", "--local", "--db", given)
+        assert words(entry_in("cursor", place.read_text())) == ["satchel", "mcp", "--db", written]
+
+
+def test_a_project_whose_command_is_not_on_the_path_is_told(mcp: Mcp, home: Path, monkeypatch):
+    remark = "the file names the command `satchel`, which is not on the PATH here\n"
+    monkeypatch.setenv("PATH", str(home))
+    assert remark in mcp("install", "cursor", "--local").stderr
+    mcp("uninstall", "cursor", "--local")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert remark not in mcp("install", "cursor", "--local").stderr
+
+
+def test_an_entry_with_an_option_that_is_no_more_is_replaced(mcp: Mcp, home: Path):
+    place = write(
+        home / ".claude.json",
+        '{"mcpServers": {"satchel": {"command": "/old/satchel", "args": ["mcp", "--text-only"], "timeout": 5}}}',
+    )
+    assert mcp("install", "claude-code").stdout == f"updated satchel in Claude Code: {place}\n"
+    command = str(Path(sys.executable).with_name("satchel"))
+    assert entry_in("claude-code", place.read_text()) == {"command": command, "args": ["mcp"], "timeout": 5}
+
+
+def test_a_remote_server_is_added_updated_and_removed(mcp: Mcp, home: Path):
+    place = home / ".cursor/mcp.json"
+    before = snapshot(home)
+    url = "https://memory.example.test/mcp"
+    done = mcp("install", "cursor", "--url", url, "--header", "Authorization: Bearer ${SATCHEL_TOKEN}")
+    assert done.stdout == f"added satchel to Cursor: {place}\n"
+    assert "Cursor must find SATCHEL_TOKEN in its environment\n" in done.stderr
+    headers = {"Authorization": "Bearer ${env:SATCHEL_TOKEN}"}
+    assert entry_in("cursor", place.read_text()) == {"url": url, "headers": headers}
+    again = mcp("install", "cursor", "--url", url, "--header", "Authorization: Bearer ${SATCHEL_TOKEN}")
+    assert (again.stdout, again.stderr) == (f"satchel is already set up, nothing changed: {place}\n", "")
+    other = mcp("install", "cursor", "--url", "http://memory.example.test/mcp", "--header", "X-Key: ${KEY}")
+    assert "sent unencrypted" in other.stderr
+    assert entry_in("cursor", place.read_text()) == {
+        "url": "http://memory.example.test/mcp",
+        "headers": {"X-Key": "${env:KEY}"},
+    }
+    mcp("uninstall", "cursor")
+    assert snapshot(home) == before
+
+
+def test_config_prints_remote_servers_too(mcp: Mcp):
+    done = mcp("config", "codex", "--url", "http://localhost:8765/mcp", "--header", "Authorization: Bearer ${T}")
+    assert tomllib.loads(done.stdout)["mcp_servers"]["satchel"] == {
+        "url": "http://localhost:8765/mcp",
+        "bearer_token_env_var": "T",
+        **FURTHER["codex"],
+    }
+    assert "unencrypted" not in done.stderr
+
+
+def test_continue_gets_a_file_for_the_server(mcp: Mcp, tmp_path: Path):
+    place = tmp_path / ".continue/mcpServers/work.yaml"
+    before = snapshot(tmp_path)
+    done = mcp("install", "continue", "--name", "work", "--db", "/srv/ö: notes.db")
+    assert done.stdout == f"added work to Continue: {place}\n"
+    assert "cn --mcp" in done.stderr
+    assert place.read_text().splitlines()[1:] == [
+        'name: "work"',
+        "version: 1.0.0",
+        "schema: v1",
+        "mcpServers:",
+        '  - name: "work"',
+        f'    command: "{Path(sys.executable).with_name("satchel")}"',
+        '    args: ["mcp", "--db", "/srv/ö: notes.db"]',
+        "    connectionTimeout: 30000",
+    ]
+    assert "already set up" in mcp("install", "continue", "--name", "work", "--db", "/srv/ö: notes.db").stdout
+    assert mcp("install", "continue", "--name", "work").stdout == f"updated work in Continue: {place}\n"
+    shown = mcp("uninstall", "continue", "--name", "work", "--dry-run").stdout
+    assert shown.splitlines()[:2] == [f"--- {place}", "+++ /dev/null"]
+    mcp("uninstall", "continue", "--name", "work")
+    assert snapshot(tmp_path) == before
+    assert not (tmp_path / ".continue").exists()
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_file_of_continue_that_satchel_did_not_write_is_left_alone(mcp: Mcp, tmp_path: Path, command: str):
+    place = write(tmp_path / ".continue/mcpServers/satchel.yaml", "mcpServers:\n  - name: mine\n")
+    line = complaint(mcp(command, "continue"))
+    assert f"{place}: line 1: Satchel did not write this file" in line
+    assert place.read_text() == "mcpServers:\n  - name: mine\n"
+
+
+def test_a_record_that_cannot_be_written_is_told_and_stops_nothing(mcp: Mcp, home: Path):
+    write(home / ".config" / "satchel", "a file")
+    done = mcp("install", "cursor")
+    assert done.returncode == 0
+    assert "cannot be written (" in done.stderr
+    assert "so uninstall will leave the backup" in done.stderr
+    assert mcp("uninstall", "cursor").stdout.startswith("removed satchel from Cursor")
+
+
 def test_a_file_is_named_by_hand(mcp: Mcp, home: Path):
     done = mcp("install", "vscode", "--file", "profile.json")
     assert done.stdout == f"added satchel to VS Code: {home / 'work' / 'profile.json'}\n"
@@ -301,6 +422,24 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
         (("config", "--db", "postgresql://ana:hunter2@db:x/x"), "is no address of a PostgreSQL database"),
         (("config", "--db", " "), "--db is empty"),
         (("install", "cursor", "--tools", "none"), "there is no tool 'none'"),
+        (("install", "cursor", "--local", "--db", "/srv/notes.db"), "is outside this project"),
+        (("install", "cursor", "--local", "--db", "../notes.db"), "is outside this project"),
+        (("install", "cursor", "--local", "--db", "postgresql://ana:hunter2@db/x"), "--db contains a password"),
+        (("install", "cursor", "--local", "--db", ":memory:"), "cannot use a :memory: store"),
+        (("install", "cursor", "--required"), "Cursor cannot require a server"),
+        (("install", "cursor", "--header", "X-Key: ${A}"), "--header needs --url"),
+        (
+            ("install", "cursor", "--url", "https://x.test/mcp", "--db", "x.db"),
+            "--db does not apply to a server at",
+        ),
+        (("install", "cursor", "--url", "https://x.test/mcp", "--tools", "core"), "--tools does not apply"),
+        (("install", "cursor", "--url", "https://ana:hunter2@x.test/mcp"), "--url contains a secret"),
+        (
+            ("install", "cursor", "--url", "https://x.test/mcp", "--header", "Authorization: Bearer hunter2"),
+            "put that in an environment variable",
+        ),
+        (("config", "claude-desktop", "--url", "https://x.test/mcp"), "under Connectors"),
+        (("install", "zed", "--url", "https://x.test", "--header", "K: ${A}"), "Zed cannot take the header K"),
         (("install", "cursor", "--file", "."), "is a folder"),
         (("install", "cursor", "--file", "\udcff.json", "--db", "\udcff.db"), "is not UTF-8"),
     ],

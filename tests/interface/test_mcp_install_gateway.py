@@ -273,6 +273,9 @@ def test_a_file_left_over_from_an_uninstall_is_set_aside_by_the_next(mcp: Mcp, h
         (("install", "cursor", "--gateway", "--name", "satchel"), "--name does not apply to the gateway"),
         (("uninstall", "cursor", "--gateway", "--name", "x"), "--name does not apply to the gateway"),
         (("install", "cursor", "--only", "time"), "--only needs --gateway"),
+        (("install", "cursor", "--gateway", "--url", "https://x.test"), "--url does not apply to the gateway"),
+        (("install", "continue", "--gateway"), "the servers of Continue cannot be moved"),
+        (("uninstall", "continue", "--gateway"), "the servers of Continue cannot be moved"),
         (
             ("install", "cursor", "--gateway", "--only", "tiem"),
             "there is no server 'tiem'; there are: time, linear",
