@@ -124,12 +124,16 @@ def test_a_comment_in_a_file_that_satchel_made_is_kept(place: Place):
     assert "// mine" in move.path.read_text()
 
 
-def test_a_state_that_someone_made_by_hand_is_not_undone_by_a_later_uninstall(place: Place):
+@pytest.mark.parametrize("first", [None, '{"mcpServers": {"old": {}}}'])
+@pytest.mark.parametrize("by_hand", ['{"mcpServers": {"new": {}}}', '{"mcpServers": {}}'])
+def test_a_state_that_someone_made_by_hand_is_not_undone_by_a_later_uninstall(
+    place: Place, first: str | None, by_hand: str
+):
     move = place("cursor")
     move.path.parent.mkdir(parents=True)
-    move.path.write_text('{"mcpServers": {"old": {}}}')
+    if first is not None:
+        move.path.write_text(first)
     move.install()
-    by_hand = '{"mcpServers": {"new": {}}}'
     move.path.write_text(by_hand)
     move.install()
     move.uninstall()
