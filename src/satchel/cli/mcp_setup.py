@@ -33,6 +33,13 @@ from satchel.store.locations import default_location, is_address, secrets_in, sh
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
 
+_CLIENT_NAMES = f"CLIENT is one of {', '.join(CLIENTS)}."
+
+
+def client_argument(command: Command) -> Command:
+    return click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")(command)
+
+
 def entry_options(command: Command) -> Command:
     """Add --project, --tools and --db, with which the client will start the server, and --url for a remote one."""
     for option in (
@@ -73,8 +80,8 @@ def file_options(command: Command) -> Command:
     return command
 
 
-@click.command("install")
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.command("install", epilog=_CLIENT_NAMES)
+@client_argument
 @entry_options
 @name_option
 @file_options
@@ -140,8 +147,8 @@ def install_command(
     _note_reading(chosen, change, local=local)
 
 
-@click.command("uninstall")
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.command("uninstall", epilog=_CLIENT_NAMES)
+@client_argument
 @name_option
 @file_options
 @click.option("--gateway", is_flag=True, help="Remove the gateway, and restore the servers behind it.")
@@ -175,8 +182,8 @@ def uninstall_command(client: str, name: str, local: bool, file: Path | None, dr
         note(f"restart {chosen.title} to apply this")
 
 
-@click.command("config")
-@click.argument("client", type=click.Choice(list(CLIENTS)), required=False)
+@click.command("config", epilog=_CLIENT_NAMES)
+@click.argument("client", type=click.Choice(list(CLIENTS)), metavar="[CLIENT]", required=False)
 @entry_options
 @name_option
 def config_command(

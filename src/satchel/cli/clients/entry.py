@@ -230,7 +230,10 @@ class Form(Protocol):
         """Return whether there is an object for the servers, even an empty one."""
 
     def without_servers(self, text: str, *, key: str) -> str:
-        """Return the text without the object for the servers if that is empty; nothing if nothing else is left."""
+        """Return the text without the object for the servers if that is empty."""
+
+    def is_blank(self, text: str) -> bool:
+        """Return whether the text has nothing that someone could miss."""
 
 
 class GatewayForm(Form, Protocol):

@@ -20,6 +20,7 @@ __all__ = [
     "appended",
     "entry_value",
     "has_servers",
+    "is_blank",
     "layout_at",
     "layout_of",
     "listed",
@@ -469,13 +470,22 @@ def has_servers(text: str, *, key: str) -> bool:
 
 
 def without_servers(text: str, *, key: str) -> str:
-    """Return the text without the object for the servers if that is empty; nothing if nothing else is left."""
+    """Return the text without the object for the servers if that is empty."""
     root = read_document(text) if text.strip(WHITE) else None
     servers = member_of(text, root, key) if root else None
     if root is None or servers is None or without_space(text[servers.value : servers.end]) != ["{", "}"]:
         return text
-    left = spliced(text, removed(text, root, servers, style_of(text, root)))
-    return "" if without_space(left) == ["{", "}"] else left
+    return spliced(text, removed(text, root, servers, style_of(text, root)))
+
+
+def is_blank(text: str) -> bool:
+    """Return whether the text has no comments and at most a schema, which opencode adds to a file that it reads."""
+    tokens = without_space(text)
+    return not tokens or (tokens[0] == "{" and tokens[-1] == "}" and (len(tokens) == 2 or _is_schema(tokens[1:-1])))
+
+
+def _is_schema(tokens: Sequence[str]) -> bool:
+    return tokens[0] == '"$schema"' and len(tokens) in (3, 4) and tokens[3:] in ([], [","])
 
 
 def _updated(text: str, inside: Object, entry: Fields, style: Style, layout: Layout) -> list[Edit]:

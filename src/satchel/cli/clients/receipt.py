@@ -98,12 +98,12 @@ class Receipts:
             original = content_of(Path(receipt.original)) if receipt.original else None
             if original is not None or receipt.created:
                 return change._replace(after=original)
-        before = text_of(change.after)
-        text = self.client.form.without_servers(before, key=self.client.key) if receipt.created_servers else before
-        if not text.strip() and receipt.created:
+        text = text_of(change.after)
+        if receipt.created_servers:
+            text = self.client.form.without_servers(text, key=self.client.key)
+        if receipt.created and self.client.form.is_blank(text):
             return change._replace(after=None)
-        # Not if only the braces would be left of a file that was there before.
-        return change._replace(after=with_text(change.after, text)) if text.strip() else change
+        return change._replace(after=with_text(change.after, text))
 
     def uninstalled(self, change: Change, name: str) -> list[Path]:
         """Remove what installs made, unless there is another entry; returns the removed backups and folders.

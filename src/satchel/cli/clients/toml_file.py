@@ -20,6 +20,7 @@ __all__ = [
     "checked",
     "entry_value",
     "has_servers",
+    "is_blank",
     "listed",
     "newline_of",
     "read_toml",
@@ -186,8 +187,13 @@ def has_servers(text: str, *, key: str) -> bool:
 
 
 def without_servers(text: str, *, key: str) -> str:
-    """Return the text, or nothing if it is blank."""
-    return text if text.strip() else ""
+    """Return the text: without tables of servers there is nothing to remove."""
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Return whether there is nothing in the text."""
+    return not text.strip()
 
 
 def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | None:

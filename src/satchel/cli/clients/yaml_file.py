@@ -7,7 +7,7 @@ from typing import Any
 from satchel.cli.clients.entry import Edited, Fields
 from satchel.errors import InputError
 
-__all__ = ["entry_value", "has_servers", "whole_file", "with_entry", "without_entry", "without_servers"]
+__all__ = ["entry_value", "has_servers", "is_blank", "whole_file", "with_entry", "without_entry", "without_servers"]
 
 _MARK = "# Written by `satchel mcp install`, which replaces this file, and `uninstall`, which removes it."
 
@@ -61,6 +61,11 @@ def has_servers(text: str, *, key: str) -> bool:
 def without_servers(text: str, *, key: str) -> str:
     """Return the text: a file that Satchel did not write is not changed."""
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Return whether there is nothing in the text."""
+    return not text.strip()
 
 
 def _check_own(text: str) -> None:

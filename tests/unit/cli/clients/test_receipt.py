@@ -116,6 +116,19 @@ def test_a_file_that_satchel_made_stays_if_someone_else_uses_it(place: Place, cl
     assert list(move.path.parent.iterdir()) == [move.path]
 
 
+def test_a_file_that_satchel_made_goes_if_the_client_only_added_its_schema(place: Place, tmp_path: Path):
+    before = snapshot(tmp_path)
+    move = place("opencode")
+    move.install()
+    for schema in ('{ "$schema": "https://opencode.ai/config.json",', '{\n  "theme": "dark",'):
+        move.install()
+        move.path.write_text(move.path.read_text().replace("{", schema, 1))
+        move.uninstall()
+        assert move.path.exists() == ("theme" in schema)
+        assert ("theme" in schema) or snapshot(tmp_path) == before
+    assert json.loads(move.path.read_bytes()) == {"theme": "dark"}
+
+
 def test_a_comment_in_a_file_that_satchel_made_is_kept(place: Place):
     move = place("zed")
     move.install()
