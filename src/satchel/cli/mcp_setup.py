@@ -502,8 +502,9 @@ def _note_entry(client: Client, entry: ServerEntry | RemoteEntry, *, local: bool
 
 
 def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    from satchel.server.listening import Address
+
+    return Address((urlsplit(url).hostname or "", 0)).is_loopback
 
 
 def _note_reading(client: Client, change: Change, *, local: bool) -> None:

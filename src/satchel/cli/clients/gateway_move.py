@@ -15,7 +15,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from satchel.cli.clients.client import Client, Surroundings
-from satchel.cli.clients.config_file import Change, carry_out, content_of, new_backup, planned, replaced
+from satchel.cli.clients.config_file import (
+    Change,
+    carry_out,
+    content_of,
+    missing_folders,
+    new_backup,
+    planned,
+    replaced,
+)
 from satchel.cli.clients.entry import Edited, Listed, Region, What, satchel_entry, words_of_satchel
 from satchel.cli.clients.receipt import Receipts
 from satchel.errors import InputError, SatchelError
@@ -115,6 +123,13 @@ def rename_to_backup(path: Path, *, now: datetime) -> Path | None:
     except OSError as error:
         raise SatchelError(f"{path} is no longer needed but cannot be renamed: {error.strerror}") from error
     return backup
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise SatchelError(f"{path} is no longer needed but cannot be removed: {error.strerror}") from error
 
 
 def newest_backup(path: Path) -> Path | None:
@@ -382,6 +397,7 @@ def move_behind_gateway(
     """Move servers to Satchel's file and put the gateway in their place; without `now`, only plan it."""
     found: Moved | None = None
     backup: Path | None = None
+    folders: tuple[Path, ...] = ()
 
     def edit(text: str) -> Edited:
         nonlocal found
@@ -390,8 +406,9 @@ def move_behind_gateway(
 
     def first() -> None:
         # Before the client's file is changed: whatever fails next, each server is in one of the two files.
-        nonlocal backup
+        nonlocal backup, folders
         if found is not None and found.held is not None and now is not None:
+            folders = missing_folders(move.ours)
             backup = write_gateway_file(move.ours, found.held, now=now)
 
     def then(change: Change) -> None:
@@ -400,7 +417,9 @@ def move_behind_gateway(
             with contextlib.suppress(OSError):
                 backups = [backup] if backup else []
                 # Some servers may have been in Satchel's file only, so the bytes before are not all there was.
-                move.receipts.installed(change, GATEWAY, reversible=False, more_backups=backups)
+                move.receipts.installed(
+                    change, GATEWAY, reversible=False, more_backups=backups, more_folders=folders
+                )
 
     if now is None:
         change = planned(move.path, edit)
@@ -433,7 +452,7 @@ def restore_servers(move: GatewayMove, *, now: datetime | None) -> tuple[Restore
         if now is None:
             return
         if change.changes and not found.taken and not found.edited:
-            move.ours.unlink(missing_ok=True)
+            _remove(move.ours)
             removed.append(move.ours)
         else:
             backup = rename_to_backup(move.ours, now=now)

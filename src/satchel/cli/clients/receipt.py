@@ -54,7 +54,13 @@ class Receipts:
         return None
 
     def installed(
-        self, change: Change, name: str, *, reversible: bool = True, more_backups: Iterable[Path] = ()
+        self,
+        change: Change,
+        name: str,
+        *,
+        reversible: bool = True,
+        more_backups: Iterable[Path] = (),
+        more_folders: Iterable[Path] = (),
     ) -> None:
         """Record an install that was carried out. Raises `OSError`.
 
@@ -80,7 +86,7 @@ class Receipts:
             digest=_digest(change.after) if reversible and known.digest == _digest(change.before) else None,
             servers={**known.servers, name: self._entry(change.after, name) or ""},
             backups=(*known.backups, *backups),
-            folders=(*known.folders, *map(str, (*change.folders, *missing_folders(self.path)))),
+            folders=(*known.folders, *map(str, (*change.folders, *more_folders, *missing_folders(self.path)))),
         )
         self._write(receipt)
 

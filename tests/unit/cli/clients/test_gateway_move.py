@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Place:
         path = tmp_path / "client" / ("config.toml" if CLIENTS[client].format == "toml" else "mcp.json")
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        ours = tmp_path / "ours" / f"gateway-{client}.json"
+        ours = tmp_path / "config" / "satchel" / f"gateway-{client}.json"
         return GatewayMove(CLIENTS[client], path, ours, Receipts(ours.parent, CLIENTS[client], path))
 
     return made
@@ -87,7 +87,7 @@ def test_servers_go_behind_the_gateway_and_come_back_byte_for_byte(place: Place,
         assert (restored.what, list(restored.back), restored.taken, restored.edited) == ("removed", moving, (), ())
         assert move.path.read_bytes() == content
         assert list(move.path.parent.iterdir()) == [move.path]
-        assert not move.ours.parent.exists()
+        assert not move.ours.parent.parent.exists()
         assert uninstall(move).what == "absent"
         assert move.path.read_bytes() == content
 
