@@ -41,6 +41,7 @@ _URL = re.compile(r"[!-~]+")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _SECRET_NAME = re.compile(r"auth|cookie|key|password|secret|token", re.IGNORECASE)
+_HEADER_KEYS = ("headers", "bearer_token_env_var", "env_http_headers", "http_headers")
 _URL_KEYS = ("url", "httpUrl", "serverUrl")
 
 What = Literal["added", "updated", "unchanged", "removed", "absent"]
@@ -73,6 +74,10 @@ class Fields(NamedTuple):
     name: str
     values: Mapping[str, Any]
     defaults: Mapping[str, Any] = MappingProxyType({})
+
+    def obsolete(self, found: Mapping[str, Any]) -> list[str]:
+        """Return the fields with headers that an existing entry of a remote server should have no more."""
+        return [key for key in _HEADER_KEYS if key in found and key not in self.values and is_remote(self.values)]
 
     @property
     def all(self) -> dict[str, Any]:

@@ -441,7 +441,18 @@ def with_entry(text: str, entry: Fields, *, key: str) -> Edited:
         return Edited(spliced(text, edits), "added")
     inside = object_of(text, found)
     edits = _updated(text, inside, entry, style, layout_of(text, inside, style, inner_layout))
-    return Edited(spliced(text, edits), "updated" if edits else "unchanged")
+    after = _without_obsolete(spliced(text, edits), entry, style, key=key)
+    return Edited(after, "updated" if after != text else "unchanged")
+
+
+def _without_obsolete(text: str, entry: Fields, style: Style, *, key: str) -> str:
+    for field in entry.obsolete(entry_value(text, entry.name, key=key) or {}):
+        servers = _servers(text, key)
+        member = member_of(text, servers, entry.name) if servers else None
+        inside = object_of(text, member) if member else None
+        gone = member_of(text, inside, field) if inside else None
+        text = spliced(text, removed(text, inside, gone, style)) if inside and gone else text
+    return text
 
 
 def without_entry(text: str, name: str, *, key: str) -> Edited:

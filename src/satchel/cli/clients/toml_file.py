@@ -158,10 +158,11 @@ def with_entry(text: str, entry: Fields, *, key: str) -> Edited:
         if is_remote(found) != is_remote(entry.values):
             raise InputError(other_kind(entry.name, found))
         wanted = {name: value for name, value in entry.values.items() if found.get(name) != value}
-        if not wanted:
+        obsolete = entry.obsolete(found)
+        if not wanted and not obsolete:
             return Edited(text, "unchanged")
-        after = _updated(text, (key, entry.name), wanted)
-        fields = {**found, **entry.values}
+        after = _without_fields(_updated(text, (key, entry.name), wanted), (key, entry.name), obsolete)
+        fields = {name: value for name, value in {**found, **entry.values}.items() if name not in obsolete}
     expected = {**before, key: {**before.get(key, {}), entry.name: fields}}
     return Edited(checked(after, expected, key, entry.name), "added" if found is None else "updated")
 
@@ -257,6 +258,13 @@ def _updated(text: str, path: tuple[str, str], wanted: dict[str, Any]) -> str:
         edits.append((table.end, table.end, block + newline if ended else newline + block))
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
+    return text
+
+
+def _without_fields(text: str, path: tuple[str, str], fields: Sequence[str]) -> str:
+    own = (each for each in statements(text) if each.path[:2] == path and each.path[2:3])
+    for each in reversed([each for each in own if each.path[2] in fields]):
+        text = text[: each.start] + text[each.end :]
     return text
 
 

@@ -1,5 +1,6 @@
 """The entry of a server at a URL, in the form of each client; no secret is ever part of it."""
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -77,6 +78,34 @@ def test_codex_takes_whole_values_from_variables_and_others_as_they_are():
         "http_headers": {"X-Org": "acme"},
         "bearer_token_env_var": "TOKEN",
     }
+
+
+@pytest.mark.parametrize("client", [name for name in CLIENTS if name not in ("claude-desktop", "continue", "zed")])
+def test_headers_that_are_not_given_any_more_are_removed(client: str):
+    form = CLIENTS[client]
+    bare = form.fields(remote_entry("far", URL))
+    for headers in ([BEARER], ["X-Key: ${KEY}", "X-Org: acme"]):
+        text = form.with_entry("", form.fields(remote_entry("far", URL, headers))).text
+        other = form.fields(remote_entry("far", URL, ["X-Other: ${KEY}"]))
+        for entry in (other, bare, bare):
+            edited = form.with_entry(text, entry)
+            assert edited.what == ("unchanged" if text == edited.text else "updated")
+            assert form.form.entry_value(edited.text, "far", key=form.key) == entry.all
+            text = edited.text
+
+
+def test_headers_in_a_table_of_their_own_are_removed_from_toml():
+    text = f'[mcp_servers.far]\nurl = "{URL}"\n\n[mcp_servers.far.http_headers]\nX = "1" # mine\n\n[other]\na = 1\n'
+    after = CLIENTS["codex"].with_entry(text, CLIENTS["codex"].fields(remote_entry("far", URL))).text
+    assert tomllib.loads(after) == {"mcp_servers": {"far": {"url": URL}}, "other": {"a": 1}}
+
+
+def test_an_entry_nested_deeper_than_can_be_read_is_updated():
+    text = '{"mcpServers": {"far": {"url": "https://old.test", "x": ' + "[" * 100_000 + "]" * 100_000 + "}}}"
+    cursor = CLIENTS["cursor"]
+    assert cursor.with_entry(text, cursor.fields(remote_entry("far", URL))).text == text.replace(
+        "https://old.test", URL
+    )
 
 
 def test_zed_gets_headers_without_variables_only():
