@@ -6,7 +6,9 @@ from typing import Any
 
 from generated import write
 
-from satchel.cli.clients.client import CLIENTS, Surroundings
+from satchel.cli.clients.client import CLIENTS, Client, Surroundings
+from satchel.cli.clients.entry import remote_entry
+from satchel.errors import InputError
 from satchel.fitting.listing import as_json
 from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, TEMPLATES, TOOLS
 from satchel.server.mcp.tool import Tool
@@ -23,10 +25,27 @@ EFFECTS = {
 
 def clients() -> Iterator[str]:
     around = Surroundings("linux", {}, Path("~"))
-    yield "| name | client | configuration file (Linux) | with `--local` |\n|---|---|---|---|"
+    yield (
+        "| name | client | configuration file (Linux) | with `--local` | a variable in a header | timeouts |\n"
+        "|---|---|---|---|---|---|"
+    )
     for name, client in CLIENTS.items():
         local = f"`{client.project_file}`" if client.project_file else ""
-        yield f"| `{name}` | {client.title} | `{client.file(around)}` | {local} |"
+        timeouts = ", ".join(f"`{key}` {value}" for key, value in client.timeouts.items())
+        cells = (f"`{name}`", client.title, f"`{client.file(around)}`", local, reference(client), timeouts)
+        yield f"| {' | '.join(cells)} |"
+
+
+def reference(client: Client) -> str:
+    """How a client refers to a variable in a header, or nothing if it cannot."""
+    try:
+        fields = client.fields(remote_entry("x", "https://x", ["Authorization: Bearer ${TOKEN}"])).values
+    except InputError:
+        return ""
+    if "bearer_token_env_var" in fields:
+        return "`bearer_token_env_var`"
+    headers: dict[str, str] = fields.get("requestOptions", fields)["headers"]
+    return f"`{headers['Authorization'].removeprefix('Bearer ')}`"
 
 
 def tools() -> Iterator[str]:
