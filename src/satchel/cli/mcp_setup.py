@@ -159,7 +159,6 @@ def _entry(client: Client, name: str, project: str | None, tools: str | None, db
     for option, value in (("--db", _store(db)), ("--project", project), ("--tools", tools)):
         options += [option, value] if value is not None else []
     # Such a client shows structured content instead of the text, which costs more tokens.
-    options += ["--text-only"] if client.prefers_structured else []
     return satchel_entry(name, options)
 
 
