@@ -133,7 +133,7 @@ def _question(random: Random, tool: str, ids: list[str]) -> Call:
             "after": random.choice((None, 0, 3, 8)),
             "detail_level": detail,
         },
-        "mem_get": {"ids": random.sample(ids, random.randint(1, 4)) + random.choice(([], [], ["0" * 8]))},
+        "mem_get": {"id": random.sample(ids, random.randint(1, 4)) + random.choice(([], [], ["0" * 8]))},
         "mem_stats": {"project": project},
         "context_pack": {
             "query": random.choice((None, query)),

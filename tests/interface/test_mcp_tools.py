@@ -70,7 +70,7 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert "    The clock stops at noon.\n" in server.call("mem_search", query="clock at noon").text
     read = re.match(
         r"([a-z2-7]+) \[observation] Eleven \(.*\)\n→ fixes ([a-z2-7]+)\n    Wind it at eleven.\n",
-        server.call("mem_get", ids=[fix]).text,
+        server.call("mem_get", id=[fix]).text,
     )
     assert read is not None
     assert [short_id(each, [], least=len(read[1])) for each in (fix, bug)] == [*read.groups()]
@@ -78,7 +78,7 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
     assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
-    assert server.call("mem_relate", source=fix, target=bug, kind="caused_by").data == {
+    assert server.call("mem_relate", id=fix, target=bug, kind="caused_by").data == {
         "source": fix,
         "kind": "caused_by",
         "target": bug,
@@ -90,7 +90,7 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert "design          present" in server.call("sdd_get_context").text
     assert "docs/design.md#Design > Keys" in server.call("sdd_context_check", change_description="rotate keys").text
 
-    assert server.call("mem_forget", ids=[bug]).text == "forgot 1 memory"
+    assert server.call("mem_forget", id=[bug]).text == "forgot 1 memory"
     assert "Noon" not in server.call("mem_search", query="clock at noon", project="atlas").text
     assert server.call("mem_session", action="end", summary="It goes.").data["id"] == started.data["id"]
     outside = server.call("mem_save", text="Of no session.").data["id"]
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said_in_one_line(server: Connection):
             {"query": "x", "max_tokens": 5, "token_budget": 6},
             "max_tokens and token_budget are two names ",
         ),
-        ("mem_get", {"ids": ["01a1e41f"]}, "no memory has the id '01a1e41f' here"),
+        ("mem_get", {"id": ["01a1e41f"]}, "no memory has the id '01a1e41f' here"),
         (
             "mem_get",
             {"cursor": "0123456789"},
@@ -173,10 +173,10 @@ def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connect
         assert "freezes" not in text
         assert "boreal" not in text
     for tool, arguments in (
-        ("mem_get", {"ids": [beyond]}),
+        ("mem_get", {"id": [beyond]}),
         ("mem_timeline", {"id": beyond}),
         ("mem_update", {"id": beyond, "text": "x"}),
-        ("mem_forget", {"ids": [beyond], "purge": True}),
+        ("mem_forget", {"id": [beyond], "purge": True}),
         ("mem_save", {"text": "x", "relate_to": beyond}),
     ):
         assert fenced.refusal(tool, **arguments) == f"no memory has the id '{beyond}' here"
@@ -191,14 +191,14 @@ def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connect
     with pytest.raises(mcp.MCPError, match="outside this view"):
         fenced.ask("read_resource", "satchel://pack/boreal")
     inside = fenced.call("mem_save", text="The harbour is open.").data["id"]
-    assert "(20" in (line := server.call("mem_get", ids=[inside]).text.split("\n")[0])
+    assert "(20" in (line := server.call("mem_get", id=[inside]).text.split("\n")[0])
     assert line.endswith(", atlas)")
 
 
 def test_the_servers_own_limit_gives_pages_and_a_larger_budget_all_at_once(fenced: Connection):
     text = "A story that goes on and on. " * 200
     identifier = fenced.call("mem_save", text=text).data["id"]
-    reply = fenced.call("mem_get", ids=[identifier])
+    reply = fenced.call("mem_get", id=[identifier])
     pages = []
     while True:
         told = footers(reply.text)
@@ -210,7 +210,7 @@ def test_the_servers_own_limit_gives_pages_and_a_larger_budget_all_at_once(fence
         reply = fenced.call("mem_get", cursor=told.cursor)
     assert len(pages) > 4
     assert "".join(page.removesuffix(" …") for page in pages) == text.strip()
-    assert text.strip() in fenced.call("mem_get", ids=[identifier], max_tokens=5_000).text
+    assert text.strip() in fenced.call("mem_get", id=[identifier], max_tokens=5_000).text
 
 
 def test_the_core_has_four_tools_that_cost_at_most_900_tokens(folder: Path):
@@ -235,6 +235,6 @@ def test_a_save_names_what_it_may_replace_inside_its_project_only(server: Connec
     assert named["headline"] == "Our CI runs on Jenkins."
     assert f"\n{named['id']} {named['at']} Our CI runs on Jenkins." in new.text
     assert count_tokens(new.text.partition("\n")[2]) <= 100
-    server.call("mem_relate", source=new.data["id"], target=named["id"], kind="supersedes")
+    server.call("mem_relate", id=new.data["id"], target=named["id"], kind="supersedes")
     again = server.call("mem_save", text="CI runs on GitHub Actions, not Jenkins.", project="similar")
     assert [each["headline"] for each in again.data["similar"]] == ["We moved CI from Jenkins to GitHub Actions."]
