@@ -73,11 +73,6 @@ def entry_in(client: str, text: str) -> dict[str, object]:
     return found["servers" if client == "vscode" else "mcpServers"]["satchel"]
 
 
-def text_only(client: str | None) -> list[str]:
-    """Three clients show their model structured content where there is any, and should get none."""
-    return ["--text-only"] if client in ("claude-code", "codex", "vscode") else []
-
-
 @EVERY_CLIENT
 def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home: Path, client: str):
     place = home / FILES[client][0]
@@ -90,7 +85,7 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     assert done.stdout.count("\n") == 1
     entry = entry_in(client, place.read_text())
     assert entry["command"] == str(Path(sys.executable).with_name("satchel"))
-    assert entry["args"] == ["mcp", "--project", "shop", *text_only(client)]
+    assert entry["args"] == ["mcp", "--project", "shop"]
     assert entry.get("type") == ("stdio" if client == "vscode" else None)
     (backup,) = set(snapshot(home)) - set(before)
     assert re.fullmatch(re.escape(place.name) + r"\.satchel-backup-\d{8}-\d{6}", backup.name)
@@ -257,7 +252,7 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
     command = str(Path(sys.executable).with_name("satchel"))
 
     def entry(client: str | None) -> dict[str, object]:
-        return {"command": command, "args": ["mcp", "--project", "shop", *text_only(client)]}
+        return {"command": command, "args": ["mcp", "--project", "shop"]}
 
     for client in (None, "claude-code", "claude-desktop", "cursor", "gemini"):
         done = mcp("config", *([client] if client else []), "--project", "shop")
