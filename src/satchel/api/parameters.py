@@ -129,7 +129,9 @@ FILTERS: Mapping[str, Parameter] = {
 """Which memories a call is about. Several kinds, tiers or statuses mean any of them, several tags all of them."""
 
 OPTIONS: Mapping[str, Parameter] = {
-    "identifier": Parameter("The id of a memory: whole, a unique prefix, or its short id.", Name, "ID", "memory id"),
+    "identifier": Parameter(
+        "The id of a memory: whole, a unique prefix, or its short id.", Name, "ID", "memory id"
+    ),
     "identifiers": Parameter("The ids of memories.", tuple[Name, ...], "ID", "one id or several"),
     "query": Parameter("A question or words to look for.", Query, "QUERY", "question or words"),
     "limit": Parameter("At most this many memories.", Limit, "N", "at most"),
