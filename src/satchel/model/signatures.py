@@ -32,6 +32,7 @@ USUAL_NAMES: dict[str, tuple[str, ...]] = {
     "n": ("limit",),
     "note": ("text",),
     "path": ("location", "target", "source"),
+    "project": ("move_to",),
     "q": ("query",),
     "question": ("query",),
     "search_query": ("query",),

@@ -201,9 +201,9 @@ def _under_own_names(parameters: Mapping[str, Parameter], arguments: Mapping[str
     given = dict(arguments)
     for own, others in _SAME.items():
         for other in others:
-            if own not in parameters or other in parameters or _says_nothing(given.get(other)):
+            if own not in parameters or other in parameters or _left_out(parameters[own], given.get(other)):
                 continue
-            if _says_nothing(given.get(own)):
+            if _left_out(parameters[own], given.get(own)):
                 given[own] = given.pop(other)
             elif parameters[own].read(other, given[other]) == parameters[own].read(own, given[own]):
                 del given[other]
@@ -237,7 +237,7 @@ def _shown(name: str) -> str:
     return name if name.isidentifier() and len(name) <= 40 else shortened(name)
 
 
-def _left_out(parameter: Parameter, value: object, filled: bool) -> bool:
+def _left_out(parameter: Parameter, value: object, filled: bool = False) -> bool:
     if isinstance(value, bool):
         return filled and value is False
     if isinstance(value, int | float) and value == 0:

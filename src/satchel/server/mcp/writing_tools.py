@@ -22,7 +22,7 @@ from satchel.api.saving import (
 from satchel.errors import InputError
 from satchel.model.checks import check_limit
 from satchel.model.ids import new_id
-from satchel.model.memory import RELATIONS, Draft, Forgotten, Memory, RelationKind, Scope, utc_now
+from satchel.model.memory import RELATIONS, Draft, Forgotten, Memory, RelationKind, Scope, as_time, utc_now
 from satchel.server.arguments import (
     Arguments,
     Parameter,
@@ -238,7 +238,7 @@ def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
     if undo is not None:
         if filters or "purge" in chosen:
             raise InputError(f"undo restores all that one call forgot; leave out {(*filters, 'purge')[0]}")
-        count = bag.unforget(chosen.get("identifiers"), at=undo)
+        count = bag.unforget(chosen.get("identifiers"), at=as_time(undo, name="undo"))
         return Answer(f"restored {_count_of(count)}", {"count": count, "restored": True})
     if "identifiers" in chosen:
         return _forgotten(bag.forget(**chosen))

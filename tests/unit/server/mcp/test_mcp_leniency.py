@@ -107,6 +107,7 @@ def test_the_remark_names_what_was_ignored_and_what_was_meant(given: dict[str, A
             {"id": "ID", "content": "b"},
             "topic_key, pinned, project; ignored: content; did you mean text?",
         ),
+        ("mem_update", {"id": "ID", "project": "b"}, "ignored: project; did you mean move_to?"),
         ("mem_get", {"id": "01a1e41f", "x": 1}, "no memory has the id '01a1e41f' here; ignored: x"),
     ],
 )
@@ -164,6 +165,7 @@ def test_a_call_that_a_strict_schema_filled_in_is_one_with_the_required_argument
 
 def test_a_budget_or_a_limit_of_0_is_none_but_0_counts_where_it_is_a_value():
     assert read("mem_search", {"limit": 0, "max_tokens": 0, "token_budget": 0.0}) == {}
+    assert read("mem_search", {"max_tokens": 70, "token_budget": 0}) == {"token_budget": 70}
     assert read("mem_search", {"min_relevance": 0}) == {"min_relevance": 0}
     assert read("mem_save", {"importance": 0}) == {"importance": 0}
     assert read("mem_timeline", {"before": 0}) == {"before": 0}

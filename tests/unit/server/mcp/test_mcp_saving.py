@@ -474,7 +474,7 @@ def test_what_one_call_forgot_is_restored_by_its_undo(context: ToolContext):
     assert ask(context, "mem_forget", undo=done.data["undo"]).text == "restored 0 memories"
     assert ask(context, "mem_forget", undo=early.data["undo"]).text == "restored 1 memory"
     for wrong in ("yesterday evening", "k3f7"):
-        with pytest.raises(InputError, match=f"at '{wrong}' is not a time"):
+        with pytest.raises(InputError, match=f"undo '{wrong}' is not a time"):
             ask(context, "mem_forget", undo=wrong)
     with pytest.raises(InputError, match="undo restores all that one call forgot; leave out tags"):
         ask(context, "mem_forget", undo=done.data["undo"], tags="shop")
