@@ -147,6 +147,9 @@ def _many_answer(bag: Satchel, stored: Sequence[Memory], outcomes: Sequence[Outc
     if masked := sorted({label for memory in stored for label in memory.masked}):
         said.append(f"masked: {', '.join(masked)}")
         data["masked"] = masked
+    if bag.embedder_trouble:
+        data["trouble"] = bag.embedder_trouble
+        said.append(f"found by their words until the embedder works: {bag.embedder_trouble}")
     return Answer("\n".join(said), data)
 
 
