@@ -264,6 +264,31 @@ def test_a_token_for_a_project_stays_in_it(service: Served, narrow: str):
     assert [hit["memory"]["id"] for hit in found["hits"]] == [inside["id"]]
 
 
+def test_a_memory_moves_to_another_project_but_not_out_of_that_of_a_token(service: Served, narrow: str):
+    inside = service.done("POST", "/v1/memories", {"text": "The crane is painted."}, token=narrow)
+    place = f"/v1/memories/{inside['id']}"
+    for elsewhere in ("quay", None):
+        refused = service.ask("PATCH", place, {"move_to": elsewhere, "text": "never"}, token=narrow)
+        assert_problem(refused, 422, "input")
+    assert service.done("GET", place)["text"] == "The crane is painted."
+    assert service.done("PATCH", place, {"move_to": "quay"})["scope"]["project"] == "quay"
+    assert_problem(service.ask("GET", place, token=narrow), 404, "unknown-id")
+    assert service.done("PATCH", place, {"move_to": None})["scope"].get("project") is None
+
+
+def test_what_is_read_over_mcp_has_no_structured_content_and_what_is_written_has(service: Served):
+    _, (saved, found) = talked(
+        service,
+        service.token,
+        ("mem_save", {"text": "Sloes are picked after frost.", "wait_for_previous": True}),
+        ("mem_search", {"query": "sloes after frost"}),
+    )
+    assert saved.structured_content["outcome"] == "saved"
+    assert saved.content[0].text.endswith("\nignored: wait_for_previous")
+    assert "Sloes" in found.content[0].text
+    assert found.structured_content is None
+
+
 @each_row(
     ("method", "path", "body", "headers", "status", "kind"),
     [

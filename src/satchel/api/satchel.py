@@ -278,20 +278,26 @@ class Satchel:
         `ref`, `topic_key` and `metadata`. None clears a field that may be empty; `tags` and `metadata` are replaced
         as a whole. The earlier values stay in `history`. Setting the status to "active" also removes that the
         memory was superseded or had expired.
-        """
-        from satchel.api.saving import redacted_changes
 
-        if unknown := changes.keys() - set(CHANGEABLE):
-            raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
+        `move_to` moves it to another project, or with None to none. Its session, history and relations stay. A view
+        of one project cannot move a memory out of it, and a `ref` or `topic_key` that is taken there is an error.
+        """
+        from satchel.api.saving import other_project, redacted_changes
+
+        known = (*CHANGEABLE, "move_to")
+        if unknown := changes.keys() - set(known):
+            raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(known)}")
         if not changes:
             raise InputError("nothing to change was given")
         if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
-        fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
+        set_here = {name: checked(name, value) for name, value in changes.items() if name != "move_to"}
+        fields = redacted_changes(set_here)
         for name, empty in (("tags", ()), ("metadata", {})):
             if name in fields and fields[name] is None:
                 fields[name] = empty
         memory = self._find(identifier)
+        moved = {"project": other_project(self.scope, memory, changes["move_to"])} if "move_to" in changes else {}
         if fields.get("status") == "active":
             fields["superseded_by"] = None
             if memory.invalid_at is not None and memory.invalid_at <= utc_now():
@@ -300,7 +306,7 @@ class Satchel:
         if {"text", "title", "tags"} & fields.keys():
             embedded = self._indexer.embedded([msgspec.structs.replace(memory, **fields)])
         with self._store.writing(self.scope.org) as tx:
-            changed = memories.change(tx, self.scope, memory.id, fields, action="update", embedded=embedded)
+            changed = memories.change(tx, self.scope, memory.id, fields | moved, action="update", embedded=embedded)
         self._indexer.catch_up()
         return changed
 
@@ -713,7 +719,8 @@ class Satchel:
     def history(self, identifier: Identifier) -> list[Change]:
         """Return every change of the memory `identifier`, oldest first.
 
-        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it.
+        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it. A
+        view of one project does not tell the name of another project that the memory was moved from.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
@@ -728,7 +735,7 @@ class Satchel:
                 if not found or found[-1].action != "purge":
                     raise
                 return found
-            return memories.history(tx, self.scope.org, known)
+            return [_within(self.scope, entry) for entry in memories.history(tx, self.scope.org, known)]
 
     def stats(self) -> Stats:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
@@ -979,6 +986,17 @@ class _Candidates(NamedTuple):
 def _id_of(named: Identifier | ReceiptEntry) -> str:
     """Return the id of what a caller gave to name a memory. The check of ids refuses what is none of these."""
     return named.id if isinstance(named, Memory | Hit | ReceiptEntry) else named
+
+
+def _within(view: Scope, entry: Change) -> Change:
+    """Return an entry of a history without the names of projects outside a view."""
+    if view.project is None or "scope" not in entry.changes:
+        return entry
+    scopes = [
+        scope | {"project": None} if isinstance(scope, dict) and scope.get("project") != view.project else scope
+        for scope in entry.changes["scope"]
+    ]
+    return msgspec.structs.replace(entry, changes=entry.changes | {"scope": scopes})
 
 
 def _filtered(chosen: Chosen) -> bool:

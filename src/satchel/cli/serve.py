@@ -52,7 +52,11 @@ __all__ = ["gateway_command", "mcp_command", "serve_command", "token_command"]
     metavar="N",
     help="Token limit of answers to calls without max_tokens.",
 )
-@click.option("--text-only", is_flag=True, help="Answer reads with text only, without structured content.")
+@click.option(
+    "--structured",
+    is_flag=True,
+    help="Answer reads with structured content too, for programs; it counts against max_tokens.",
+)
 @click.option("--root", default=".", type=click.Path(path_type=Path), help="Project root for the spec tools.")
 @click.option(
     "--specs", default="docs", show_default=True, metavar="FOLDER", help="Folder of the spec documents in it."
@@ -69,7 +73,7 @@ def mcp_command(
     allow_host: tuple[str, ...],
     tools: str,
     most_tokens: int,
-    text_only: bool,
+    structured: bool,
     root: Path,
     specs: str,
     counter: str | None,
@@ -89,8 +93,8 @@ def mcp_command(
 
     if most_tokens < 1:
         raise InputError(f"--most-tokens {most_tokens} is too small; give 1 or more")
-    chosen = chosen_tools(tools)
     reader = Specs(root, folder=specs)
+    chosen = chosen_tools(tools, specs=reader.exist())
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} needs --http; give that too")
     if address is not None:
@@ -108,7 +112,7 @@ def mcp_command(
             reader,
             most_tokens=most_tokens,
             remembers_session=address is None,
-            text_only=text_only,
+            structured=structured,
             recorder=recorder,
         )
         if address is None:

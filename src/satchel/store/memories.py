@@ -504,9 +504,12 @@ def change(
     action: str,
     embedded: Embedded | None = None,
 ) -> Memory:
-    """Set fields of a memory and record the change in its history."""
+    """Set fields of a memory and record the change in its history. `project` moves it to another project."""
     memory = memory_in_scope(db, scope, identifier)
-    changed = msgspec.structs.replace(memory, **changes)
+    fields = dict(changes)
+    if "project" in fields:
+        fields["scope"] = msgspec.structs.replace(memory.scope, project=fields.pop("project"))
+    changed = msgspec.structs.replace(memory, **fields)
     return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 

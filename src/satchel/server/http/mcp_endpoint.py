@@ -25,9 +25,8 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.catalog import TOOLS
+from satchel.server.mcp.catalog import MEMORY_TOOLS
 from satchel.server.mcp.server import build_server
-from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
@@ -39,13 +38,13 @@ IDLE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
 
-# Spec documents are files on a developer's machine, so the service does not offer their tools.
-_SERVED = {name: tool for name, tool in TOOLS.items() if tool not in (SPECS, CHECK)}
-
 
 def tools_for(caller: Caller) -> dict[str, Tool]:
-    """Return all tools, or the read-only ones if the caller may not write."""
-    return {name: tool for name, tool in _SERVED.items() if caller.access == "write" or tool.effect == "reads"}
+    """Return the tools of memory, or the read-only ones if the caller may not write.
+
+    Spec documents are files on a developer's machine, so the service does not offer their tools.
+    """
+    return {name: tool for name, tool in MEMORY_TOOLS.items() if caller.access == "write" or tool.effect == "reads"}
 
 
 class McpEndpoints:

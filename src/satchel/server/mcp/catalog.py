@@ -4,13 +4,23 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import InputError
-from satchel.server.mcp.reading_tools import CONTEXT, GET, PACK, SEARCH, STATS, TIMELINE
+from satchel.server.mcp.reading_tools import CONTEXT, GET, LIST, PACK, SEARCH, STATS, TIMELINE
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.mcp.writing_tools import FORGET, RELATE, SAVE, SESSION, UPDATE
+from satchel.server.mcp.writing_tools import FORGET, RELATE, SAVE, SAVE_MANY, SESSION, UPDATE
 
-__all__ = ["CORE", "GUIDE", "INSTRUCTIONS", "TEMPLATES", "TOOLS", "chosen_tools", "pack_resources", "read_resource"]
+__all__ = [
+    "CORE",
+    "GUIDE",
+    "INSTRUCTIONS",
+    "MEMORY_TOOLS",
+    "TEMPLATES",
+    "TOOLS",
+    "chosen_tools",
+    "pack_resources",
+    "read_resource",
+]
 
 
 INSTRUCTIONS = """\
@@ -35,8 +45,11 @@ what matters for the task. Give `max_tokens`, 1,000 to 2,000 is plenty for most 
 3. While you work: `mem_save` what will be worth knowing later: decisions and why, fixes and their cause, \
 preferences of the user, facts about the code base that took effort to find. One idea each, with a `title`, a \
 `kind`, and the `project`. A `topic_key` such as `deploy/day` replaces what was said of the topic before, and \
-keeps its history. Link with `relate_to`, for example `fixes:ID`. Secrets are masked; leave them out all the same.
-4. When something no longer holds: `mem_update` it, `mem_relate` the new one as `supersedes`, or `mem_forget` it.
+keeps its history. Link with `relate_to`, for example `fixes:ID`. `mem_save_many` saves several at once. Secrets \
+are masked; leave them out all the same.
+4. When something no longer holds: `mem_update` it, `mem_relate` the new one as `supersedes`, or `mem_forget` it. \
+By filter, `mem_forget` first says how many memories match; `undo` restores what it forgot. `mem_list` shows what \
+there is by date.
 5. At the end: `mem_session` with `action=end` and a summary: what was done, what was decided, what is open.
 
 ## Context budget
@@ -57,15 +70,22 @@ says how sure the hit is. Without \
 TOOLS: dict[str, Tool] = {
     tool.name: tool
     for tool in (
-        SAVE, SEARCH, CONTEXT, TIMELINE, GET, UPDATE, FORGET, RELATE, SESSION, STATS, PACK, SPECS, CHECK,
+        SAVE, SAVE_MANY, SEARCH, CONTEXT, LIST, TIMELINE, GET, UPDATE, FORGET, RELATE, SESSION, STATS, PACK, SPECS,
+        CHECK,
     )
 }  # fmt: skip
 CORE = (SAVE.name, SEARCH.name, CONTEXT.name, GET.name)
+MEMORY_TOOLS: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if tool not in (SPECS, CHECK)}
+"""The tools that need nothing but the store."""
 
 
-def chosen_tools(wanted: str) -> dict[str, Tool]:
-    """Return the tools that `--tools` names: `all`, `core`, or names separated by commas."""
-    names = {"all": tuple(TOOLS), "core": CORE}.get(wanted.strip()) or [each.strip() for each in wanted.split(",")]
+def chosen_tools(wanted: str, *, specs: bool = True) -> dict[str, Tool]:
+    """Return the tools that `--tools` names: `all`, `core`, or names separated by commas.
+
+    Without `specs`, where there are no spec documents to read, all tools are those of memory.
+    """
+    groups = {"all": tuple(TOOLS if specs else MEMORY_TOOLS), "core": CORE}
+    names = groups.get(wanted.strip()) or [each.strip() for each in wanted.split(",")]
     for name in names:
         if name not in TOOLS:
             raise InputError(f"there is no tool {name!r}; say all, core or some of: {', '.join(TOOLS)}")
@@ -112,7 +132,7 @@ def read_resource(context: ToolContext, uri: str) -> str:
     if parts.scheme == "satchel" and name and parts.netloc == "pack":
         return TOOLS["context_pack"].call(context, {"project": name}).text
     if parts.scheme == "satchel" and name and parts.netloc == "memory":
-        return TOOLS["mem_get"].call(context, {"ids": [name]}).text
+        return TOOLS["mem_get"].call(context, {"id": name}).text
     raise InputError(
         f"there is no resource {uri[:100]!r}; there are satchel://pack/PROJECT and satchel://memory/ID"
     )

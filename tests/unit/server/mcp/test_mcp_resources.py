@@ -43,7 +43,7 @@ def test_of_very_many_projects_some_are_listed(tmp_path: Path):
 
 def test_a_memory_is_read_by_its_id_or_a_prefix(context: ToolContext):
     memory = context.bag.add("To be attached.")
-    assert read_resource(context, f"satchel://memory/{memory.id}") == ask(context, "mem_get", ids=[memory.id]).text
+    assert read_resource(context, f"satchel://memory/{memory.id}") == ask(context, "mem_get", id=[memory.id]).text
     assert "To be attached." in read_resource(context, f"satchel://memory/{memory.id}")
     with pytest.raises(UnknownIdError):
         read_resource(context, "satchel://memory/01a1e41f")
