@@ -242,6 +242,14 @@ _MOST_BYTES = 1024**3
     type=click.Path(path_type=Path),
     help="Token file; required unless the address is a loopback address.",
 )
+@click.option(
+    "--token-file-seconds",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=0, max=86_400),
+    metavar="S",
+    help="How long the known tokens stay valid while the token file cannot be read; then all are refused.",
+)
 @click.option("--org", metavar="NAME", help="Org to serve when there is no token file.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Accept this Host header too; repeatable.")
 @click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Rate limit of one token.")
@@ -254,6 +262,20 @@ _MOST_BYTES = 1024**3
     metavar="N",
     help="Calls that run in parallel, at most half of them for one org. Python runs on one core: more than "
     "about 8 make context calls slower. To use several cores, run several processes behind a proxy.",
+)
+@click.option(
+    "--max-connections",
+    default=1_000,
+    show_default=True,
+    metavar="N",
+    help="Open connections, at most as many as the limit of file descriptors leaves room for.",
+)
+@click.option(
+    "--max-per-address",
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Open connections of one address that have not shown a valid token. 0: no limit, as for a proxy.",
 )
 @click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for a thread.")
 @click.option(
@@ -269,12 +291,15 @@ _MOST_BYTES = 1024**3
 def serve_command(
     address: str,
     tokens: Path | None,
+    token_file_seconds: float,
     org: str | None,
     allow_host: tuple[str, ...],
     rate: str,
     max_body: str,
     max_answer: str,
     threads: int,
+    max_connections: int,
+    max_per_address: int,
     waiting: int,
     grace: int,
     counter: str | None,
@@ -282,6 +307,7 @@ def serve_command(
     db: str | None,
 ) -> None:
     """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp. Tokens separate tenants."""
+    from satchel.server.connections import ConnectionLimits, most_connections
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
     from satchel.server.http.serving import serve
@@ -292,7 +318,14 @@ def serve_command(
     check_reach(listen, has_token=tokens is not None, remedy=remedy)
     if tokens is not None and org is not None:
         raise InputError("--org and --tokens cannot be combined, because each token has its own org; give one")
-    for name, value, least in (("--threads", threads, 1), ("--waiting", waiting, 0), ("--grace", grace, 1)):
+    counts = (
+        ("--threads", threads, 1),
+        ("--waiting", waiting, 0),
+        ("--grace", grace, 1),
+        ("--max-connections", max_connections, 1),
+        ("--max-per-address", max_per_address, 0),
+    )
+    for name, value, least in counts:
         if not least <= value <= 100_000:
             raise InputError(f"{name} {value} is out of range; give {least} to 100,000")
     limits = Limits(
@@ -302,10 +335,11 @@ def serve_command(
         threads=threads,
         waiting=waiting,
     )
-    gate = Gate(tokens, org=org, rate=limits.rate)
+    gate = Gate(tokens, org=org, rate=limits.rate, token_file_seconds=token_file_seconds)
     with open_store_for(db, create=True, counter=counter, embedder=embedder) as bag:
         bag.warm_up()
-        serve(bag, gate, listen, limits=limits, grace=grace, allowed_hosts=allow_host)
+        connections = ConnectionLimits(most_connections(max_connections), max_per_address)
+        serve(bag, gate, listen, limits=limits, connections=connections, grace=grace, allowed_hosts=allow_host)
 
 
 def _rate(given: str) -> float:

@@ -34,6 +34,7 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
 from satchel.server.http.responses import check_size, read_within, spent
 from satchel.server.http.routes import ROUTES, Matched, Route, openapi, route_for
+from satchel.server.listening import WELL_KNOWN
 
 __all__ = [
     "Application",
@@ -141,6 +142,9 @@ class Application:
         if path == "/openapi.json":
             _only_get(method)
             return Reply(HTTPStatus.OK, self._description)
+        if path.startswith(WELL_KNOWN):
+            _only_get(method)
+            return self._well_known(path)
         caller = self._gate.caller(headers, scope)
         if path == "/metrics":
             _only_get(method)
@@ -206,7 +210,12 @@ class Application:
                 self._reading.discard(reading)
         raise _stopping()
 
+    def _well_known(self, path: str) -> Reply:
+        """Answer 404 without asking for a token: 401 would tell an MCP client that there is OAuth metadata."""
+        raise RefusedError(HTTPStatus.NOT_FOUND, "unknown-path", "there is nothing at this path")
+
     async def _health_check(self) -> Reply:
+        self._gate.check_token_file()
         if await self._health.is_healthy():
             return Reply(HTTPStatus.OK, b'{"status":"ok"}')
         raise RefusedError(

@@ -4,7 +4,8 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,17 @@ from starlette.types import Scope
 
 from satchel.api.satchel import Satchel
 from satchel.model.memory import check_name
-from satchel.server.http.access import Access, Caller, Keyring, anonymous_caller
+from satchel.server.connections import mark_trusted
+from satchel.server.http.access import (
+    TOKEN_FILE_SECONDS,
+    Access,
+    Caller,
+    Keyring,
+    UnreadableTokensError,
+    anonymous_caller,
+)
 from satchel.server.http.metrics import Metrics
-from satchel.server.http.problems import RefusedError
+from satchel.server.http.problems import SOON, RefusedError
 from satchel.server.http.requests import Addition, AddManyRequest
 
 __all__ = ["Gate", "RateLimiter", "TenantViews"]
@@ -36,11 +45,20 @@ class Gate:
     Without a token file everyone has access, as one org; then the service listens only on this machine.
     """
 
-    def __init__(self, tokens: Path | None, *, org: str | None = None, rate: float) -> None:
+    def __init__(
+        self,
+        tokens: Path | None,
+        *,
+        org: str | None = None,
+        rate: float,
+        token_file_seconds: float = TOKEN_FILE_SECONDS,
+    ) -> None:
         self.metrics = Metrics()
         self._anonymous = None if tokens else anonymous_caller(org)
         self._listeners: list[Callable[[frozenset[str]], None]] = []
-        self._keyring = Keyring(tokens, changed=self._notify) if tokens else None
+        self._keyring = (
+            Keyring(tokens, patience=token_file_seconds, changed=self._notify) if tokens is not None else None
+        )
         self._requests = RateLimiter(rate, 2 * rate)
         # Failed logins are limited by address. Callers with a valid token are not affected by others at theirs.
         self._failed_logins = RateLimiter(FAILED_LOGINS_PER_SECOND, FAILED_LOGINS_BURST)
@@ -57,6 +75,7 @@ class Gate:
     def caller(self, headers: Headers, scope: Scope) -> Caller:
         """Return the caller of a request; rejects an unknown token and a caller over its rate limit."""
         caller = self._known(headers, scope)
+        mark_trusted(scope)
         if wait := self._requests.take(caller.id):
             raise _too_often("this token sends too many requests", wait)
         return caller
@@ -68,12 +87,30 @@ class Gate:
                 HTTPStatus.FORBIDDEN, "not-allowed", f"this token grants {caller.access}, but this needs {needed}"
             )
 
+    def check_token_file(self) -> None:
+        """Reject the request if the token file has been unreadable for too long."""
+        if self._keyring is not None:
+            with self._reading(self._keyring):
+                self._keyring.check()
+
+    @contextmanager
+    def _reading(self, keyring: Keyring) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableTokensError as error:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "unreadable-tokens", str(error), Retry_After=str(SOON)
+            ) from error
+        finally:
+            self.metrics.token_file_unreadable_seconds = keyring.unreadable_seconds
+
     def _known(self, headers: Headers, scope: Scope) -> Caller:
         if self._keyring is None:
             assert self._anonymous is not None
             return self._anonymous
         given = headers.getlist("authorization")
-        caller = self._keyring.caller(given[0]) if len(given) == 1 else None
+        with self._reading(self._keyring):
+            caller = self._keyring.caller(given[0]) if len(given) == 1 else None
         if caller is None:
             peer = scope.get("client") or ("unknown", 0)
             if wait := self._failed_logins.take(peer[0]):
