@@ -28,6 +28,7 @@ __all__ = [
     "UnreadableTokensError",
     "add_token",
     "caller_of",
+    "is_own_token",
     "new_token",
     "parse_token",
     "read_tokens",
@@ -39,6 +40,7 @@ __all__ = [
 Access = Literal["read", "write", "metrics"]
 
 PREFIX = "satchel_"
+OAUTH_ID = "oauth-"
 ID_BYTES = 5
 SECRET_BYTES = 32
 _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([A-Za-z0-9_-]{{43}})")
@@ -80,6 +82,12 @@ class Caller(NamedTuple):
     access: Access
     org: str | None
     project: str | None = None
+    user: str | None = None
+
+    @property
+    def is_oauth(self) -> bool:
+        """Whether an OAuth issuer vouches for the caller, and not the token file."""
+        return self.id.startswith(OAUTH_ID)
 
 
 def new_token(
@@ -109,6 +117,11 @@ def parse_token(given: str) -> tuple[str, str]:
     """Split a token into id and secret; both are empty if it is malformed."""
     found = _SHAPE.fullmatch(given)
     return (found[1], found[2]) if found else ("", "")
+
+
+def is_own_token(given: str) -> bool:
+    """Whether a text looks like a token of a token file, and not like one of an OAuth issuer."""
+    return given.startswith(PREFIX)
 
 
 def secret_matches(secret: str, token: Token | None) -> bool:

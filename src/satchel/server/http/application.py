@@ -145,7 +145,7 @@ class Application:
         if path.startswith(WELL_KNOWN):
             _only_get(method)
             return self._well_known(path)
-        caller = self._gate.caller(headers, scope)
+        caller = await self._gate.caller(headers, scope)
         if path == "/metrics":
             _only_get(method)
             self._gate.check(caller, "metrics")
@@ -211,7 +211,9 @@ class Application:
         raise _stopping()
 
     def _well_known(self, path: str) -> Reply:
-        """Answer 404 without asking for a token: 401 would tell an MCP client that there is OAuth metadata."""
+        """Return the OAuth metadata, or 404: asking for a token would tell a client that there is some."""
+        if (metadata := self._gate.metadata_at(path)) is not None:
+            return Reply(HTTPStatus.OK, metadata)
         raise RefusedError(HTTPStatus.NOT_FOUND, "unknown-path", "there is nothing at this path")
 
     async def _health_check(self) -> Reply:
