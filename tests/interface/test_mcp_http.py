@@ -138,6 +138,14 @@ def test_a_client_that_looks_for_oauth_metadata_learns_that_there_is_none(guarde
             assert running.post(path=path).status == 404
 
 
+def test_a_key_that_is_given_twice_is_named(service: Service):
+    refused = service.post(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"a": 1, "a": 2}}')
+    assert refused.status == 400
+    said = json.loads(refused.text)
+    assert (said["id"], said["error"]["code"]) == (7, -32600)
+    assert said["error"]["message"] == "the key 'a' is given twice in one object; give it once"
+
+
 def test_the_official_client_saves_and_finds(service: Service):
     async def talk(client: mcp.Client, other: mcp.Client) -> tuple[str, str]:
         saved = await client.call_tool("mem_save", {"text": "Quinces ripen in October."})

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import anyio.to_thread
 import uvicorn
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from satchel.errors import InputError
 from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimits, mark_trusted, most_connections
+from satchel.server.jsonrpc import repeated_key_response
 from satchel.server.listening import WELL_KNOWN, Address, check_reach, listen, security_of
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
@@ -54,7 +56,7 @@ def serve_http(
         reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
         print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
         config = guard.config(
-            RequireToken(routes, token),
+            RequireToken(UniqueKeys(routes), token),
             ws="none",
             log_config=None,
             access_log=False,
@@ -114,3 +116,32 @@ class RequireToken:
         scheme, _, token = header.partition(" ")
         given = f"{scheme.lower()} {token.strip()}".encode("utf-8", "replace")
         return hmac.compare_digest(given, self._expected)
+
+
+class UniqueKeys:
+    """ASGI middleware that rejects a message in which an object has a key twice."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        messages, body, complete = [], bytearray(), False
+        # The application rejects a body that is larger.
+        while not complete and len(body) <= MOST_BYTES:
+            messages.append(await receive())
+            body += messages[-1].get("body", b"")
+            complete = not messages[-1].get("more_body", False)
+        if len(body) <= MOST_BYTES:
+            refused = await anyio.to_thread.run_sync(repeated_key_response, bytes(body))
+            if refused is not None:
+                await JSONResponse(refused, 400)(scope, receive, send)
+                return
+        messages.reverse()
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self._app(scope, replay, send)
