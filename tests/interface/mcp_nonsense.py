@@ -206,7 +206,7 @@ def _duplicate_keys(chance: random.Random, number: int, ids: list[str]) -> Line:
     sent = _call(number, "mem_search", {"query": "a note"}).replace(
         b'"query"', b'"query": 5, "query": [1], "max_tokens": "no", "max_tokens": 100, "query"'
     )
-    return Line(sent, "a name twice", number, wrong=False)
+    return Line(sent, "a name twice", number, names="is given twice")
 
 
 def _nested(chance: random.Random, number: int, ids: list[str]) -> Line:

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mcp
+import mcp_types as types
 import pytest
 from mcp_client import Connection, connected
 
@@ -145,6 +147,40 @@ def test_the_guide_is_a_prompt(server: Connection):
     assert (message.role, message.content.text.split("\n")[0]) == ("user", "# Working with memory")
     with pytest.raises(mcp.MCPError, match="there is no prompt 'nothing'; there is memory-guide"):
         server.ask("get_prompt", "nothing")
+
+
+def test_the_guide_names_a_project_if_it_is_given_one(server: Connection):
+    (prompt,) = server.ask("list_prompts").prompts
+    assert [(each.name, each.required) for each in prompt.arguments] == [("project", False)]
+    (message,) = server.ask("get_prompt", "memory-guide", {"project": 'at"las\n## Other'}).messages
+    assert message.content.text.endswith('Give `project="at\\"las\\n## Other"` in every call.\n')
+    with pytest.raises(mcp.MCPError, match="project has 3,000 characters"):
+        server.ask("get_prompt", "memory-guide", {"project": "x" * 3_000})
+
+
+def test_projects_are_completed_for_the_prompt_and_for_packs(server: Connection, fenced: Connection):
+    assert server.client.server_capabilities.completions is not None
+    pack = types.ResourceTemplateReference(uri="satchel://pack/{project}")
+    guide = types.PromptReference(name="memory-guide")
+
+    def completed(asked: Connection, ref: Any, written: str, name: str = "project") -> list[str]:
+        found = asked.ask("complete", ref, {"name": name, "value": written}).completion
+        assert (found.total, found.has_more) == (len(found.values), False)
+        return found.values
+
+    for ref in (pack, guide):
+        assert sorted(completed(server, ref, "")) == ["atlas", "boreal", "quiet"]
+        assert completed(server, ref, "AT") == ["atlas"]
+        assert completed(server, ref, "qui") == ["quiet"]
+        assert completed(server, ref, "zebra") == []
+        # A server of one project knows no other.
+        assert completed(fenced, ref, "") == ["atlas"]
+        assert completed(fenced, ref, "bor") == []
+    assert completed(server, types.ResourceTemplateReference(uri="satchel://memory/{id}"), "0", "id") == []
+    assert completed(server, guide, "a", "unknown") == []
+    for ref in (types.PromptReference(name="other"), types.ResourceTemplateReference(uri="satchel://x/{y}")):
+        with pytest.raises(mcp.MCPError, match=r"there are: memory-guide, satchel://memory/\{id\}, "):
+            completed(server, ref, "")
 
 
 def test_packs_and_memories_are_resources(server: Connection):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.views import visible_changes, visible_hits, visible_memories
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -268,7 +269,7 @@ class Satchel:
         with self._store.writing(self.scope.org) as tx:
             stored = memories.add(tx, candidates, embedded)
         self._indexer.catch_up()
-        return stored
+        return visible_memories(self._store, self.scope, stored)
 
     def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of one memory and return it.
@@ -308,7 +309,7 @@ class Satchel:
         with self._store.writing(self.scope.org) as tx:
             changed = memories.change(tx, self.scope, memory.id, fields | moved, action="update", embedded=embedded)
         self._indexer.catch_up()
-        return changed
+        return visible_memories(self._store, self.scope, [changed])[0]
 
     def forget(
         self,
@@ -472,7 +473,7 @@ class Satchel:
             explain=explain,
             distinct=True,
         )
-        relevant = [hit for hit in found.hits if hit.relevance >= least]
+        relevant = visible_hits(self._store, self.scope, [hit for hit in found.hits if hit.relevance >= least])
         names = self.short_ids([hit.memory for hit in relevant]) if format == "text" else None
         hits = fitted_hits(
             relevant,
@@ -633,6 +634,7 @@ class Satchel:
             min_relevance=least,
             explain=explain,
         )
+        found = found._replace(hits=visible_hits(self._store, self.scope, found.hits))
         return _Candidates(found, least, [asked is None or is_relevant(hit, least) for hit in found.hits])
 
     # Look at what is there.
@@ -669,9 +671,10 @@ class Satchel:
         check_known("sort", sort, SORTS)
         moment = _moment(as_of)
         where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
-        return self._store_at(where, moment).select(
+        found = self._store_at(where, moment).select(
             where, limit=check_limit(limit), sort=sort, offset=check_offset(offset)
         )
+        return visible_memories(self._store, self.scope, found)
 
     def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]:
         """Return the relations that start or end at the memory `identifier`, to others inside this view.
@@ -694,7 +697,7 @@ class Satchel:
         most = check_limit(limit)
         memory = self._find(identifier)
         within = msgspec.structs.replace(self.scope, project=memory.scope.project)
-        return similar(self._store, memory, filter_for(within), limit=most)
+        return visible_hits(self._store, self.scope, similar(self._store, memory, filter_for(within), limit=most))
 
     def timeline(
         self, identifier: Identifier, *, before: int = 5, after: int = 5, as_of: When | None = None
@@ -709,7 +712,8 @@ class Satchel:
         moment = _moment(as_of)
         focus = self._find_at(identifier, moment)
         where = msgspec.structs.replace(filter_for(self.scope, as_of=moment), scope=focus.scope)
-        around = self._store_at(where, moment).around(focus, where, before=earlier, after=later)
+        found = self._store_at(where, moment).around(focus, where, before=earlier, after=later)
+        around = visible_memories(self._store, self.scope, found)
         return Timeline(
             before=tuple(each for each in around if (each.at, each.id) < (focus.at, focus.id)),
             focus=focus,
@@ -735,7 +739,7 @@ class Satchel:
                 if not found or found[-1].action != "purge":
                     raise
                 return found
-            return [_within(self.scope, entry) for entry in memories.history(tx, self.scope.org, known)]
+            return visible_changes(self._store, self.scope, memories.history(tx, self.scope.org, known))
 
     def stats(self) -> Stats:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
@@ -952,7 +956,7 @@ class Satchel:
         found = self._store.select(where, limit=1)
         if not found:
             raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here")
-        return found[0]
+        return visible_memories(self._store, self.scope, found)[0]
 
     def _find_at(self, identifier: Identifier, moment: datetime | None) -> Memory:
         memory = self._find(identifier)
@@ -962,7 +966,7 @@ class Satchel:
         found = self._store_at(where, moment).select(where, limit=1)
         if not found:
             raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here as of {moment.isoformat()}")
-        return found[0]
+        return visible_memories(self._store, self.scope, found)[0]
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
         """Return the store as it was at a moment. For a query (`asked`), earlier texts have their vectors too."""
@@ -986,17 +990,6 @@ class _Candidates(NamedTuple):
 def _id_of(named: Identifier | ReceiptEntry) -> str:
     """Return the id of what a caller gave to name a memory. The check of ids refuses what is none of these."""
     return named.id if isinstance(named, Memory | Hit | ReceiptEntry) else named
-
-
-def _within(view: Scope, entry: Change) -> Change:
-    """Return an entry of a history without the names of projects outside a view."""
-    if view.project is None or "scope" not in entry.changes:
-        return entry
-    scopes = [
-        scope | {"project": None} if isinstance(scope, dict) and scope.get("project") != view.project else scope
-        for scope in entry.changes["scope"]
-    ]
-    return msgspec.structs.replace(entry, changes=entry.changes | {"scope": scopes})
 
 
 def _filtered(chosen: Chosen) -> bool:

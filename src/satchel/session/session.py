@@ -567,12 +567,13 @@ def _entry_of(ledger: Ledger, handle: object) -> LedgerRow:
     """Return the entry with this handle, which must belong to this session."""
     name = check_handle(handle)
     found = ledger.ledgers.by_handle(ledger.org, name)
-    if found is None:
-        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
-    session, entry = found
-    if session != ledger.session:
-        raise UnknownIdError(f"the handle {name!r} belongs to another session; use it in that session")
-    return entry
+    # One message for both cases: whether a handle exists elsewhere is not this session's to know.
+    if found is None or found[0] != ledger.session:
+        raise UnknownIdError(
+            f"no result has the handle {name!r} in this session; handles are shown below each result and work only "
+            "in the session of that result"
+        )
+    return found[1]
 
 
 def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[LedgerRow, int]:

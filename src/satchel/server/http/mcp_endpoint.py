@@ -34,6 +34,7 @@ from satchel.server.specs.specs import Specs
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
 
 MAX_SESSIONS = 1_000
+MAX_OAUTH_CALLERS = 1_000
 IDLE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
@@ -63,17 +64,27 @@ class McpEndpoints:
 
     async def handle(self, tasks: TaskGroup, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._beginning:
-            if (endpoint := self._endpoints.get(caller)) is None:
-                self._endpoints[caller] = endpoint = _Endpoint(self._manager(caller))
+            if (endpoint := self._endpoints.pop(caller, None)) is None:
+                self._make_room(caller)
+                endpoint = _Endpoint(self._manager(caller))
                 await tasks.start(endpoint.run)
+            # At the end: the one used last.
+            self._endpoints[caller] = endpoint
         # An event stream never ends by itself, so it does not count as a call in flight.
         with endpoint.call() if scope["method"] == "POST" else nullcontext():
             await endpoint.handle(scope, receive, send)
 
     def keep_only(self, known: frozenset[str]) -> None:
         """End the sessions of revoked tokens, after their calls in flight are answered."""
-        for caller in [each for each in self._endpoints if each.id not in known]:
+        for caller in [each for each in self._endpoints if not each.is_oauth and each.id not in known]:
             self._endpoints.pop(caller).stop()
+
+    def _make_room(self, caller: Caller) -> None:
+        """End the sessions of the OAuth callers that were idle longest, whose number nothing else bounds."""
+        if caller.is_oauth:
+            others = [each for each in self._endpoints if each.is_oauth]
+            for each in others[: max(0, len(others) - MAX_OAUTH_CALLERS + 1)]:
+                self._endpoints.pop(each).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
         context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)

@@ -1,9 +1,11 @@
 """The catalog of the MCP server: tools by name, instructions and guide for the model, resources."""
 
+import json
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import InputError
+from satchel.model.memory import check_name
 from satchel.server.mcp.reading_tools import CONTEXT, GET, LIST, PACK, SEARCH, STATS, TIMELINE
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
@@ -18,6 +20,8 @@ __all__ = [
     "TEMPLATES",
     "TOOLS",
     "chosen_tools",
+    "complete_project",
+    "guide_for",
     "pack_resources",
     "read_resource",
 ]
@@ -62,6 +66,13 @@ there is nothing; "Nothing relevant" that what there is does not answer the quer
 says how sure the hit is. Without \
 `max_tokens` an answer ends after the server's own limit, and `cursor` brings the rest.
 """
+
+
+def guide_for(project: str | None) -> str:
+    """Return the guide, with the project to name in calls if there is one."""
+    if (name := check_name("project", project)) is None:
+        return GUIDE
+    return f"{GUIDE}\n## Project\n\nGive `project={json.dumps(name, ensure_ascii=False)}` in every call.\n"
 
 
 # The tools by name, and the few that are enough for most clients
@@ -120,6 +131,14 @@ def pack_resources(context: ToolContext) -> list[dict[str, Any]]:
         {"uri": f"satchel://pack/{quote(name, safe='')}", "name": f"pack: {name}", "mimeType": "text/markdown"}
         for name in named[:MOST_PROJECTS]
     ]
+
+
+def complete_project(context: ToolContext, written: str) -> list[str]:
+    """Return the projects that begin with a text, then those that contain it, each with the most memories first."""
+    text = written.casefold()
+    matching = [(name, name.casefold()) for name in context.bag.projects() if name]
+    starting = [name for name, folded in matching if folded.startswith(text)]
+    return starting + [name for name, folded in matching if text in folded and not folded.startswith(text)]
 
 
 def read_resource(context: ToolContext, uri: str) -> str:
