@@ -136,18 +136,23 @@ class Shown(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a result that match a pattern, within their allocation.
+    """The matches of a pattern in a result, within their allocation.
 
-    `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
+    `text` has them with their line numbers, and in long lines with their columns; below it says which of how many
+    they are. It is empty if nothing fitted.
     """
 
     text: str
     token_count: int
     allocation: int
     matches: int
-    """How many lines match."""
+    """How many matches there are in all."""
+    start: int
+    """The number of the first match that was asked for, counted from 1."""
     shown: int
-    """How many of them are in the text."""
+    """How many matches are in the text."""
+    next_start: int | None
+    """The `start` that gives the next matches; None if there are no more."""
     complete: bool
     """Whether the search reached the end of the result."""
 

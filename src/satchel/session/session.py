@@ -12,7 +12,7 @@ import msgspec
 
 from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.fitting.listing import as_json, clean
-from satchel.model.checks import check_budget, check_limit, repair_surrogates
+from satchel.model.checks import MAX_LIMIT, check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
 from satchel.model.memory import SCOPE_FIELDS, Memory, PlacedFields, Scope, check_name, utc_now
 from satchel.model.signatures import checked_keywords
@@ -20,7 +20,7 @@ from satchel.session.account import Account, Calibration, SessionState, account_
 from satchel.session.budget import Budget, resolve_budget
 from satchel.session.digests.base import Measure
 from satchel.session.digests.digest import SHAPES
-from satchel.session.find import find_lines, shown_lines
+from satchel.session.find import LEAST_TOKENS, find_matches, shown_matches
 from satchel.session.hints import with_hint
 from satchel.session.ledger import KEEP_DAYS, Ledger, Posting, turn_row
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
@@ -294,10 +294,17 @@ class Session:
         return whole.output
 
     def find(
-        self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
+        self,
+        handle: str,
+        pattern: str,
+        *,
+        start: int = 1,
+        max_tokens: int | None = None,
+        call_id: str | None = None,
     ) -> Found:
-        """Return the lines of a result that match a regular expression, with line numbers.
+        """Return the matches of a regular expression in a result, from the match with the number `start` on.
 
+        A match stays within its line. A short line is shown whole, of a long line the characters around each match.
         The pattern ignores case unless it contains capital letters. The search stops after one second: then
         `Found.complete` is false, or `InputError` is raised if nothing was found by then.
         """
@@ -306,13 +313,15 @@ class Session:
         if not isinstance(whole.output, str):
             raise InputError(f"the result {entry.handle!r} is binary and has no lines; expand returns its bytes")
         asked, count = check_budget(max_tokens), self.counter.count
-        lines = find_lines(whole.output, pattern)
-        found = shown_lines(lines, allocation=self._ledger.account.granted(asked), count=count)
+        granted = self._ledger.account.granted(asked)
+        most = min(MAX_LIMIT, max(1, granted // LEAST_TOKENS))
+        matches = find_matches(whole.output, pattern, start=start, most=most)
+        found = shown_matches(matches, allocation=granted, count=count)
         with self._ledger.posting() as posting:
             if found.token_count > (granted := posting.account.granted(asked)):
-                found = shown_lines(lines, allocation=granted, count=count)
+                found = shown_matches(matches, allocation=granted, count=count)
             again = self._page_entry(
-                whole, f"{found.matches:,} lines of {entry.handle} match {shortened(pattern)}", call_id
+                whole, f"{found.matches:,} matches of {shortened(pattern)} in {entry.handle}", call_id
             )
             posting.use(entry, whole.content)
             # The store keeps UTF-8, which cannot encode lone surrogates.
