@@ -205,7 +205,7 @@ def gateway_command(
         raise SatchelError(why_not_started(servers[-1]))
     if name is not None and not name.strip():
         raise InputError("--session is blank; give a name, or leave it out for a new session")
-    budget = resolve_budget(total=total, per_call=per_call, model=model)
+    budget = resolve_budget(total=total, per_call=per_call, model=model, total_is_real=False)
     if budget.per_call < LEAST_PER_CALL:
         raise InputError(
             f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"

@@ -172,11 +172,14 @@ def _compiled(pattern: object) -> Any:
 # Formatting the matches within a token budget
 
 
-def shown_matches(matches: Matches, *, allocation: int, count: Count) -> Found:
-    """Format as many matches as fit in `allocation` tokens, with their numbers and the total below them."""
+def shown_matches(matches: Matches, *, allocation: int, count: Count, remark: str | None = None) -> Found:
+    """Format as many matches as fit in `allocation` tokens, with their numbers and the total below them.
+
+    A remark is a line between the two.
+    """
 
     def made(number: int) -> Found:
-        return _found(matches.windows[:number], matches, allocation, count)
+        return _found(matches.windows[:number], matches, allocation, count, remark)
 
     most = min(len(matches.windows), allocation // LEAST_TOKENS)
     found = made(largest(most, lambda number: made(number).token_count <= allocation))
@@ -185,13 +188,14 @@ def shown_matches(matches: Matches, *, allocation: int, count: Count) -> Found:
     return msgspec.structs.replace(found, text="", token_count=0, shown=0, next_start=None)
 
 
-def _found(windows: Sequence[Window], matches: Matches, allocation: int, count: Count) -> Found:
+def _found(windows: Sequence[Window], matches: Matches, allocation: int, count: Count, remark: str | None) -> Found:
     shown = sum(window.matches for window in windows)
     following = matches.start + shown
     more = following <= matches.total or matches.stopped
 
     def make(tokens: int) -> str:
-        return "\n".join([*map(str, windows), _summary(matches, shown), f"📏 ~{tokens:,} tokens"])
+        lines = [*map(str, windows), *([remark] if remark else []), _summary(matches, shown)]
+        return "\n".join([*lines, f"📏 ~{tokens:,} tokens"])
 
     text, tokens = self_counted(make, count)
     return Found(
