@@ -258,6 +258,11 @@ class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
         """Return a budget of half the model's context window; the other half is for what is not counted here."""
         return cls(total=context_window(name) // 2)
 
+    def for_window(self, window: int) -> "Budget":
+        """Return a budget of half this context window, with the same limit of a call if the window has room."""
+        total = Budget(total=window // 2)
+        return msgspec.structs.replace(total, per_call=min(self.per_call, total.tool_results))
+
     def tiers(self) -> dict[str, int]:
         """Return the limit of each category, by its name in the ledger."""
         return {

@@ -17,7 +17,7 @@ from satchel.model.ids import new_id
 from satchel.model.memory import SCOPE_FIELDS, Memory, PlacedFields, Scope, check_name, utc_now
 from satchel.model.signatures import checked_keywords
 from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
-from satchel.session.budget import Budget, resolve_budget
+from satchel.session.budget import Budget, context_window, resolve_budget
 from satchel.session.digests.base import BEGIN, Measure, Reached
 from satchel.session.digests.digest import SHAPES
 from satchel.session.find import LEAST_TOKENS, find_matches, shown_matches
@@ -78,6 +78,9 @@ RECORDED = ("system", "user", "assistant", "history")
 
 # The result read last by `page` is cached up to this many bytes.
 _LARGEST_HELD = 16_000_000
+
+# Half of a smaller window would not hold a page and its note.
+_LEAST_WINDOW = 2_000
 
 # Arguments of calls whose results have not come yet; digests mention them.
 _CALLS_REMEMBERED = 256
@@ -338,6 +341,19 @@ class Session:
         with self._ledger.posting() as posting:
             posting.pin(entry, pinned=_as_truth("pinned", pinned))
         return LedgerEntry.of(_entry_of(self._ledger, handle))
+
+    def learn_window(self, window: int | str) -> None:
+        """Take half of a context window as the total, if the total was only assumed.
+
+        `window` is a number of tokens or the name of a model.
+        """
+        tokens = context_window(window) if isinstance(window, str) else check_budget(window) or 0
+        if tokens < _LEAST_WINDOW:
+            raise BudgetError(f"window {window!r} is not at least {_LEAST_WINDOW:,} tokens")
+        with self._ledger.posting() as posting:
+            budget = posting.account.budget
+            if budget.assumed:
+                posting.set(budget=as_json(budget.for_window(tokens)))
 
     def next_turn(self) -> int:
         """Begin a turn, in which the whole tier of tool results is available again, and return its number."""

@@ -52,6 +52,7 @@ __all__ = [
     "client_info",
     "initialize_result",
     "taken_arguments",
+    "window_told",
 ]
 
 
@@ -82,7 +83,7 @@ class Router:
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
         self.fleet = Fleet(servers, send, log, reserved=NAMES, start_seconds=start_seconds)
         self._offers = self.fleet.offers
-        self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer)
+        self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer, log)
         self._handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -185,6 +186,8 @@ class Router:
     async def _initialize(self, params: Message) -> Message:
         client = client_info(params)
         self.fleet.introduce(client)
+        if (window := window_told(params)) is not None:
+            await self._calls.learn_window(window)
         await self.fleet.settled(INITIALIZE_SECONDS)
         said = [(each.name, each.instructions) for each in self.fleet.upstreams]
         return initialize_result(client, said, self._counter)
@@ -308,6 +311,19 @@ def client_info(params: Message) -> ClientInfo:
     )
 
 
+def window_told(params: Message) -> int | str | None:
+    """Return the context window that a client names, as a number of tokens or as the name of its model.
+
+    The protocol has no field for it, so it is an experimental capability: `{"satchel": {"window": 200000}}` or
+    `{"satchel": {"model": "claude-sonnet-5"}}`.
+    """
+    told: Any = params
+    for name in ("capabilities", "experimental", "satchel"):
+        told = told.get(name) if isinstance(told, dict) else None
+    window = (told.get("window") or told.get("model")) if isinstance(told, dict) else None
+    return window if isinstance(window, int | str) and not isinstance(window, bool) else None
+
+
 def initialize_result(client: ClientInfo, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
     """Return the result of `initialize`, with the instructions of the servers that are ready."""
     return {
@@ -356,9 +372,11 @@ class ToolCalls:
         forward: Forward,
         states: Callable[[], Message],
         writer: BackgroundWriter[Prepared],
+        log: Callable[[str], None],
     ) -> None:
         self._session = session
         self._writer = writer
+        self._log = log
         self._offers = offers
         self._forward = forward
         self._delivery = Delivery(session)
@@ -399,6 +417,17 @@ class ToolCalls:
             return await self._delivered(deliver, at_once=is_small(result))
         finally:
             self._in_flight -= 1
+
+    async def learn_window(self, window: int | str) -> None:
+        """Note the client's context window. One that is not known changes nothing."""
+
+        def learn() -> None:
+            try:
+                self._session.learn_window(window)
+            except SatchelError as error:
+                self._log(f"the client's context window is not used: {error}")
+
+        await self._in_thread(learn)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
