@@ -154,9 +154,11 @@ def test_a_large_json_file_keeps_its_records(files, shelf):
     assert re.search(rf"⚡ records {last + 1}–\d+ of {total:,}; the rest", later)
 
 
-def test_a_small_file_comes_as_the_server_gave_it(files, shelf):
+def test_a_small_file_comes_once(files, shelf):
     answer = files.call("read_text_file", path=str(shelf / "small.txt"))
-    assert texts(answer)[0] == answer.structured_content["content"] == "three\nshort\nlines\n"
+    assert texts(answer)[0] == "three\nshort\nlines\n"
+    assert answer.structured_content is None
+    assert re.fullmatch(r"📏 ~\d+ tokens", texts(answer)[1])
 
 
 def test_without_a_known_window_nothing_is_said_to_be_left(files, shelf):

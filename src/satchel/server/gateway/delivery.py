@@ -8,7 +8,7 @@ import msgspec
 from satchel.errors import StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
-from satchel.server.gateway.structured import most_tokens, said_beyond
+from satchel.server.gateway.structured import examine_structured, most_tokens
 from satchel.server.jsonrpc import Message
 from satchel.server.process import short_line
 from satchel.session.media import part_tokens
@@ -59,8 +59,9 @@ class Delivery:
     """Passes tool results through a session. Each call runs in its own thread.
 
     The client gets the parts of a result unchanged if all of them fit together, structured content included,
-    because some clients show it besides the text. Otherwise it gets one text that every client shows: a page of
-    the texts, and of what only the structured content says.
+    because some clients show it besides the text. Structured content that is only the text in a wrapper is left
+    out. What does not fit comes as one text, which every client shows: a page of the texts, and of what only the
+    structured content says.
     """
 
     def __init__(self, session: Session) -> None:
@@ -84,11 +85,11 @@ class Delivery:
         output, structured = "\n".join(texts), result.get("structuredContent")
         if structured is None:
             return _Said(result, content, texts, output, True, None)
-        beyond = said_beyond(structured, content, texts)
+        beyond, is_structure = examine_structured(structured, content, texts)
         if beyond is not None:
             output = f"{output}\n\nstructuredContent:\n{as_json(beyond)}" if output else as_json(beyond)
         tokens = None
-        if len(as_json(structured)) <= _MAX_CHARACTERS_PER_TOKEN * self._per_call:
+        if is_structure and len(as_json(structured)) <= _MAX_CHARACTERS_PER_TOKEN * self._per_call:
             tokens = most_tokens(structured, count=self._count)
         return _Said(result, content, texts, output, beyond is None, tokens)
 

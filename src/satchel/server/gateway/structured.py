@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 import msgspec
 
 from satchel.fitting.listing import as_json
 from satchel.server.jsonrpc import Message
 
-__all__ = ["most_tokens", "said_beyond"]
+__all__ = ["examine_structured", "most_tokens"]
 
 REPEATED = "(the text above)"
 # A shorter member costs hardly more than the words that would replace it.
@@ -30,22 +31,41 @@ def most_tokens(structured: Any, *, count: Callable[[str], int]) -> int:
     return max(count(as_json(structured)), count(json.dumps(structured, indent=2)))
 
 
-def said_beyond(structured: Any, content: Sequence[Message], texts: Sequence[str]) -> Any:
-    """Return what structured content says beyond the parts of a result and their texts; None if nothing.
+class Examined(NamedTuple):
+    """How structured content relates to the text of its result."""
+
+    beyond: Any
+    """What it says beyond the text; None if nothing."""
+    is_structure: bool
+    """Whether it is more than the text in a wrapper, such as the value of a JSON text."""
+
+
+def examine_structured(structured: Any, content: Sequence[Message], texts: Sequence[str]) -> Examined:
+    """Compare structured content with the parts of a result and their texts.
 
     Servers repeat the text as `{"content": text}`, as a list of the texts, as the value of a JSON text, and in
     other wrappers; white space may differ. If only some members of an object repeat the text, they are replaced by
-    a few words, and the object is returned.
+    a few words in what it says beyond the text.
     """
     said = _Said(content, texts)
-    if structured in ({}, []) or said.is_repeated_by(structured):
-        return None
+    if structured in ({}, []) or (repeated := said.repeated_by(structured)) is _Repeated.AS_TEXT:
+        return Examined(None, False)
+    if repeated is _Repeated.AS_VALUE:
+        return Examined(None, True)
     if not isinstance(structured, dict):
-        return structured
-    return {
-        name: REPEATED if len(as_json(value)) > _WORTH_REPLACING and said.is_repeated_by(value) else value
+        return Examined(structured, True)
+    beyond = {
+        name: REPEATED if len(as_json(value)) > _WORTH_REPLACING and said.repeated_by(value) else value
         for name, value in structured.items()
     }
+    return Examined(beyond, True)
+
+
+class _Repeated(Enum):
+    AS_TEXT = "text"
+    """The text itself, or the parts."""
+    AS_VALUE = "value"
+    """The array or object that the text is JSON of."""
 
 
 class _Said:
@@ -57,31 +77,36 @@ class _Said:
         self._forms = [*texts, *({"\n".join(texts), "".join(texts)} if len(texts) > 1 else ())]
         self._values = {encoded for text in self._forms if (encoded := _canonical_text(text)) is not None}
 
-    def is_repeated_by(self, value: Any) -> bool:
-        """Whether a value, or what is inside its wrappers of one member, is what the parts say."""
+    def repeated_by(self, value: Any) -> _Repeated | None:
+        """Say how a value, or what is inside its wrappers of one member, repeats the parts; None if it does not."""
         for _ in range(_MOST_WRAPPERS):
             value = _plain(value)
-            if self._is_said(value):
-                return True
+            if (repeated := self._repeated(value)) is not None:
+                return repeated
             if not isinstance(value, dict | list) or len(value) != 1:
-                return False
+                return None
             (value,) = value.values() if isinstance(value, dict) else value
-        return False
+        return None
 
-    def _is_said(self, value: Any) -> bool:
+    def _repeated(self, value: Any) -> _Repeated | None:
         if isinstance(value, str):
-            return any(_is_same_text(text, value) for text in self._forms) or self._is_said_as_json(value)
+            same = any(_is_same_text(text, value) for text in self._forms)
+            return _Repeated.AS_TEXT if same or self._has(_canonical_text(value)) else None
         if (
             isinstance(value, list)
             and len(value) == len(self._texts) > 1
             and all(map(_is_same, self._texts, value))
         ):
-            return True
+            return _Repeated.AS_TEXT
         encoded = _canonical(value)
-        return encoded is not None and (encoded in self._values or encoded == self._parts)
+        if encoded is not None and encoded == self._parts:
+            return _Repeated.AS_TEXT
+        if not self._has(encoded):
+            return None
+        return _Repeated.AS_VALUE if isinstance(value, dict | list) else _Repeated.AS_TEXT
 
-    def _is_said_as_json(self, text: str) -> bool:
-        return bool(self._values) and _canonical_text(text) in self._values
+    def _has(self, encoded: bytes | None) -> bool:
+        return encoded is not None and encoded in self._values
 
 
 def _plain(value: Any) -> Any:

@@ -151,8 +151,8 @@ def test_structured_content_that_fits_with_the_text_is_passed_unchanged_and_coun
 def test_text_and_structured_content_together_never_exceed_the_allocation(deliver):
     passed = []
     for size in range(200, 6_000, 150):
-        text = sample("emoji", size)
-        answer = deliver(said(text, structuredContent={"content": text}))
+        data = {"records": sample("emoji", size).splitlines()}
+        answer = deliver(said(json.dumps(data, ensure_ascii=False), structuredContent=data))
         passed.append("structuredContent" in answer)
         beside = cost(answer["structuredContent"]) if passed[-1] else 0
         assert sum(map(count_tokens, texts(answer))) + beside <= 1_000
@@ -162,11 +162,31 @@ def test_text_and_structured_content_together_never_exceed_the_allocation(delive
 
 
 def test_text_that_fits_only_without_its_structured_content_comes_whole_and_alone(deliver, session):
-    text = sample("lines", 2_500)
-    answer = deliver(said(text, structuredContent={"content": text}))
+    text = sample("json", 2_000)
+    answer = deliver(said(text, structuredContent={"records": json.loads(text)}))
     assert "structuredContent" not in answer
     assert texts(answer)[0] == whole(session) == text
     assert "cursor=" not in texts(answer)[1]
+
+
+@pytest.mark.parametrize(
+    "structured", [{"content": "short"}, {"result": {"text": "short"}}, {"content": ["short"]}]
+)
+def test_structured_content_that_is_only_the_text_in_a_wrapper_is_not_passed_on(deliver, session, structured):
+    before = session.state().used["tool_results"]
+    answer = deliver(said("short", structuredContent=structured))
+    assert "structuredContent" not in answer
+    assert texts(answer)[0] == "short"
+    assert session.state().used["tool_results"] - before == count_tokens("\n".join(texts(answer)))
+
+
+def test_a_picture_is_not_passed_on_again_as_structured_content(deliver, session):
+    alone = deliver(said(IMAGE))
+    tokens = session.state().used["tool_results"]
+    again = deliver(said(IMAGE, structuredContent={"content": [IMAGE]}))
+    assert again.keys() == alone.keys()
+    assert again["content"][0] == IMAGE
+    assert session.state().used["tool_results"] == 2 * tokens
 
 
 TEXT = sample("lines", 20_000)
