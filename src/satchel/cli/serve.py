@@ -22,12 +22,12 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import note
-from satchel.errors import InputError, SatchelError
+from satchel.errors import InputError, SatchelError, StoreFullError, StoreReadOnlyError
 from satchel.model.memory import as_name, utc_now
 
 if TYPE_CHECKING:
     from satchel.server.http.oauth import OAuthSettings
-    from satchel.session.session import Hints
+    from satchel.session.session import Hints, Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -195,7 +195,6 @@ def gateway_command(
         why_not_started,
     )
     from satchel.session.budget import resolve_budget
-    from satchel.session.session import new_session_name
 
     if server_name is not None and not command:
         raise InputError("--name needs a server from -- COMMAND ARGS…; give that too")
@@ -213,19 +212,37 @@ def gateway_command(
         raise SatchelError(why_not_started(servers[-1]))
     if name is not None and not name.strip():
         raise InputError("--session is blank; give a name, or leave it out for a new session")
-    budget = resolve_budget(total=total, per_call=per_call, model=model)
+    budget = resolve_budget(total=total, per_call=per_call, model=model, total_is_real=False)
     if budget.per_call < LEAST_PER_CALL:
         raise InputError(
             f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
         )
-    with open_store_for(db, create=True, counter=counter) as bag:
-        session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
+    with contextlib.ExitStack() as stack:
+        session = _gateway_session(stack, db, counter, name, budget=budget, hints=hints)
         if sys.stdin is not None and sys.stdin.isatty():
             note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
         from satchel.server.gateway.stdio import serve_gateway
 
         code = serve_gateway(servers, session, start_seconds=start_seconds)
     ctx.exit(code)
+
+
+def _gateway_session(
+    stack: contextlib.ExitStack, db: str | None, counter: str | None, name: str | None, **options: Any
+) -> "Session":
+    """Open the session of a gateway; in memory if the store has no room, because its servers work without it."""
+    from satchel.session.session import new_session_name
+
+    chosen = name or new_session_name("gateway")
+    try:
+        bag = stack.enter_context(open_store_for(db, create=True, counter=counter))
+        return bag.session(chosen, holds="whole", **options)
+    except (StoreFullError, StoreReadOnlyError) as error:
+        # Standard error may be a file on the same full disk.
+        with contextlib.suppress(OSError):
+            note(f"satchel: {error}; results are kept in memory and lost when the gateway exits")
+    bag = stack.enter_context(open_store_for(":memory:", create=True, counter=counter, embedder="none"))
+    return bag.session(chosen, holds="whole", **options)
 
 
 # serve: the HTTP service for many tenants

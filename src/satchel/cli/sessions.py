@@ -94,8 +94,9 @@ def budget_command(
     for state in states:
         used = sum(state.used.values())
         print_text(f"{clean(state.session)}  {_when(state.updated_at)}\n")
+        left = ", which is assumed" if state.assumed else f", {state.remaining:,} left"
         print_text(f"  {bar(state.used, state.total_budget)}  {used:,} of {state.total_budget:,}")
-        print_text(f", {state.remaining:,} left; {_count(state.results, 'result')}\n")
+        print_text(f"{left}; {_count(state.results, 'result')}\n")
         if state.warning:
             print_text(f"  {state.warning}\n")
     print_text(f"\n{legend(_TITLES)}\n")
@@ -116,7 +117,8 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
     if as_json:
         print_json(state.to_dict() | {"limits": limits, "turns": [turn.to_dict() for turn in turns]})
     else:
-        print_text(f"{clean(state.session)}: {state.remaining:,} of {state.total_budget:,} tokens left\n")
+        left = "; the context window is not known" if state.assumed else ""
+        print_text(f"{clean(state.session)}: {state.remaining:,} of {state.total_budget:,} tokens left{left}\n")
         print_text(f"{'':16}  {'used':>9}  {'limit':>9}\n")
         for each, tokens in state.used.items():
             line = f"{_TITLES[each]:16}  {tokens:>9,}  {limits[each]:>9,}  "

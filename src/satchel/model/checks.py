@@ -79,13 +79,13 @@ def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
     return number
 
 
-def check_offset(value: object) -> int:
-    """Return how many results to skip as an int, if it is 0 or more; else raise an `InputError`."""
+def check_offset(value: object, *, name: str = "offset", least: int = 0) -> int:
+    """Return how many results to skip, or the first one, as an int from `least`; else raise an `InputError`."""
     number = _whole(value)
-    if number is None or number < 0:
-        raise InputError(f"offset {shortened(value)} is not a whole number from 0")
+    if number is None or number < least:
+        raise InputError(f"{name} {shortened(value)} is not a whole number from {least}")
     if number > MAX_OFFSET:
-        raise InputError(f"offset {number} is out of range; the most is {MAX_OFFSET:,}")
+        raise InputError(f"{name} {number} is out of range; the most is {MAX_OFFSET:,}")
     return number
 
 

@@ -243,7 +243,7 @@ class TestFinding:
     def test_its_digest_says_what_was_looked_for(self, session):
         handle = session.result("grep", LINES).handle
         session.find(handle, "login_?1")
-        assert "match 'login_?1'" in session.history().text
+        assert "matches of 'login_?1' in" in session.history().text
 
 
 class TestCursors:
