@@ -1,0 +1,299 @@
+"""Secrets assigned to a name: `password = "…"`, `API_KEY=…`, `"client_secret": "…"`, `--token …`, `Passwort: …`."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from satchel.text.secrets.values import (
+    is_attribute,
+    is_code,
+    is_label,
+    is_mixed_case,
+    is_name,
+    is_opaque,
+    is_phrase,
+    is_placeholder,
+    is_random,
+    is_reference,
+    is_strong,
+)
+
+__all__ = ["find_assignments"]
+
+# Only these may follow a noun: `token_count`, `password_file` and `max_tokens` do not hold secrets.
+_SUFFIX = (
+    r"(?:[_-]?(?:[0-9]{1,3}|prod(?:uction)?|dev|test|staging|live|base|value|raw|data|string|text|plain|default|old"
+    r"|new|primary|secondary|main|b64|base64|hex)){0,2}"
+)
+_FILLER = (
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|für|fuer|des|der|zum|zur|vom|von|du|de|del|pour|para|do|da|di|per|van|voor|has"
+    r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])[^\n.;:=?!\"'`「」()|{}<>\[\]]{0,48}?"
+    r"|[ \t]?[(\[][^()\[\]\n]{1,32}[)\]])?"
+)
+_SEPARATOR = (
+    r"(?P<close>\\{0,2}[\"'`]?)\]?"
+    r"(?:[ \t]{0,4}:[ \t]{0,4}[&?\w.<>\[\]|]{1,24}[ \t]{0,4}(?==))?"
+    r"(?:[ \t]{0,8}(?P<assign>:=|=>|->|→|={1,3}|＝)[ \t]{0,8}(?:convertto-securestring[ ])?"
+    r"|[ \t]{0,8}(?P<colon>：|:(?!:))(?:[ \t]{0,8}|[ \t]{0,2}[|>]-?\n[ \t]{1,12})"
+    r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
+    r"|[ \t]{0,2}(?P<call>\()[ \t]{0,2}(?=[\"'`])"
+    r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
+    rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:is|was|(?:is|was|been)[ ]set[ ]to|lautet|ist|est|es|é|è"
+    r"|wurde[ ]auf|to)(?=[ :\t])|['’]s(?=[ ]))[: \t]{1,3})"
+    r"|(?P<space>[ \t]{1,4})(?=[\"'`]|\S{0,40}[0-9!@#$%^&*]|\S{6,64}[ ]-))"
+)
+# Three groups of nouns: most texts contain only some of the first. They start with letters, not groups, because only
+# then can `re` skip to the places where one can start. A text is searched for a group if it contains one of its hints.
+_NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("pass", "pwd", "psk", "pw", "pin", "secret", "token", "key"),
+        r"pass(?:w(?:or[dt]|d)s?|phrase|code)?|p(?:wd|sk|w|in(?:[ -]?code|-nummer)?)|secrets?|tokens?|keys?",
+    ),
+    (
+        (
+            *("kennwort", "clave", "contrasena", "mdp", "de passe", "depasse", "de_passe", "senha", "wachtwoord"),
+            *("parola", "losenord", "cvv", "cvc", "credential"),
+        ),
+        r"kennwort|clave|contrasena|mdp|mot[ _-]?de[ _-]?passe|senha|wachtwoord|parola|losenord|cv[vc]2?|credentials?",
+    ),
+    (
+        (
+            *("contraseña", "hasło", "lösenord", "şifre", "пароль", "jelszó", "schlüssel", "clé ", "パスワード"),
+            *("暗証番号", "密码", "密碼", "비밀번호", "apiキー", "トークン", "シークレット"),
+        ),
+        r"contraseña|hasło|lösenord|şifre|пароль|jelszó|(?:api|wlan|wifi|wpa2?|geheimer)[ -]?schlüssel"
+        r"|clé[ ](?:api|wifi|secrète|privée|d'api)|パスワード|暗証番号|密码|密碼|비밀번호|apiキー|シークレット|トークン",
+    ),
+)
+_PATTERNS = tuple(re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII) for _, nouns in _NOUNS)
+_KINDS = (
+    (re.compile(r"key|.*schlüssel|clé|apiキー"), "api-key"),
+    (re.compile(r"secret|credential|シークレット"), "secret"),
+    (re.compile(r"token|トークン"), "token"),
+)
+
+# `key` is a secret after one of these words. `pass` is one after a user. `token` after one of _NOT_BEFORE_TOKEN is a
+# piece of text or a page of results.
+_BEFORE_KEY = (
+    *("api", "access", "secret", "private", "encryption", "signing", "master", "account", "auth", "client", "license"),
+    *("licence", "app", "service", "role", "shared", "storage", "webhook", "jwt", "crypt", "hmac", "deploy", "session"),
+    *("admin", "subscription", "functions", "fastly", "wif", "recovery", "registration", "security", "wifi", "wlan"),
+)
+_NOT_BEFORE_KEY = (
+    *("public", "primary", "foreign", "sort", "partition", "cache", "object", "idempotency", "routing", "group", "row"),
+    *("publishable", "hash", "range", "s3", "bucket", "dedup", "unique", "index", "composite", "pub", "site", "host"),
+)
+_BEFORE_PASS = (
+    *("db", "user", "smtp", "sql", "postgres", "pg", "ftp", "admin", "root", "redis", "mail", "become", "sudo", "ssh"),
+    *("database", "default", "login", "auth", "account", "rabbitmq", "mongo", "ldap", "proxy", "vault", "store", "http"),
+)
+_NOT_BEFORE_TOKEN = (
+    *("pad", "eos", "bos", "unk", "cls", "sep", "mask", "stop", "start", "end", "special", "per", "max", "min"),
+    *("page", "next", "continuation", "sync", "cancellation", "first", "last", "prev", "previous"),
+)
+_STANDALONE = frozenset(
+    ("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha")
+)
+# `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
+_USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
+_FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
+_LINE_START = re.compile(r"(?:^|\n)[ \t]*(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
+_NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
+
+_QUOTED = re.compile(
+    r"[bBrRuUfF@$]{0,2}(?:"
+    r'"(?P<double>(?:[^"\\\n]|\\.)*+)"|'
+    r"'(?P<single>(?:[^'\\\n]|\\.)*+)'|"
+    r"`(?P<back>[^`\n]*+)`|"
+    r"\\{1,3}[\"'](?P<escaped>[^\"'\\\n]*+)\\|"
+    r"[「『](?P<corner>[^」』\n]{1,128}+)[」』]|[“„«‘](?P<curly>[^“”»’\n]{1,128}+)[”“»’])",
+    re.ASCII | re.DOTALL,
+)
+# Passwords may contain closing punctuation, so it ends a value only before a space, a quote and the like.
+_UNQUOTED = re.compile(
+    r"(?:[\"'`]|\*{2}|_{2})?(?P<plain>(?:[^\s\"'`&;,)\]}<\\「」『』“”„«»。、）]"
+    r"|[&;,)\]}](?![&;,)\]}:]{0,8}(?:\s|\Z|[\"'`<\\])|[\w.% \[\]-]{1,32}[=:])"
+    r"|<(?![/a-zA-Z!])|\\(?![nrt\"']))*+)",
+    re.ASCII | re.DOTALL,
+)
+_ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
+_CHECKED_LENGTH = 64
+
+
+class _Value(NamedTuple):
+    start: int
+    end: int
+    text: str
+    quoted: bool
+
+
+class _Name(NamedTuple):
+    kind: str
+    noun: str
+    sep: str
+    """How the value is joined to the name: assign, colon, comma, call, cjk, prose or space."""
+    quoted: bool
+    """Whether the name itself is in quotes."""
+    upper: bool
+    flag: bool
+    weak: bool
+    """Whether only a value that is clearly random makes this a secret."""
+    environment: bool
+    """Whether this is written as in a shell, an .env or an .ini file, where values need no quotes."""
+
+
+def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans and labels of values that are assigned to names of secrets."""
+    groups = zip(_NOUNS if not lowered.isascii() else _NOUNS[:-1], _PATTERNS, strict=False)
+    for (hints, _), pattern in groups:
+        if any(hint in lowered for hint in hints):
+            yield from _find(pattern, text, lowered)
+
+
+def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    done = 0
+    for match in pattern.finditer(lowered):
+        if match.start() < done:
+            continue
+        name = _name(text, match)
+        value = name and _value(text, match.end(), ascii_only=name.sep == "cjk")
+        if name and value and value.text and _is_secret(name, value, text[value.end : value.end + 2]):
+            done = value.end if value.quoted else _value_end(text, value)
+            yield value.start, done, name.kind
+
+
+def _name(text: str, match: re.Match[str]) -> _Name | None:
+    noun, sep = match["noun"], match.lastgroup or ""
+    start, end = match.span("noun")
+    before = text[max(0, start - 40) : start]
+    word = before.lower().rstrip("_-. ")
+    standalone = not before[-1:].isalnum()
+    if (
+        (noun in _STANDALONE and not standalone)
+        or (noun == "pass" and not _may_be_pass(word, before, match, standalone=standalone))
+        or (noun.startswith("token") and word.endswith(_NOT_BEFORE_TOKEN))
+        or (noun.startswith("key") and word.endswith(_NOT_BEFORE_KEY))
+        or (sep == "colon" and before.endswith(":"))  # arn:aws:…:secret:name
+        or ("://" in before and _USER_OF_URL.search(before))
+    ):
+        return None
+    assigns = sep == "assign"
+    upper = text[start:end].isupper()
+    return _Name(
+        next((kind for known, kind in _KINDS if known.match(noun)), "password"),
+        noun,
+        sep,
+        quoted=match["close"][-1:] in ('"', "'"),
+        upper=upper,
+        flag="-" in before and _FLAG.search(before) is not None,
+        weak=noun.startswith("key") and not word.endswith(_BEFORE_KEY),
+        environment=assigns
+        and (upper or text[match.end() - 1] == "=")
+        and match["assign"] == "="
+        and (upper or _LINE_START.search(before) is not None)
+        and text[match.start("assign") - 1 : match.end()].count(" ") == 0,
+    )
+
+
+def _may_be_pass(word: str, before: str, match: re.Match[str], *, standalone: bool) -> bool:
+    if word.endswith(_BEFORE_PASS) and before[-1:] != " ":
+        return True
+    if match["close"] and standalone:
+        return True
+    return standalone and match.lastgroup in ("colon", "assign") and _NAMED_USER.search(before) is not None
+
+
+def _value(text: str, start: int, *, ascii_only: bool) -> _Value | None:
+    if match := _QUOTED.match(text, start):
+        group = match.lastgroup or ""
+        return _Value(*match.span(group), match[group], quoted=True)
+    # Only the beginning is checked, so that rejecting a value takes the same time however long the line is.
+    pattern = _ASCII_RUN if ascii_only else _UNQUOTED
+    if match := pattern.match(text, start, start + _CHECKED_LENGTH):
+        return _Value(*match.span("plain"), match["plain"], quoted=False)
+    return None
+
+
+def _value_end(text: str, value: _Value) -> int:
+    if value.end < value.start + len(value.text) or len(value.text) < _CHECKED_LENGTH - 4:
+        return value.end
+    match = _UNQUOTED.match(text, value.start)
+    return max(match.end(), value.end) if match else value.end
+
+
+def _is_secret(name: _Name, value: _Value, after: str) -> bool:
+    text = value.text.rstrip(".,;:?") if not value.quoted else value.text
+    if is_placeholder(text) or is_reference(text) or _is_constant(text):
+        return False
+    if name.weak:
+        joined = name.sep in ("assign", "colon") and len(text) >= 16
+        return joined and is_random(text) and (value.quoted or not is_code(text))
+    if value.quoted:
+        return _is_quoted_secret(name, text, after)
+    if name.sep in ("prose", "cjk"):
+        return _is_told(name, text)
+    return _is_unquoted_secret(name, text, after)
+
+
+def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
+    if any(char.isspace() for char in text):
+        return name.sep != "comma" and name.kind == "password" and len(text) >= 8 and is_phrase(text)
+    if name.sep == "comma":
+        return name.quoted and after[1:2] == ")" and not is_name(text, numbered=False) and len(text) >= 3
+    if name.sep in ("call", "space"):
+        return len(text) >= 5 and is_opaque(text)
+    if name.sep in ("prose", "cjk"):
+        return _is_told(name, text)
+    if is_label(text):
+        return False
+    if name.kind in ("password", "secret"):
+        return len(text) >= 3
+    return len(text) >= 8 and (
+        is_opaque(text)
+        or (name.kind == "api-key" and name.sep == "assign")
+        or (len(text) >= 16 and is_mixed_case(text) and not is_name(text, numbered=False))
+    )
+
+
+def _is_told(name: _Name, text: str) -> bool:
+    """Return whether a sentence tells this secret: it must not be a word of the sentence."""
+    if text.isdigit():
+        return len(text) >= (4 if name.noun.startswith(("pin", "cv", "暗")) or "code" in name.noun else 6)
+    if is_code(text) or not is_opaque(text):
+        return False
+    return len(text) >= (5 if name.kind == "password" else 12)
+
+
+def _is_unquoted_secret(name: _Name, text: str, after: str) -> bool:
+    generated = name.kind in ("api-key", "token")
+    if name.environment:
+        long_enough = len(text) >= 8 and not text.isdigit() if generated else len(text) >= 3
+        return long_enough and not is_code(text) and (name.upper or not is_attribute(text))
+    if is_code(text) or is_attribute(text):
+        return False
+    if name.sep == "space":
+        return _is_argument(name, text, after)
+    if generated:
+        least = 8 if name.sep == "assign" or name.flag or name.kind == "api-key" else 16
+        return len(text) >= least and is_opaque(text) and not is_name(text, numbered=True)
+    if name.sep == "assign":
+        return len(text) >= 3 and not is_name(text, numbered=False)
+    if text.isdigit():
+        return len(text) >= (4 if name.noun.startswith(("pin", "cv", "暗")) or "code" in name.noun else 6)
+    return len(text) >= 5 and is_opaque(text)
+
+
+def _is_argument(name: _Name, text: str, after: str) -> bool:
+    """Return whether the word after a name is its value: an argument of a flag, or clearly a secret."""
+    if name.flag:
+        followed_by_flag = after == " -" and len(text) >= 6
+        return followed_by_flag or (len(text) >= 5 and is_opaque(text)) or (text.isdigit() and len(text) >= 6)
+    if name.upper:
+        return len(text) >= 8 and is_opaque(text)
+    if name.kind == "password":
+        return is_strong(text)
+    return len(text) >= 20 and is_random(text)
+
+
+def _is_constant(text: str) -> bool:
+    return "_" in text and text.isupper() and text.replace("_", "").isalpha()
