@@ -95,7 +95,7 @@ FIRST_SECRETS = (
     # Assignments in code and configuration
     ("python constant", 'DB_PASSWORD = "«Sommer2024!»"'),
     ("python kwarg", "psycopg.connect(host='db', user='app', password='«kX9#mQ2vL»')"),
-    ("js object", "const config = { apiKey: '«{m32}», '"),
+    ("js object", "const config = { apiKey: '«{m32}»', debug: true }"),
     ("ts const", "export const clientSecret: string = '«{m40}»';"),
     ("java field", 'private static final String PASSWORD = "«changeit7»";'),
     ("java setter", 'dataSource.setPassword("«T1ger-Scott»");'),

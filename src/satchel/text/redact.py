@@ -71,11 +71,13 @@ def redact(text: str) -> Redacted:
     is proportional to the length of the text, whatever it contains.
     """
     marked = _mark_private(text)
+    regions = [(0, len(marked.text))]
     for _ in range(_MOST_ROUNDS):
-        spans = _merged(_spans(marked.text))
+        spans = _merged(_spans(marked.text, regions))
         if not spans:
             break
-        marked = _with_spans(marked, spans)
+        # Only near a new mask can another secret come to light.
+        marked, regions = _with_spans(marked, spans)
     masked = tuple(mark.label for mark in marked.marks if mark.label)
     return Redacted(_restored(marked), masked) if masked else Redacted(text, ())
 
@@ -130,12 +132,13 @@ def _mark_private(text: str) -> _Marked:
     return _Marked("".join(parts), marks)
 
 
-def _with_spans(marked: _Marked, spans: Iterable[_Span]) -> _Marked:
-    """Return the text with a barrier for each span as well."""
+def _with_spans(marked: _Marked, spans: Iterable[_Span]) -> tuple[_Marked, list[tuple[int, int]]]:
+    """Return the text with a barrier for each span as well, and the regions around the new barriers."""
     text, earlier = marked
     parts: list[str] = []
     marks: list[_Mark] = []
-    position = used = 0
+    regions: list[tuple[int, int]] = []
+    position = used = length = 0
     for start, end, label in spans:
         before = text[position:start]
         count = before.count(_BARRIER)
@@ -143,9 +146,14 @@ def _with_spans(marked: _Marked, spans: Iterable[_Span]) -> _Marked:
         marks.append(_Mark(f"[masked:{label}]", label))
         used += count
         parts += [before, _BARRIER]
+        length += len(before) + 1
+        first, last = max(0, length - _AROUND), length + _AROUND
+        if regions and first <= regions[-1][1]:
+            first, _ = regions.pop()
+        regions.append((first, last))
         position = end
     parts.append(text[position:])
-    return _Marked("".join(parts), marks + earlier[used:])
+    return _Marked("".join(parts), marks + earlier[used:]), regions
 
 
 def _restored(marked: _Marked) -> str:
@@ -170,32 +178,34 @@ def _private_spans(text: str) -> Iterator[_Span]:
 # Searching a text in parts
 
 
-def _spans(text: str) -> list[_Span]:
-    """Return the spans of all secrets, none across a barrier."""
+def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
+    """Return the spans of all secrets that start in one of the regions, none across a barrier."""
     spans = [_Span(*found) for found in find_private_keys(text)]
-    start = 0
-    while start < len(text):
-        end = _part_end(text, start)
-        low, high = max(0, start - _AROUND), min(len(text), end + _AROUND)
-        for first, last, label in _search(text[low:high]):
-            if start <= low + first < end:
-                stop = low + last
-                if stop == high:
-                    stop = _REST.match(text, stop).end()  # type: ignore[union-attr] (it matches the empty string)
-                spans.append(_Span(low + first, stop, label))
-                end = max(end, stop)
-        if high < len(text):
-            time.sleep(0)  # Let other threads run.
-        start = end
+    for start, stop in regions:
+        spans += _region_spans(text, start, min(stop, len(text)))
     return [span for span in spans if _BARRIER not in text[span.start : span.end]]
 
 
-def _part_end(text: str, start: int) -> int:
+def _region_spans(text: str, start: int, stop: int) -> Iterator[_Span]:
+    while start < stop:
+        end = _part_end(text, start, stop)
+        low, high = max(0, start - _AROUND), min(len(text), end + _AROUND)
+        for first, last, label in _search(text[low:high]):
+            if start <= low + first < end:
+                reach = low + last
+                if reach == high and (rest := _REST.match(text, reach)):
+                    reach = rest.end()
+                yield _Span(low + first, reach, label)
+                end = max(end, reach)
+        if high < len(text):
+            time.sleep(0)  # Let other threads run.
+        start = end
+
+
+def _part_end(text: str, start: int, stop: int) -> int:
     """Return where the part from `start` ends: at a line if possible."""
     end = start + _PART
-    if end >= len(text):
-        return len(text)
-    return text.rfind("\n", start + _PART // 2, end) + 1 or end
+    return stop if end >= stop else text.rfind("\n", start + _PART // 2, end) + 1 or end
 
 
 def _search(text: str) -> list[tuple[int, int, str]]:

@@ -27,19 +27,22 @@ _SUFFIX = (
 )
 _FILLER = (
     r"(?:[ \t]{1,2}(?:for|of|to|on|at|für|fuer|des|der|zum|zur|vom|von|du|de|del|pour|para|do|da|di|per|van|voor|has"
-    r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])[^\n.;:=?!\"'`「」()|{}<>\[\]]{0,48}?"
+    r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])(?:[^\n.;:=?!\"'`「」()|{}<>\[\]]|\.(?=\w)){0,48}?"
     r"|[ \t]?[(\[][^()\[\]\n]{1,32}[)\]])?"
 )
 _SEPARATOR = (
-    r"(?P<close>\\{0,2}[\"'`]?)\]?"
-    r"(?:[ \t]{0,4}:[ \t]{0,4}[&?\w.<>\[\]|]{1,24}[ \t]{0,4}(?==))?"
+    r"(?P<close>\\{0,2}[\"'`]?)\]?[*_]{0,2}"
+    r"(?:[ \t]{0,4}:[ \t]{0,4}[&?a-z_.<>\[\]|]{1,24}[ \t]{0,4}(?==[ \t\"'`]))?"
     r"(?:[ \t]{0,8}(?P<assign>:=|=>|->|→|={1,3}|＝)[ \t]{0,8}(?:convertto-securestring[ ])?"
-    r"|[ \t]{0,8}(?P<colon>：|:(?!:))(?:[ \t]{0,8}|[ \t]{0,2}[|>]-?\n[ \t]{1,12})"
+    r"|[ \t]{0,8}(?P<colon>：|:(?!:))[*_]{0,2}(?:[ \t]{0,2}[|>]-?\n[ \t]{1,12}|[ \t]{0,8})"
+    r"(?!\n)"
+    r"|[ \t]{0,2}(?P<line>[:：])[ \t]{0,2}\r?\n[ \t]{0,12}"
+    r"|(?P<cell>[ \t]{0,20}(?:\||</t[dh]>\s{0,20}<td[^>\n]{0,40}>)[ \t]{0,20})"
     r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
-    r"|[ \t]{0,2}(?P<call>\()[ \t]{0,2}(?=[\"'`])"
+    r"|(?P<call>\()[ \t]{0,2}(?=[\"'])"
     r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
-    rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:is|was|(?:is|was|been)[ ]set[ ]to|lautet|ist|est|es|é|è"
-    r"|wurde[ ]auf|to)(?=[ :\t])|['’]s(?=[ ]))[: \t]{1,3})"
+    rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:(?:is|was|been|now)[ ]set[ ]to|wurde[ ]auf|is|was|lautet|ist|est"
+    r"|es|é|è|to)(?=[ :\t])|['’]s(?=[ ])|[ ][–—-](?=[ ]))[: \t]{1,3})"
     r"|(?P<space>[ \t]{1,4})(?=[\"'`]|\S{0,40}[0-9!@#$%^&*]|\S{6,64}[ ]-))"
 )
 # Three groups of nouns: most texts contain only some of the first. They start with letters, not groups, because only
@@ -52,9 +55,10 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         (
             *("kennwort", "clave", "contrasena", "mdp", "de passe", "depasse", "de_passe", "senha", "wachtwoord"),
-            *("parola", "losenord", "cvv", "cvc", "credential"),
+            *("parola", "losenord", "cvv", "cvc", "credential", "community"),
         ),
-        r"kennwort|clave|contrasena|mdp|mot[ _-]?de[ _-]?passe|senha|wachtwoord|parola|losenord|cv[vc]2?|credentials?",
+        r"kennwort|clave|contrasena|mdp|mot[ _-]?de[ _-]?passe|senha|wachtwoord|parola|losenord|cv[vc]2?|credentials?"
+        r"|community(?:[ _-]?string)?",
     ),
     (
         (
@@ -67,7 +71,7 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 _PATTERNS = tuple(re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII) for _, nouns in _NOUNS)
 _KINDS = (
-    (re.compile(r"key|.*schlüssel|clé|apiキー"), "api-key"),
+    (re.compile(r"key|(?:api|geheimer)[ -]?schlüssel|clé|apiキー"), "api-key"),
     (re.compile(r"secret|credential|シークレット"), "secret"),
     (re.compile(r"token|トークン"), "token"),
 )
@@ -77,6 +81,7 @@ _KINDS = (
 _BEFORE_KEY = (
     *("api", "access", "secret", "private", "encryption", "signing", "master", "account", "auth", "client", "license"),
     *("licence", "app", "service", "role", "shared", "storage", "webhook", "jwt", "crypt", "hmac", "deploy", "session"),
+    *("aes", "rsa", "decryption", "cipher", "wallet", "stream", "product", "activation", "hex", "bearer", "stripe"),
     *("admin", "subscription", "functions", "fastly", "wif", "recovery", "registration", "security", "wifi", "wlan"),
 )
 _NOT_BEFORE_KEY = (
@@ -87,10 +92,11 @@ _BEFORE_PASS = (
     *("db", "user", "smtp", "sql", "postgres", "pg", "ftp", "admin", "root", "redis", "mail", "become", "sudo", "ssh"),
     *("database", "default", "login", "auth", "account", "rabbitmq", "mongo", "ldap", "proxy", "vault", "store", "http"),
 )
-_NOT_BEFORE_TOKEN = (
-    *("pad", "eos", "bos", "unk", "cls", "sep", "mask", "stop", "start", "end", "special", "per", "max", "min"),
-    *("page", "next", "continuation", "sync", "cancellation", "first", "last", "prev", "previous"),
+_NOT_BEFORE_TOKEN = frozenset(
+    "pad eos bos unk cls sep mask stop start end special per max min page next continuation sync cancellation first"
+    " last prev previous".split()
 )
+_LAST_WORD = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[_\- .]?\Z", re.ASCII)
 _STANDALONE = frozenset(
     ("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha")
 )
@@ -98,6 +104,8 @@ _STANDALONE = frozenset(
 _USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
 _FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
 _LINE_START = re.compile(r"(?:^|\n)[ \t]*(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
+# The separators of a query or of a connection string, before a name.
+_IN_QUERY = re.compile(r"[&?]\Z|;[ ]?\Z")
 _NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
 
 _QUOTED = re.compile(
@@ -117,6 +125,9 @@ _UNQUOTED = re.compile(
     re.ASCII | re.DOTALL,
 )
 _ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
+_WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
+_TOLD = frozenset(("prose", "cjk", "cell"))
+_LONG_WORD = re.compile(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)
 _CHECKED_LENGTH = 64
 
 
@@ -131,7 +142,7 @@ class _Name(NamedTuple):
     kind: str
     noun: str
     sep: str
-    """How the value is joined to the name: assign, colon, comma, call, cjk, prose or space."""
+    """How the value is joined to the name: assign, colon, line, cell, comma, call, cjk, prose or space."""
     quoted: bool
     """Whether the name itself is in quotes."""
     upper: bool
@@ -159,6 +170,9 @@ def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[i
         value = name and _value(text, match.end(), ascii_only=name.sep == "cjk")
         if name and value and value.text and _is_secret(name, value, text[value.end : value.end + 2]):
             done = value.end if value.quoted else _value_end(text, value)
+            if name.sep == "prose" and not text[done : done + 1].strip():
+                # The end of the sentence.
+                done = value.start + len(text[value.start : done].rstrip(".,;:"))
             yield value.start, done, name.kind
 
 
@@ -168,11 +182,12 @@ def _name(text: str, match: re.Match[str]) -> _Name | None:
     before = text[max(0, start - 40) : start]
     word = before.lower().rstrip("_-. ")
     standalone = not before[-1:].isalnum()
+    weak = noun.startswith("key") and not word.endswith(_BEFORE_KEY)
     if (
         (noun in _STANDALONE and not standalone)
         or (noun == "pass" and not _may_be_pass(word, before, match, standalone=standalone))
-        or (noun.startswith("token") and word.endswith(_NOT_BEFORE_TOKEN))
-        or (noun.startswith("key") and word.endswith(_NOT_BEFORE_KEY))
+        or (noun.startswith("token") and _last_word(before) in _NOT_BEFORE_TOKEN)
+        or (weak and not _may_be_key(word, text, match, standalone=standalone))
         or (sep == "colon" and before.endswith(":"))  # arn:aws:…:secret:name
         or ("://" in before and _USER_OF_URL.search(before))
     ):
@@ -186,11 +201,10 @@ def _name(text: str, match: re.Match[str]) -> _Name | None:
         quoted=match["close"][-1:] in ('"', "'"),
         upper=upper,
         flag="-" in before and _FLAG.search(before) is not None,
-        weak=noun.startswith("key") and not word.endswith(_BEFORE_KEY),
+        weak=weak,
         environment=assigns
-        and (upper or text[match.end() - 1] == "=")
         and match["assign"] == "="
-        and (upper or _LINE_START.search(before) is not None)
+        and (upper or _LINE_START.search(before) is not None or _is_in_query(text, start, before))
         and text[match.start("assign") - 1 : match.end()].count(" ") == 0,
     )
 
@@ -201,6 +215,22 @@ def _may_be_pass(word: str, before: str, match: re.Match[str], *, standalone: bo
     if match["close"] and standalone:
         return True
     return standalone and match.lastgroup in ("colon", "assign") and _NAMED_USER.search(before) is not None
+
+
+def _is_in_query(text: str, start: int, before: str) -> bool:
+    found = _IN_QUERY.search(before)
+    return found is not None and (found[0][0] != ";" or text[start : start + 1].isupper())
+
+
+def _last_word(before: str) -> str:
+    found = _LAST_WORD.search(before)
+    return found[0].rstrip("_- .").lower() if found else ""
+
+
+def _may_be_key(word: str, text: str, match: re.Match[str], *, standalone: bool) -> bool:
+    """Return whether `SOME_KEY` may have a random value; most keys are those of maps, tables and caches."""
+    joined = not standalone or text[match.start() - 1 : match.start()] in ("_", "-")
+    return joined and not word.endswith(_NOT_BEFORE_KEY) and _LONG_WORD.match(text, match.end()) is not None
 
 
 def _value(text: str, start: int, *, ascii_only: bool) -> _Value | None:
@@ -230,7 +260,9 @@ def _is_secret(name: _Name, value: _Value, after: str) -> bool:
         return joined and is_random(text) and (value.quoted or not is_code(text))
     if value.quoted:
         return _is_quoted_secret(name, text, after)
-    if name.sep in ("prose", "cjk"):
+    if name.sep == "line":
+        return name.kind == "password" and is_strong(text)
+    if name.sep in _TOLD:
         return _is_told(name, text)
     return _is_unquoted_secret(name, text, after)
 
@@ -240,14 +272,14 @@ def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
         return name.sep != "comma" and name.kind == "password" and len(text) >= 8 and is_phrase(text)
     if name.sep == "comma":
         return name.quoted and after[1:2] == ")" and not is_name(text, numbered=False) and len(text) >= 3
-    if name.sep in ("call", "space"):
+    if name.sep in ("call", "space", "line"):
         return len(text) >= 5 and is_opaque(text)
-    if name.sep in ("prose", "cjk"):
+    if name.sep in _TOLD:
         return _is_told(name, text)
     if is_label(text):
         return False
     if name.kind in ("password", "secret"):
-        return len(text) >= 3
+        return len(text) >= 3 and (not name.noun.endswith("s") or is_opaque(text))
     return len(text) >= 8 and (
         is_opaque(text)
         or (name.kind == "api-key" and name.sep == "assign")
@@ -258,13 +290,15 @@ def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
 def _is_told(name: _Name, text: str) -> bool:
     """Return whether a sentence tells this secret: it must not be a word of the sentence."""
     if text.isdigit():
-        return len(text) >= (4 if name.noun.startswith(("pin", "cv", "暗")) or "code" in name.noun else 6)
-    if is_code(text) or not is_opaque(text):
+        return len(text) >= _least_digits(name)
+    if is_code(text) or not _is_opaque(name, text):
         return False
     return len(text) >= (5 if name.kind == "password" else 12)
 
 
 def _is_unquoted_secret(name: _Name, text: str, after: str) -> bool:
+    if name.sep in ("comma", "call"):
+        return False
     generated = name.kind in ("api-key", "token")
     if name.environment:
         long_enough = len(text) >= 8 and not text.isdigit() if generated else len(text) >= 3
@@ -279,8 +313,19 @@ def _is_unquoted_secret(name: _Name, text: str, after: str) -> bool:
     if name.sep == "assign":
         return len(text) >= 3 and not is_name(text, numbered=False)
     if text.isdigit():
-        return len(text) >= (4 if name.noun.startswith(("pin", "cv", "暗")) or "code" in name.noun else 6)
-    return len(text) >= 5 and is_opaque(text)
+        return len(text) >= _least_digits(name)
+    return len(text) >= 5 and _is_opaque(name, text)
+
+
+def _least_digits(name: _Name) -> int:
+    if name.noun.startswith("cv"):
+        return 3
+    return 4 if name.noun.startswith(("pin", "暗")) else 6
+
+
+def _is_opaque(name: _Name, text: str) -> bool:
+    """Return whether a value is opaque; a password may also be some words and a number, joined by hyphens."""
+    return is_opaque(text) or (name.kind == "password" and _WORDS_AND_NUMBER.fullmatch(text) is not None)
 
 
 def _is_argument(name: _Name, text: str, after: str) -> bool:

@@ -86,7 +86,7 @@ CONTEXTS = (
     Context("terraform-token", ".atlasv1.", r"(\.atlasv1\.[\w=-]{40,}+)", before=r"[a-z0-9]{14}$", back=14),
     Context("azure-client-secret", "q~", r"([\w~.]{3}[0-9]Q~[\w~.-]{31,}+)", exact=True),
     Context("telegram-token", ":aa", r"([0-9](?<![0-9][0-9])[0-9]{5,15}+:AA[\w-]{33})(?![\w-])", exact=True),
-    Context("mailchimp-key", "-us", r"(-us[0-9]{1,2})(?![\w-])", before=r"(?<![0-9a-z])[0-9a-f]{32}$", back=32),
+    Context("mailchimp-key", "-us", r"(-us[0-9]{1,2})(?![\w-])", before=r"(?:(?<![0-9a-f])|(?<=%[0-9a-f]{2}))[0-9a-f]{32}$", back=32),
     Context("okta-token", "ssws ", r"ssws (00[\w-]{38,42})(?![\w-])"),
     Context(
         "api-key",
@@ -95,14 +95,15 @@ CONTEXTS = (
         is_random,
         before=r"(?<![a-z0-9])(?!pk)[a-z]{2,12}$",
     ),
-    Context("password-hash", "$", r"(\$2[aby]\$[0-9]{2}\$[./a-z0-9]{53})(?![\w./])"),
+    Context("password-hash", "$", r"(\$2[aby]\$[0-9]{2}\$[./a-z0-9]{53})(?![\w/])"),
     Context("password-hash", "$", r"(\$(?:[156y]|apr1)\$[./a-z0-9$=,-]{20,200}+)", is_random),
     Context("password-hash", "$argon2", r"(\$argon2(?:id?|d)\$[^\s\"':]{30,300}+)"),
     # Keys of storage services, and URLs that grant access
     Context("azure-key", "accesskey=", r"sharedaccesskey=([a-z0-9+/]{20,}+={0,2})"),
     Context("azure-key", "accountkey=", r"accountkey=([a-z0-9+/]{20,}+={0,2})"),
     Context("url-signature", "sig=", r"[?&]sig=([a-z0-9%+/]{20,}+={0,2})"),
-    Context("url-signature", "signature=", r"[?&](?:x-(?:amz|goog)-)?signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
+    Context("url-signature", "-signature=", r"[?&]x-(?:amz|goog)-signature=([a-f0-9]{20,}+)"),
+    Context("url-signature", "signature=", r"[?&]signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
     Context("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"),
     Context("discord-webhook", "/webhooks/", r"/api/webhooks/[0-9]{10,24}/([\w-]{40,}+)"),
     Context("teams-webhook", ".office.com/", r"\.office\.com/webhook(?:b2)?/([\w@/-]{40,}+)"),
@@ -159,7 +160,45 @@ CONTEXTS = (
         lambda value: _marked_up(value) and (is_opaque(value) or len(value) > 5) and not is_name_like(value),
         before=rf"(?:key|name|type|id)=\\?[\"'][\w.: -]{{0,48}}{_NOUN}[\w.\[\]-]{{0,16}}\\?[\"'][^<>]{{0,120}}$",
     ),
+    Context(
+        "password",
+        "default",
+        r"default[ \t]{0,8}=[ \t]{0,8}\"([^\"\n]{3,512})\"",
+        _marked_up,
+        before=rf"variable[ \t]+\"[\w-]{{0,48}}{_NOUN}[\w-]{{0,16}}\"[^}}]{{0,120}}$",
+    ),
+    # Code: defaults of variables, arguments of calls
+    Context(
+        "password",
+        ("|| ", "?? ", " or "),
+        r"(?:\|\||\?\?|[ ]or)[ ]b?[\"']([^\"'\n\s]{6,512})[\"']",
+        lambda value: _opaque(value) and not is_label(value),
+        before=rf"{_NOUN}[\w\"'\])]{{0,24}}[ \t]{{0,4}}[:=)\]?][^\n;]{{0,80}}$",
+    ),
+    Context(
+        "password",
+        "${",
+        rf"\$\{{[\w.]{{0,40}}{_NOUN}[\w.]{{0,16}}:[-=]?([^}}\s]{{4,128}})\}}",
+        _opaque,
+    ),
+    Context(
+        "password",
+        ("auth", "login", "credential", "connect"),
+        r"(?:auth|login|authenticate|credentials?|auth=|connect)[ ]?\([\"'][^\"'\n]{1,64}[\"'],[ ]?"
+        r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
+        _opaque,
+    ),
+    Context(
+        "secret",
+        ("jwt.", "fernet(", "hmac", "aes.new(", "cookieparser("),
+        r"(?:jwt\.(?:sign|encode|verify|decode)\([^\n\"']{1,60}|fernet\(|hmac\.new\(|createhmac\([\"'][\w-]{1,12}[\"'],[ ]?"
+        r"|aes\.new\(|cookieparser\()b?[\"']([^\"'\n\s]{6,256})[\"']",
+        _opaque,
+    ),
+    Context("private-key", '"kty"', r"\"d\":[ ]?\"([\w-]{40,}+)\""),
     # Files of credentials
+    Context("docker-auth", ("dockercfg", "dockerconfigjson"), r"docker(?:cfg|configjson)[\"']?:[ \t]{0,4}[\"']?([a-z0-9+/=]{40,}+)"),
+    Context("password", "@", r"@[\w-]{1,64}\.[\w.-]{1,64}:([^\s:/@\"'<>]{6,64}+)(?=\s|\Z)", is_strong),
     Context(
         "private-key",
         "private-lines:",
@@ -197,25 +236,27 @@ CONTEXTS = (
     Context("password", "curl", r"curl[ \t]{1,4}-u[ ]?[\"']?[\w.@\\-]{1,64}:([^\s\"']{3,256}+)", _given),
     Context("password", " -u", r" -u[ ]?[\"']?[\w.\\@-]{1,64}%([^\s\"']{3,128}+)", _argument),
     Context(
-        "password", " -u", r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)", _argument, before=r"\b(?:l?ftp|duplicity)"
+        "password", " -u", r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)", _argument, before=r"(?:l?ftp|duplicity)"
     ),
     Context(
         "password",
         " -p",
         r" -p[\"']?([^\s\"'<|;&=-][^\s\"'|;&]{2,128}+)",
         _argument,
-        before=r"\b(?:mysql\w*|mariadb[\w-]*|sshpass|7z|zip|rar)\b",
+        before=r"(?:mysql\w{0,8}|mariadb|sshpass|7z|zip|rar)\b",
     ),
     Context(
         "password",
         " -p ",
         r" -p [\"']?([^\s\"'<|;&-][^\s\"'|;&]{2,128}+)",
         _argument,
-        before=r"\b(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin|mongo\w*"
+        before=r"(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin|mongo\w*"
         r"|cqlsh|unzip|zip|twine|influx|clickhouse-client|vncviewer|argocd|sqlcmd|bcp|net)\b",
     ),
-    Context("password", " -a ", r" -a [\"']?([^\s\"']{3,128}+)", _argument, before=r"\bredis-cli\b"),
-    Context("password", " -w ", r" -w [\"']?([^\s\"']{3,128}+)", _argument, before=r"\bldap\w+\b"),
+    Context("password", " -k ", r" -k [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"openssl[ ]enc"),
+    Context("password", " -n ", r" -n [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"ssh-keygen"),
+    Context("password", " -a ", r" -a [\"']?([^\s\"']{3,128}+)", _argument, before=r"redis-cli\b"),
+    Context("password", " -w ", r" -w [\"']?([^\s\"']{3,128}+)", _argument, before=r"ldap"),
     Context("password", "htpasswd", r"htpasswd[ \t]+(?:-\w+[ \t]+){0,4}\S{1,100}[ \t]+[\w.@-]{1,64}[ \t]+[\"']?([^\s\"']{3,128}+)", _argument),
     Context("password", "/user:", r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)", lambda value: _argument(value) and value[0] != "/"),
     Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),
@@ -242,7 +283,20 @@ CONTEXTS = (
         is_random,
         before=r"(?:^|[^a-z0-9])$",
     ),
+    Context(
+        "password",
+        " as ",
+        r"(?:use|set|with|enter|type)[ ][\"'`]?([^\s\"'`]{5,128})[\"'`]?[ ]as[ ](?:(?:the|your|my|a|new)[ ]){0,2}(?:\w{1,16}[ ])?"
+        r"(?:password|passphrase|passcode|pw|token|api[ ]key|secret)",
+        _pair,
+    ),
     # Pairs of a user and a password
+    Context(
+        "password",
+        ("login", "creds", "credentials"),
+        r"(?:login|creds|credentials)[ ][\w.@+-]{2,32}[:/]([^\s\"'`/:]{5,64}+)",
+        is_strong,
+    ),
     Context(
         "password",
         ("login", "credential", "creds", "logon", "zugang", "identifiant", "credencial", "/pass", "ログイン"),

@@ -144,7 +144,7 @@ SHAPES = (
     Shape("razorpay-key", ("rzp_live_", "rzp_test_"), r"[A-Za-z0-9]{14,}"),
     Shape("launchdarkly-key", ("sdk-", "api-"), r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}" + _END),
     Shape("mapbox-token", ("sk.eyJ", "tk.eyJ"), r"[\w-]{30,}\.[\w-]{16,}"),
-    Shape("jwt", ("eyJ",), r"(?<![\w-]eyJ)[\w-]{7,}+\.eyJ[\w-]{6,}(?:\.[\w-]*)?"),
+    Shape("jwt", ("eyJ",), r"(?<![_-]eyJ)[\w-]{7,}+\.eyJ[\w-]{6,}(?:\.[\w-]*)?"),
     Shape("asana-token", ("0/", "1/", "2/"), r"[0-9]{16}(?:/[0-9]{16})?:[0-9a-f]{32}" + _END),
     Shape("grafana-key", ("eyJrIjoi",), r"[A-Za-z0-9]{60,}={0,2}"),
 )

@@ -28,7 +28,7 @@ _WORDS = frozenset(
     " date datetime file path env self this prompt stdin never always sensitive confidential encrypted hashed"
     " changeme change-me change_me changeit foo bar baz foobar test testing tests sample fake mock user username"
     " admin token tokens secret secrets key keys apikey api_key api-key pass pw pwd passwd password passwords"
-    " mypassword mysecret mytoken my-password passphrase passcode pin credentials value values field input".split()
+    " error warn warning info debug allow deny mypassword mysecret mytoken my-password passphrase passcode pin credentials value values field input".split()
 )
 # The words for password, key, secret and token in the languages of interfaces.
 _LABELS = frozenset(
@@ -46,13 +46,14 @@ _PROSE = (
     r"|tu|su|y|para|con|il|lo|e|di|per|do|da|para|o|het|een|van)\b"
 )
 _PLACEHOLDER = re.compile(
-    r"\$[a-z_]+|\$\{.*|\$\(.*|\$[a-z_]+[:/].*|\{.*|<.*|%\(.*|%[a-z_]+%|%[sdrv]|\[.*|\.\.\..*|@microsoft\..*"
-    r"|[*x•.…_?#0-]+|(?:your|my|the|some|insert|replace|enter|put|add|use|example|sample|dummy|fake|test)[-_ ].*"
-    r"|.*(?:[-_]here|[-_]placeholder|\.\.\.|…|_goes_here|-example|_example|x{6,}|\*{4,})"
-    r"|(?:ref|env|secret|secrets|vault|op|ssm|file|var|data|local|module|config|settings|process|os|sops)"
+    r"\$[a-z_]+|\$[{(].*|\$[a-z_]+[:/].*|[{<\[].*|%\(.*|%[a-z_]+%|%[sdrv]|\.\.\..*|@microsoft\..*|[*x•.…_?#0-]+"
+    r"|(?:your|my|the|some|insert|replace|enter|put|add|use|example|sample|dummy|fake|test)[-_ ][a-z<>_ .-]*"
+    r"|(?:ref|env|secrets?|vault|op|ssm|file|var|data|local|module|config|settings|process|os|sops)"
     r"(?:\+[a-z]+)?(?::|\.[a-z_]).*",
     re.DOTALL,
 )
+_PLACEHOLDER_ENDS = ("-here", "_here", "-placeholder", "_placeholder", "-example", "_example", "...", "…")
+_PLACEHOLDER_PARTS = ("xxxxxx", "****", "••••", "redacted", "example.com", "changeme", "placeholder")
 _REFERENCE = re.compile(
     r"[~.]{0,2}(?:/[\w.@-]+){2,}/?|[~.]{1,2}/[\w.-]*|/[\w.-]+|[A-Za-z]:[\\/].*|[a-z][a-z0-9+.-]*://.*"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:sha[0-9]+|md5)[-:].*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
@@ -60,11 +61,11 @@ _REFERENCE = re.compile(
 )
 _CODE = re.compile(
     r"\(.*|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
-    r"(?:[(\[{]|->|::|\|\||&&|\?\?|\?\.|\?[\w\"']|===?|=>|\+=|[,;][\w$]+[.=(]).*",
+    r"(?:[(\[{]|->|::|\|\||&&|\?\?|\?\.|\?[\w\"']|===?(?=[^=])|=>|\+=|[,;][\w$]+[.=(]).*",
     re.ASCII | re.DOTALL,
 )
 _NAME = re.compile(r"[&*!@]?[A-Za-z_$][A-Za-z_$]*", re.ASCII)
-_ATTRIBUTE = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
+_ATTRIBUTE = re.compile(r"(?![A-Z][a-z]+\.[A-Z][a-z]*[0-9]+\Z)[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
 _NUMBERED_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*_?[0-9]{0,2}", re.ASCII)
 _COMPOUND = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+", re.ASCII)
 _MEASURE = re.compile(r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII)
@@ -79,7 +80,14 @@ def is_placeholder(value: str) -> bool:
     """Return whether a value is a placeholder: `<your-key>`, `${TOKEN}`, `None`, `required`."""
     lowered = value[:_JUDGED].lower()
     word = lowered.strip(".,;:!?")
-    return not word or word in _WORDS or word in _LABELS or _PLACEHOLDER.fullmatch(lowered) is not None
+    return (
+        not word
+        or word in _WORDS
+        or word in _LABELS
+        or lowered.endswith(_PLACEHOLDER_ENDS)
+        or any(part in lowered for part in _PLACEHOLDER_PARTS)
+        or _PLACEHOLDER.fullmatch(lowered) is not None
+    )
 
 
 def is_label(value: str) -> bool:
@@ -102,7 +110,7 @@ def is_code(value: str) -> bool:
 
 def is_attribute(value: str) -> bool:
     """Return whether a value consists of names joined by dots."""
-    return _ATTRIBUTE.fullmatch(value[:_JUDGED]) is not None
+    return _ATTRIBUTE.fullmatch(value[:_JUDGED]) is not None and not (len(value) > 24 and is_random(value))
 
 
 def is_name(value: str, *, numbered: bool) -> bool:
