@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from satchel.text.secrets.values import (
@@ -139,18 +140,43 @@ class _Value(NamedTuple):
 
 
 class _Name(NamedTuple):
-    kind: str
+    """A name and how its value is joined to it. What is rarely asked is computed when it is."""
+
+    text: str
+    match: re.Match[str]
+    before: str
     noun: str
+    kind: str
     sep: str
-    """How the value is joined to the name: assign, colon, line, cell, comma, call, cjk, prose or space."""
-    quoted: bool
-    """Whether the name itself is in quotes."""
-    upper: bool
-    flag: bool
+    """The group of the separator: assign, colon, line, cell, comma, call, cjk, prose or space."""
     weak: bool
     """Whether only a value that is clearly random makes this a secret."""
-    environment: bool
-    """Whether this is written as in a shell, an .env or an .ini file, where values need no quotes."""
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the name itself is in quotes."""
+        return self.match["close"][-1:] in ('"', "'")
+
+    @property
+    def upper(self) -> bool:
+        return self.text[slice(*self.match.span("noun"))].isupper()
+
+    @property
+    def flag(self) -> bool:
+        return "-" in self.before and _FLAG.search(self.before) is not None
+
+    @property
+    def environment(self) -> bool:
+        """Whether this is written as in a shell, an .env or an .ini file, where values need no quotes."""
+        match = self.match
+        if self.sep != "assign" or match["assign"] != "=" or match.start("assign") + 1 != match.end():
+            return False
+        return self.upper or _LINE_START.search(self.before) is not None or self._in_query
+
+    @property
+    def _in_query(self) -> bool:
+        found = _IN_QUERY.search(self.before)
+        return found is not None and (found[0][0] != ";" or self.text[self.match.start()].isupper())
 
 
 def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
@@ -178,7 +204,7 @@ def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[i
 
 def _name(text: str, match: re.Match[str]) -> _Name | None:
     noun, sep = match["noun"], match.lastgroup or ""
-    start, end = match.span("noun")
+    start = match.start()
     before = text[max(0, start - 40) : start]
     word = before.lower().rstrip("_-. ")
     standalone = not before[-1:].isalnum()
@@ -192,21 +218,12 @@ def _name(text: str, match: re.Match[str]) -> _Name | None:
         or ("://" in before and _USER_OF_URL.search(before))
     ):
         return None
-    assigns = sep == "assign"
-    upper = text[start:end].isupper()
-    return _Name(
-        next((kind for known, kind in _KINDS if known.match(noun)), "password"),
-        noun,
-        sep,
-        quoted=match["close"][-1:] in ('"', "'"),
-        upper=upper,
-        flag="-" in before and _FLAG.search(before) is not None,
-        weak=weak,
-        environment=assigns
-        and match["assign"] == "="
-        and (upper or _LINE_START.search(before) is not None or _is_in_query(text, start, before))
-        and text[match.start("assign") - 1 : match.end()].count(" ") == 0,
-    )
+    return _Name(text, match, before, noun, _kind(noun), sep, weak)
+
+
+@cache
+def _kind(noun: str) -> str:
+    return next((kind for known, kind in _KINDS if known.match(noun)), "password")
 
 
 def _may_be_pass(word: str, before: str, match: re.Match[str], *, standalone: bool) -> bool:
@@ -215,11 +232,6 @@ def _may_be_pass(word: str, before: str, match: re.Match[str], *, standalone: bo
     if match["close"] and standalone:
         return True
     return standalone and match.lastgroup in ("colon", "assign") and _NAMED_USER.search(before) is not None
-
-
-def _is_in_query(text: str, start: int, before: str) -> bool:
-    found = _IN_QUERY.search(before)
-    return found is not None and (found[0][0] != ";" or text[start : start + 1].isupper())
 
 
 def _last_word(before: str) -> str:

@@ -53,7 +53,7 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 _PLACEHOLDER_ENDS = ("-here", "_here", "-placeholder", "_placeholder", "-example", "_example", "...", "…")
-_PLACEHOLDER_PARTS = ("xxxxxx", "****", "••••", "redacted", "example.com", "changeme", "placeholder")
+_PLACEHOLDER_PART = re.compile(r"xxxxxx|\*\*\*\*|••••|redacted|example\.com|changeme|placeholder")
 _REFERENCE = re.compile(
     r"[~.]{0,2}(?:/[\w.@-]+){2,}/?|[~.]{1,2}/[\w.-]*|/[\w.-]+|[A-Za-z]:[\\/].*|[a-z][a-z0-9+.-]*://.*"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:sha[0-9]+|md5)[-:].*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
@@ -68,9 +68,11 @@ _NAME = re.compile(r"[&*!@]?[A-Za-z_$][A-Za-z_$]*", re.ASCII)
 _ATTRIBUTE = re.compile(r"(?![A-Z][a-z]+\.[A-Z][a-z]*[0-9]+\Z)[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
 _NUMBERED_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*_?[0-9]{0,2}", re.ASCII)
 _COMPOUND = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+", re.ASCII)
-_MEASURE = re.compile(r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII)
+_MEASURE = re.compile(r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII | re.IGNORECASE)
 _CHANGES = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
-_SPECIAL = frozenset("@#$%^&*!+=~|")
+_LETTER = re.compile(r"[^\W\d_]")
+_DIGIT = re.compile(r"\d")
+_SPECIAL = re.compile(r"[@#$%^&*!+=~|]")
 _CLASSES = tuple(map(re.compile, (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9\s]")))
 # Only the beginning of a value is judged, so that the cost does not grow with its length.
 _JUDGED = 128
@@ -85,7 +87,7 @@ def is_placeholder(value: str) -> bool:
         or word in _WORDS
         or word in _LABELS
         or lowered.endswith(_PLACEHOLDER_ENDS)
-        or any(part in lowered for part in _PLACEHOLDER_PARTS)
+        or _PLACEHOLDER_PART.search(lowered) is not None
         or _PLACEHOLDER.fullmatch(lowered) is not None
     )
 
@@ -122,9 +124,9 @@ def is_name(value: str, *, numbered: bool) -> bool:
 def is_opaque(value: str) -> bool:
     """Return whether a value mixes letters with digits or special characters as words and names do not."""
     value = value[:_JUDGED]
-    if not any(map(str.isalpha, value)) or _COMPOUND.fullmatch(value) or _MEASURE.fullmatch(value.lower()):
+    if not _DIGIT.search(value) and not _SPECIAL.search(value[:-1]):
         return False
-    return any(map(str.isdigit, value)) or not _SPECIAL.isdisjoint(value[:-1])
+    return _LETTER.search(value) is not None and not _COMPOUND.fullmatch(value) and not _MEASURE.fullmatch(value)
 
 
 def is_mixed_case(value: str) -> bool:
