@@ -148,6 +148,7 @@ LEAST_PER_CALL = 200
     show_default=True,
     help="Where to state what the budget allows. Changing schemas invalidate the prompt cache.",
 )
+@click.option("--mask-results", is_flag=True, help="Mask secrets in results before they are stored and shown.")
 @click.option(
     "--start-seconds",
     type=click.FloatRange(min=0, max=86_400, min_open=True),
@@ -169,6 +170,7 @@ def gateway_command(
     per_call: int | None,
     model: str | None,
     hints: "Hints",
+    mask_results: bool,
     start_seconds: float,
     server_name: str | None,
     counter: str | None,
@@ -211,7 +213,13 @@ def gateway_command(
             f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
         )
     with open_store_for(db, create=True, counter=counter) as bag:
-        session = bag.session(name or new_session_name("gateway"), budget=budget, hints=hints, holds="whole")
+        session = bag.session(
+            name or new_session_name("gateway"),
+            budget=budget,
+            hints=hints,
+            holds="whole",
+            mask_results=mask_results,
+        )
         if sys.stdin is not None and sys.stdin.isatty():
             note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
         from satchel.server.gateway.stdio import serve_gateway

@@ -3,12 +3,14 @@
 The rules are in `satchel.text.secrets`. This module applies them to parts of a text, and replaces what they find.
 """
 
+import contextlib
+import json
 import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from satchel.model.checks import repair_surrogates
 from satchel.text.secrets.assignments import find_assignments
@@ -16,7 +18,16 @@ from satchel.text.secrets.contexts import find_contexts, find_private_keys
 from satchel.text.secrets.formats import find_formats
 from satchel.text.secrets.numbers import find_cards, find_seed_phrases
 
-__all__ = ["Redacted", "masked_labels", "masked_line", "redact", "without_masks"]
+__all__ = [
+    "Redacted",
+    "masked_labels",
+    "masked_line",
+    "redact",
+    "redact_json",
+    "redact_member",
+    "redact_values",
+    "without_masks",
+]
 
 
 class Redacted(NamedTuple):
@@ -33,6 +44,8 @@ class _Span(NamedTuple):
 
 
 _PRIVATE = re.compile(r"<private(?:[\s/](?:[^<>\[]|\[(?!masked:))*+)?>|</private\s*>", re.ASCII | re.IGNORECASE)
+# A mask where JSON has a number.
+_BARE_MASK = re.compile(r"(?<=[:,\[ ])(\[masked:[a-z0-9-]{1,40}\])(?=\s*[,}\]])")
 _MASK = re.compile(r"(\[masked:[a-z0-9-]{1,40}\])")
 # While a text is searched, this character stands for each mask. It ends a line, a word and a value, so no rule
 # looks across it.
@@ -85,6 +98,50 @@ def redact(text: str) -> Redacted:
 def masked_line(message: str) -> str:
     """Return a message on one line, with secrets masked, for logs and error messages."""
     return redact(" ".join(repair_surrogates(message).split())).text
+
+
+def redact_json(text: str) -> str:
+    """Mask the secrets of a text. If it is JSON, it stays JSON: a masked number becomes a string."""
+    masked = redact(text).text
+    if masked == text or not text.lstrip().startswith(("{", "[", '"')):
+        return masked
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return masked
+    quoted = _BARE_MASK.sub(r'"\1"', masked)
+    try:
+        json.loads(quoted)
+    except ValueError:
+        return json.dumps(redact_values(value), ensure_ascii=False, separators=(",", ":"))
+    return quoted
+
+
+def redact_values(value: Any, *, but: Collection[str] = ()) -> Any:
+    """Mask the secrets in all strings of a JSON value, except in members with one of the names in `but`."""
+    if isinstance(value, str):
+        return redact(value).text
+    if isinstance(value, list):
+        return [redact_values(item, but=but) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key in but else _redacted_member(key, item, but) for key, item in value.items()}
+    return value
+
+
+def redact_member(name: str, value: str) -> str:
+    """Mask the secrets of a string that has a name: what is called a password is one."""
+    masked = redact(value).text
+    found = redact(json.dumps({name: masked}, ensure_ascii=False)).text
+    with contextlib.suppress(ValueError):
+        member = json.loads(found).get(name)
+        return member if isinstance(member, str) else masked
+    return masked
+
+
+def _redacted_member(name: Any, value: Any, but: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_redacted_member(name, item, but) for item in value]
+    return redact_member(str(name), value) if isinstance(value, str) else redact_values(value, but=but)
 
 
 def masked_labels(*texts: str | None) -> tuple[str, ...]:

@@ -80,27 +80,114 @@ _KINDS = (
 # `key` is a secret after one of these words. `pass` is one after a user. `token` after one of _NOT_BEFORE_TOKEN is a
 # piece of text or a page of results.
 _BEFORE_KEY = (
-    *("api", "access", "secret", "private", "encryption", "signing", "master", "account", "auth", "client", "license"),
-    *("licence", "app", "service", "role", "shared", "storage", "webhook", "jwt", "crypt", "hmac", "deploy", "session"),
+    *(
+        "api",
+        "access",
+        "secret",
+        "private",
+        "encryption",
+        "signing",
+        "master",
+        "account",
+        "auth",
+        "client",
+        "license",
+    ),
+    *(
+        "licence",
+        "app",
+        "service",
+        "role",
+        "shared",
+        "storage",
+        "webhook",
+        "jwt",
+        "crypt",
+        "hmac",
+        "deploy",
+        "session",
+    ),
     *("aes", "rsa", "decryption", "cipher", "wallet", "stream", "product", "activation", "hex", "bearer", "stripe"),
-    *("admin", "subscription", "functions", "fastly", "wif", "recovery", "registration", "security", "wifi", "wlan"),
+    *(
+        "admin",
+        "subscription",
+        "functions",
+        "fastly",
+        "wif",
+        "recovery",
+        "registration",
+        "security",
+        "wifi",
+        "wlan",
+    ),
 )
 _NOT_BEFORE_KEY = (
-    *("public", "primary", "foreign", "sort", "partition", "cache", "object", "idempotency", "routing", "group", "row"),
-    *("publishable", "hash", "range", "s3", "bucket", "dedup", "unique", "index", "composite", "pub", "site", "host"),
+    *(
+        "public",
+        "primary",
+        "foreign",
+        "sort",
+        "partition",
+        "cache",
+        "object",
+        "idempotency",
+        "routing",
+        "group",
+        "row",
+    ),
+    *(
+        "publishable",
+        "hash",
+        "range",
+        "s3",
+        "bucket",
+        "dedup",
+        "unique",
+        "index",
+        "composite",
+        "pub",
+        "site",
+        "host",
+    ),
 )
 _BEFORE_PASS = (
-    *("db", "user", "smtp", "sql", "postgres", "pg", "ftp", "admin", "root", "redis", "mail", "become", "sudo", "ssh"),
-    *("database", "default", "login", "auth", "account", "rabbitmq", "mongo", "ldap", "proxy", "vault", "store", "http"),
+    *(
+        "db",
+        "user",
+        "smtp",
+        "sql",
+        "postgres",
+        "pg",
+        "ftp",
+        "admin",
+        "root",
+        "redis",
+        "mail",
+        "become",
+        "sudo",
+        "ssh",
+    ),
+    *(
+        "database",
+        "default",
+        "login",
+        "auth",
+        "account",
+        "rabbitmq",
+        "mongo",
+        "ldap",
+        "proxy",
+        "vault",
+        "store",
+        "http",
+    ),
 )
 _NOT_BEFORE_TOKEN = frozenset(
     "pad eos bos unk cls sep mask stop start end special per max min page next continuation sync cancellation first"
     " last prev previous".split()
 )
 _LAST_WORD = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[_\- .]?\Z", re.ASCII)
-_STANDALONE = frozenset(
-    ("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha")
-)
+_STANDALONE = frozenset(("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha"))
 # `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
 _USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
 _FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)

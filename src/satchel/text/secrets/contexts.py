@@ -86,7 +86,13 @@ CONTEXTS = (
     Context("terraform-token", ".atlasv1.", r"(\.atlasv1\.[\w=-]{40,}+)", before=r"[a-z0-9]{14}$", back=14),
     Context("azure-client-secret", "q~", r"([\w~.]{3}[0-9]Q~[\w~.-]{31,}+)", exact=True),
     Context("telegram-token", ":aa", r"([0-9](?<![0-9][0-9])[0-9]{5,15}+:AA[\w-]{33})(?![\w-])", exact=True),
-    Context("mailchimp-key", "-us", r"(-us[0-9]{1,2})(?![\w-])", before=r"(?:(?<![0-9a-f])|(?<=%[0-9a-f]{2}))[0-9a-f]{32}$", back=32),
+    Context(
+        "mailchimp-key",
+        "-us",
+        r"(-us[0-9]{1,2})(?![\w-])",
+        before=r"(?:(?<![0-9a-f])|(?<=%[0-9a-f]{2}))[0-9a-f]{32}$",
+        back=32,
+    ),
     Context("okta-token", "ssws ", r"ssws (00[\w-]{38,42})(?![\w-])"),
     Context(
         "api-key",
@@ -104,7 +110,9 @@ CONTEXTS = (
     Context("url-signature", "sig=", r"[?&]sig=([a-z0-9%+/]{20,}+={0,2})"),
     Context("url-signature", "-signature=", r"[?&]x-(?:amz|goog)-signature=([a-f0-9]{20,}+)"),
     Context("url-signature", "signature=", r"[?&]signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
-    Context("slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"),
+    Context(
+        "slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"
+    ),
     Context("discord-webhook", "/webhooks/", r"/api/webhooks/[0-9]{10,24}/([\w-]{40,}+)"),
     Context("teams-webhook", ".office.com/", r"\.office\.com/webhook(?:b2)?/([\w@/-]{40,}+)"),
     Context("webhook", "/hooks/catch/", r"/hooks/catch/([\w/]{10,})"),
@@ -197,7 +205,11 @@ CONTEXTS = (
     ),
     Context("private-key", '"kty"', r"\"d\":[ ]?\"([\w-]{40,}+)\""),
     # Files of credentials
-    Context("docker-auth", ("dockercfg", "dockerconfigjson"), r"docker(?:cfg|configjson)[\"']?:[ \t]{0,4}[\"']?([a-z0-9+/=]{40,}+)"),
+    Context(
+        "docker-auth",
+        ("dockercfg", "dockerconfigjson"),
+        r"docker(?:cfg|configjson)[\"']?:[ \t]{0,4}[\"']?([a-z0-9+/=]{40,}+)",
+    ),
     Context("password", "@", r"@[\w-]{1,64}\.[\w.-]{1,64}:([^\s:/@\"'<>]{6,64}+)(?=\s|\Z)", is_strong),
     Context(
         "private-key",
@@ -236,7 +248,11 @@ CONTEXTS = (
     Context("password", "curl", r"curl[ \t]{1,4}-u[ ]?[\"']?[\w.@\\-]{1,64}:([^\s\"']{3,256}+)", _given),
     Context("password", " -u", r" -u[ ]?[\"']?[\w.\\@-]{1,64}%([^\s\"']{3,128}+)", _argument),
     Context(
-        "password", " -u", r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)", _argument, before=r"(?:l?ftp|duplicity)"
+        "password",
+        " -u",
+        r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)",
+        _argument,
+        before=r"(?:l?ftp|duplicity)",
     ),
     Context(
         "password",
@@ -257,10 +273,25 @@ CONTEXTS = (
     Context("password", " -n ", r" -n [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"ssh-keygen"),
     Context("password", " -a ", r" -a [\"']?([^\s\"']{3,128}+)", _argument, before=r"redis-cli\b"),
     Context("password", " -w ", r" -w [\"']?([^\s\"']{3,128}+)", _argument, before=r"ldap"),
-    Context("password", "htpasswd", r"htpasswd[ \t]+(?:-\w+[ \t]+){0,4}\S{1,100}[ \t]+[\w.@-]{1,64}[ \t]+[\"']?([^\s\"']{3,128}+)", _argument),
-    Context("password", "/user:", r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)", lambda value: _argument(value) and value[0] != "/"),
+    Context(
+        "password",
+        "htpasswd",
+        r"htpasswd[ \t]+(?:-\w+[ \t]+){0,4}\S{1,100}[ \t]+[\w.@-]{1,64}[ \t]+[\"']?([^\s\"']{3,128}+)",
+        _argument,
+    ),
+    Context(
+        "password",
+        "/user:",
+        r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)",
+        lambda value: _argument(value) and value[0] != "/",
+    ),
     Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),
-    Context("password", "pass ", r" -(?:store|key|dest|src|deststore|srcstore)pass[ \t]{1,4}([^\s\"']{4,128}+)", _argument),
+    Context(
+        "password",
+        "pass ",
+        r" -(?:store|key|dest|src|deststore|srcstore)pass[ \t]{1,4}([^\s\"']{4,128}+)",
+        _argument,
+    ),
     Context(
         "password",
         "|",

@@ -130,7 +130,9 @@ SHAPES = (
     Shape("yandex-key", ("AQVN", "t1.9eu", "y0_"), r"[\w.=-]{36,}"),
     Shape("pinecone-key", ("pcsk_",), r"\w{40,}"),
     Shape("nvidia-key", ("nvapi-",), r"[\w-]{40,}"),
-    Shape("ai-key", ("jina_", "fw_", "e2b_", "csk-", "fc-", "pa-", "apify_api_", "KGAT_"), r"(?=\D{0,20}\d)[\w-]{30,}"),
+    Shape(
+        "ai-key", ("jina_", "fw_", "e2b_", "csk-", "fc-", "pa-", "apify_api_", "KGAT_"), r"(?=\D{0,20}\d)[\w-]{30,}"
+    ),
     Shape("netlify-token", ("nfp_", "nfo_", "nfc_"), r"[A-Za-z0-9]{36,}"),
     Shape("vercel-token", ("vcp_", "vci_", "vca_", "vcr_", "vck_"), r"[A-Za-z0-9]{24,}"),
     Shape("render-key", ("rnd_",), r"[A-Za-z0-9]{24,}"),

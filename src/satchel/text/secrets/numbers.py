@@ -43,6 +43,8 @@ def _luhn(digits: str) -> bool:
 
 # Phrases of BIP-39: 12, 15, 18, 21 or 24 words of a list of 2,048. No words may come between them.
 _LEAST = 12
+# One word many times is no phrase.
+_LEAST_DIFFERENT = 6
 _RUN = re.compile(r"[a-z](?<![a-z \n,].)[a-z \n\t,]{46,}+", re.ASCII)
 _NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.)][ \t]{0,2}[a-z]{3,8}[\s,]{0,4}){12,24}+", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
@@ -77,7 +79,9 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
         return
     words = list(_WORD.finditer(text, start, end))
     for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):
-        yield words[found.start()].start(), words[found.end() - 1].end(), "seed-phrase"
+        phrase = words[found.start() : found.end()]
+        if len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
+            yield phrase[0].start(), phrase[-1].end(), "seed-phrase"
 
 
 @cache

@@ -68,7 +68,9 @@ _NAME = re.compile(r"[&*!@]?[A-Za-z_$][A-Za-z_$]*", re.ASCII)
 _ATTRIBUTE = re.compile(r"(?![A-Z][a-z]+\.[A-Z][a-z]*[0-9]+\Z)[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+", re.ASCII)
 _NUMBERED_NAME = re.compile(r"[A-Za-z]+(?:_[A-Za-z]+)*_?[0-9]{0,2}", re.ASCII)
 _COMPOUND = re.compile(r"(?:[A-Za-z]+|[0-9]+)(?:[-/](?:[A-Za-z]+|[0-9]+))+", re.ASCII)
-_MEASURE = re.compile(r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII | re.IGNORECASE)
+_MEASURE = re.compile(
+    r"[~<>≤≥]?[0-9][0-9.,_]*(?:%|[a-zµ]{1,3}|[kmg]i?b|min|sec|bits?|bytes?|chars?)?", re.ASCII | re.IGNORECASE
+)
 _CHANGES = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
 _LETTER = re.compile(r"[^\W\d_]")
 _DIGIT = re.compile(r"\d")
