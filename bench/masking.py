@@ -2,9 +2,9 @@
 
 python -m bench.masking [--set FILE…] [--cost] [--size 1000000]
 
-Without options: both halves of bench/masking_samples.py, and the cost. `--set` measures files of JSON lines instead:
-{"name": …, "text": …, "secret": … or null}. A secret is found if it no longer stands in the masked text. A false
-alarm is any change of a text without a secret. `--cost` measures only the cost.
+Without options: both halves of bench/masking_samples.py, and the cost. `--set` measures files of JSON lines
+instead: {"name": …, "text": …, "secret": … or null}. A secret is found if it no longer stands in the masked text.
+A false alarm is any change of a text without a secret. `--cost` measures only the cost.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 """Secrets in what a session stores: masked everywhere but in results, and there too if asked for."""
 
+import contextlib
 import sqlite3
 import zlib
 
@@ -26,10 +27,8 @@ def stored(path) -> str:
 def _text(value: str | bytes) -> str:
     if isinstance(value, str):
         return value
-    try:
+    with contextlib.suppress(zlib.error):
         value = zlib.decompress(value)
-    except zlib.error:
-        pass
     return value.decode("utf-8", "replace")
 
 

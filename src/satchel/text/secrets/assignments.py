@@ -17,6 +17,7 @@ from satchel.text.secrets.values import (
     is_random,
     is_reference,
     is_strong,
+    words,
 )
 
 __all__ = ["find_assignments"]
@@ -27,8 +28,10 @@ _SUFFIX = (
     r"|new|primary|secondary|main|b64|base64|hex)){0,2}"
 )
 _FILLER = (
-    r"(?:[ \t]{1,2}(?:for|of|to|on|at|für|fuer|des|der|zum|zur|vom|von|du|de|del|pour|para|do|da|di|per|van|voor|has"
-    r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])(?:[^\n.;:=?!\"'`「」()|{}<>\[\]]|\.(?=\w)){0,48}?"
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|für|fuer|des|der|zum|zur|vom|von|du|de|del|pour|para|do|da|di"
+    r"|per|van|voor|has"
+    r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])(?:[^\n.;:=?!\"'`「」()|{}<>\[\]]"
+    r"|\.(?=\w)){0,48}?"
     r"|[ \t]?[(\[][^()\[\]\n]{1,32}[)\]])?"
 )
 _SEPARATOR = (
@@ -42,12 +45,13 @@ _SEPARATOR = (
     r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
     r"|(?P<call>\()[ \t]{0,2}(?=[\"'])"
     r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
-    rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:(?:is|was|been|now)[ ]set[ ]to|wurde[ ]auf|is|was|lautet|ist|est"
+    rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:(?:is|was|been|now)[ ]set[ ]to"
+    rf"|wurde[ ]auf|is|was|lautet|ist|est"
     r"|es|é|è|to)(?=[ :\t])|['’]s(?=[ ])|[ ][–—-](?=[ ]))[: \t]{1,3})"
     r"|(?P<space>[ \t]{1,4})(?=[\"'`]|\S{0,40}[0-9!@#$%^&*]|\S{6,64}[ ]-))"
 )
-# Three groups of nouns: most texts contain only some of the first. They start with letters, not groups, because only
-# then can `re` skip to the places where one can start. A text is searched for a group if it contains one of its hints.
+# Three groups of nouns: most texts contain only some of the first. They start with letters, not groups, because
+# only then can `re` skip to the places where one can start. A group is searched for if a hint of it occurs.
 _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("pass", "pwd", "psk", "pw", "pin", "secret", "token", "key"),
@@ -58,7 +62,8 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
             *("kennwort", "clave", "contrasena", "mdp", "de passe", "depasse", "de_passe", "senha", "wachtwoord"),
             *("parola", "losenord", "cvv", "cvc", "credential", "community"),
         ),
-        r"kennwort|clave|contrasena|mdp|mot[ _-]?de[ _-]?passe|senha|wachtwoord|parola|losenord|cv[vc]2?|credentials?"
+        r"kennwort|clave|contrasena|mdp|mot[ _-]?de[ _-]?passe|senha|wachtwoord|parola|losenord|cv[vc]2?"
+        r"|credentials?"
         r"|community(?:[ _-]?string)?",
     ),
     (
@@ -67,7 +72,8 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
             *("暗証番号", "密码", "密碼", "비밀번호", "apiキー", "トークン", "シークレット"),
         ),
         r"contraseña|hasło|lösenord|şifre|пароль|jelszó|(?:api|wlan|wifi|wpa2?|geheimer)[ -]?schlüssel"
-        r"|clé[ ](?:api|wifi|secrète|privée|d'api)|パスワード|暗証番号|密码|密碼|비밀번호|apiキー|シークレット|トークン",
+        r"|clé[ ](?:api|wifi|secrète|privée|d'api)|パスワード|暗証番号|密码|密碼|비밀번호|apiキー|シークレット"
+        r"|トークン",
     ),
 )
 _PATTERNS = tuple(re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII) for _, nouns in _NOUNS)
@@ -77,114 +83,31 @@ _KINDS = (
     (re.compile(r"token|トークン"), "token"),
 )
 
-# `key` is a secret after one of these words. `pass` is one after a user. `token` after one of _NOT_BEFORE_TOKEN is a
+# `key` is a secret after one of these words, `pass` after a user. `token` after one of _NOT_BEFORE_TOKEN is a
 # piece of text or a page of results.
-_BEFORE_KEY = (
-    *(
-        "api",
-        "access",
-        "secret",
-        "private",
-        "encryption",
-        "signing",
-        "master",
-        "account",
-        "auth",
-        "client",
-        "license",
-    ),
-    *(
-        "licence",
-        "app",
-        "service",
-        "role",
-        "shared",
-        "storage",
-        "webhook",
-        "jwt",
-        "crypt",
-        "hmac",
-        "deploy",
-        "session",
-    ),
-    *("aes", "rsa", "decryption", "cipher", "wallet", "stream", "product", "activation", "hex", "bearer", "stripe"),
-    *(
-        "admin",
-        "subscription",
-        "functions",
-        "fastly",
-        "wif",
-        "recovery",
-        "registration",
-        "security",
-        "wifi",
-        "wlan",
-    ),
+_BEFORE_KEY = tuple(
+    words(
+        "api access secret private encryption signing master account auth client license licence app service"
+        " role shared storage webhook jwt crypt hmac deploy session aes rsa decryption cipher wallet stream"
+        " product activation hex bearer stripe admin subscription functions fastly wif recovery registration"
+        " security wifi wlan"
+    )
 )
-_NOT_BEFORE_KEY = (
-    *(
-        "public",
-        "primary",
-        "foreign",
-        "sort",
-        "partition",
-        "cache",
-        "object",
-        "idempotency",
-        "routing",
-        "group",
-        "row",
-    ),
-    *(
-        "publishable",
-        "hash",
-        "range",
-        "s3",
-        "bucket",
-        "dedup",
-        "unique",
-        "index",
-        "composite",
-        "pub",
-        "site",
-        "host",
-    ),
+_NOT_BEFORE_KEY = tuple(
+    words(
+        "public primary foreign sort partition cache object idempotency routing group row publishable hash"
+        " range s3 bucket dedup unique index composite pub site host"
+    )
 )
-_BEFORE_PASS = (
-    *(
-        "db",
-        "user",
-        "smtp",
-        "sql",
-        "postgres",
-        "pg",
-        "ftp",
-        "admin",
-        "root",
-        "redis",
-        "mail",
-        "become",
-        "sudo",
-        "ssh",
-    ),
-    *(
-        "database",
-        "default",
-        "login",
-        "auth",
-        "account",
-        "rabbitmq",
-        "mongo",
-        "ldap",
-        "proxy",
-        "vault",
-        "store",
-        "http",
-    ),
+_BEFORE_PASS = tuple(
+    words(
+        "db user smtp sql postgres pg ftp admin root redis mail become sudo ssh database default login auth"
+        " account rabbitmq mongo ldap proxy vault store http"
+    )
 )
-_NOT_BEFORE_TOKEN = frozenset(
-    "pad eos bos unk cls sep mask stop start end special per max min page next continuation sync cancellation first"
-    " last prev previous".split()
+_NOT_BEFORE_TOKEN = words(
+    "pad eos bos unk cls sep mask stop start end special per max min page next continuation sync"
+    " cancellation first last prev previous"
 )
 _LAST_WORD = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)[_\- .]?\Z", re.ASCII)
 _STANDALONE = frozenset(("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2", "clave", "parola", "senha"))

@@ -136,7 +136,8 @@ CONTEXTS = (
     Context(
         "authorization",
         "authorization",
-        r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?[a-z][a-z-]{2,20}[ \t]{1,4}([\w.~+/=:-]{6,}+)",
+        r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?"
+        r"[a-z][a-z-]{2,20}[ \t]{1,4}([\w.~+/=:-]{6,}+)",
         _generated,
     ),
     Context(
@@ -199,7 +200,8 @@ CONTEXTS = (
     Context(
         "secret",
         ("jwt.", "fernet(", "hmac", "aes.new(", "cookieparser("),
-        r"(?:jwt\.(?:sign|encode|verify|decode)\([^\n\"']{1,60}|fernet\(|hmac\.new\(|createhmac\([\"'][\w-]{1,12}[\"'],[ ]?"
+        r"(?:jwt\.(?:sign|encode|verify|decode)\([^\n\"']{1,60}|fernet\(|hmac\.new\("
+        r"|createhmac\([\"'][\w-]{1,12}[\"'],[ ]?"
         r"|aes\.new\(|cookieparser\()b?[\"']([^\"'\n\s]{6,256})[\"']",
         _opaque,
     ),
@@ -266,7 +268,8 @@ CONTEXTS = (
         " -p ",
         r" -p [\"']?([^\s\"'<|;&-][^\s\"'|;&]{2,128}+)",
         _argument,
-        before=r"(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin|mongo\w*"
+        before=r"(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin"
+        r"|mongo\w*"
         r"|cqlsh|unzip|zip|twine|influx|clickhouse-client|vncviewer|argocd|sqlcmd|bcp|net)\b",
     ),
     Context("password", " -k ", r" -k [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"openssl[ ]enc"),
@@ -296,14 +299,16 @@ CONTEXTS = (
         "password",
         "|",
         r"echo[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?([^\s\"'|]{3,128})[\"']?[ \t]{0,4}\|[ \t]{0,4}"
-        r"(?:sudo[ \t]+-\w{0,4}s|\w{0,8}passwd|(?:docker|podman|helm|gh|az|npm|op)\b[^\n|]{0,60}(?:login|stdin)|cryptsetup|gpg)",
+        r"(?:sudo[ \t]+-\w{0,4}s|\w{0,8}passwd|(?:docker|podman|helm|gh|az|npm|op)\b[^\n|]{0,60}(?:login"
+        r"|stdin)|cryptsetup|gpg)",
         _argument,
     ),
     # Codes, and `auth` in the configuration of clients
     Context(
         "password",
         "code",
-        r"codes?(?:[ ](?:is|was|are)|[ \t]{0,2}[:=])[ \t]{1,3}[\"'`]?([a-z0-9]{4,10}(?:[ -][a-z0-9]{4,10}){0,3})(?![\w-])",
+        r"codes?(?:[ ](?:is|was|are)"
+        r"|[ \t]{0,2}[:=])[ \t]{1,3}[\"'`]?([a-z0-9]{4,10}(?:[ -][a-z0-9]{4,10}){0,3})(?![\w-])",
         lambda value: "-" in value or value.isdigit() or is_opaque(value),
         before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door|auth\w*)[ _-]?$",
     ),
@@ -317,7 +322,8 @@ CONTEXTS = (
     Context(
         "password",
         " as ",
-        r"(?:use|set|with|enter|type)[ ][\"'`]?([^\s\"'`]{5,128})[\"'`]?[ ]as[ ](?:(?:the|your|my|a|new)[ ]){0,2}(?:\w{1,16}[ ])?"
+        r"(?:use|set|with|enter|type)[ ][\"'`]?([^\s\"'`]{5,128})[\"'`]?[ ]as[ ](?:(?:the|your|my|a"
+        r"|new)[ ]){0,2}(?:\w{1,16}[ ])?"
         r"(?:password|passphrase|passcode|pw|token|api[ ]key|secret)",
         _pair,
     ),
@@ -331,9 +337,11 @@ CONTEXTS = (
     Context(
         "password",
         ("login", "credential", "creds", "logon", "zugang", "identifiant", "credencial", "/pass", "ログイン"),
-        r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales|user(?:name)?/pass(?:word)?"
+        r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales"
+        r"|user(?:name)?/pass(?:word)?"
         r"|benutzer/passwort|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
-        r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
+        r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
         _pair,
     ),
 )
@@ -401,7 +409,7 @@ def _find_cookies(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator
             start, end = cookie.span(2)
             value = text[start:end]
             named = _SESSION.search(cookie[1]) is not None
-            if len(value) >= 16 and is_random(value) or (named and _opaque(value) and not is_code(value)):
+            if (len(value) >= 16 and is_random(value)) or (named and _opaque(value) and not is_code(value)):
                 yield start, end, "cookie"
 
 

@@ -165,9 +165,9 @@ def _every_shape() -> tuple[re.Pattern[str], tuple[str, ...]]:
     """Return one pattern for all shapes, and the label of each of its groups from the second on.
 
     It starts with the character before a token, which is no letter or digit, because `re` skips quickly to these.
-    A letter before a token is allowed if it ends an escape sequence, as in "\\nghp_" inside JSON or "%3Dghp_" inside
-    a URL. The first group is empty and marks where the token starts. Another empty group after each body tells which
-    shape it is.
+    A letter before a token is allowed if it ends an escape sequence, as in "\\nghp_" inside JSON or "%3Dghp_"
+    inside a URL. The first group is empty and marks where the token starts. Another empty group after each body
+    tells which shape it is.
     """
     labels: list[str] = []
     heads = [(head, shape) for shape in SHAPES for head in shape.heads]
@@ -176,7 +176,8 @@ def _every_shape() -> tuple[re.Pattern[str], tuple[str, ...]]:
 
 
 def _trie(heads: Sequence[tuple[str, Shape]], depth: int, labels: list[str]) -> str:
-    """Return a pattern that compares each letter of the heads once, and then the bodies in the order of the table."""
+    """Return a pattern that compares each letter of the heads once, and then the bodies in"
+    " the order of the table."""
     branches = []
     for letter, group in _by_letter(heads, depth).items():
         if letter:

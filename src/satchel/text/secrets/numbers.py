@@ -15,11 +15,13 @@ _CARD = re.compile(
 )
 _ISSUERS = re.compile(
     r"4[0-9]{12}(?:[0-9]{3}){0,2}|5[1-5][0-9]{14}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)[0-9]{12}"
-    r"|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}|35[0-9]{14}|62[0-9]{14,17}"
+    r"|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
+    r"|35[0-9]{14}|62[0-9]{14,17}"
 )
 # Other numbers with a check digit or a great many digits.
 _OTHER_NUMBER = re.compile(
-    r"(?:order|invoice|tracking|imei|isbn|iban|serial|ref(?:erence)?|id|nr|no|number|bestell\w*|rechnung\w*|commande"
+    r"(?:order|invoice|tracking|imei|isbn|iban|serial|ref(?:erence)?|id|nr|no|number|bestell\w*"
+    r"|rechnung\w*|commande"
     r"|pedido|ticket|account|konto\w*|timestamp|phone|tel)[\s.:#=\"']{1,4}\Z",
     re.IGNORECASE,
 )
@@ -60,7 +62,8 @@ _LENGTHS = (12, 15, 18, 21, 24)
 
 
 def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of seed phrases: at least 12 words of the list in a row, or as many words after an announcement."""
+    """Yield the spans of seed phrases: at least 12 words of the list in a row, or as many"
+    " words after an announcement."""
     for run in _RUN.finditer(text):
         yield from _phrases(text, *run.span())
     if "12. " in text or "12) " in text:

@@ -15,27 +15,38 @@ __all__ = [
     "is_random",
     "is_reference",
     "is_strong",
+    "words",
 ]
 
+
+def words(listed: str) -> frozenset[str]:
+    """Return a set of words that are written in one string, with spaces between them."""
+    return frozenset(listed.split())
+
+
 # Words that stand where a value would, in code, configuration, documentation and messages.
-_WORDS = frozenset(
-    "none null nil undefined true false yes no on off required optional nullable string str bytes int integer number"
+_WORDS = words(
+    "none null nil undefined true false yes no on off required optional nullable string str"
+    " bytes int integer number"
     " bool boolean any object text varchar char empty blank unset missing invalid expired valid wrong incorrect"
     " changed change reset rotated redacted masked hidden removed unknown placeholder todo tbd fixme n/a na default"
-    " example dummy disabled enabled basic bearer oauth oauth2 x-oauth-basic bcrypt argon2 argon2id scrypt pbkdf2 md5"
+    " example dummy disabled enabled basic bearer oauth oauth2 x-oauth-basic bcrypt argon2"
+    " argon2id scrypt pbkdf2 md5"
     " sha1 sha-1 sha256 sha-256 sha512 sha-512 base64 base64url base32 utf8 utf-8 hmac rs256 hs256 es256 aes256"
-    " aes-256 ipv4 ipv6 http2 oidc saml2 totp 2fa mfa u2f fido2 webauthn i18n l10n k8s s3 ec2 rfc2617 jwt uuid uuid4"
+    " aes-256 ipv4 ipv6 http2 oidc saml2 totp 2fa mfa u2f fido2 webauthn i18n l10n k8s s3 ec2"
+    " rfc2617 jwt uuid uuid4"
     " date datetime file path env self this prompt stdin never always sensitive confidential encrypted hashed"
     " changeme change-me change_me changeit foo bar baz foobar test testing tests sample fake mock user username"
     " admin token tokens secret secrets key keys apikey api_key api-key pass pw pwd passwd password passwords"
-    " error warn warning info debug allow deny mypassword mysecret mytoken my-password passphrase passcode pin credentials value values field input".split()
+    " error warn warning info debug allow deny mypassword mysecret mytoken my-password"
+    " passphrase passcode pin credentials value values field input"
 )
 # The words for password, key, secret and token in the languages of interfaces.
-_LABELS = frozenset(
+_LABELS = words(
     "passwort kennwort passwörter contraseña contrasena contraseñas clave senha parola parole wachtwoord lösenord"
     " losenord adgangskode passord salasana heslo jelszó hasło haslo geslo lozinka şifre sifre parool slaptažodis"
     " пароль секрет ключ токен mot motdepasse mdp secreto segreto geheimnis geheim schlüssel jeton ficha chiave"
-    " llave clé kata sandi パスワード シークレット トークン キー 密码 密碼 密钥 令牌 비밀번호 토큰".split()
+    " llave clé kata sandi パスワード シークレット トークン キー 密码 密碼 密钥 令牌 비밀번호 토큰"
 )
 # A quoted sentence about passwords contains one of these words; a passphrase hardly ever does.
 _PROSE = (
