@@ -833,6 +833,7 @@ class Satchel:
         model: str | None = None,
         hints: "Hints" = "footer",
         holds: "Holds | None" = None,
+        mask_results: bool = False,
     ) -> "Session":
         """Open the session of an agent by its `name`, or create it.
 
@@ -841,7 +842,8 @@ class Satchel:
         `model` (half its context window), of the environment, of the settings file, or the default of 100,000.
         `hints` says where the model is told what is left: in the "footer" of results, in the "schema" of tools, or
         nowhere ("none"). With `holds="whole"`, earlier results are not replaced by digests, because the caller
-        keeps them in full.
+        keeps them in full. Results are stored as they are; with `mask_results`, secrets in them are masked before
+        they are stored and shown. Secrets in everything else, names included, are always masked.
         """
         from satchel.session.session import open_session
 
@@ -854,6 +856,7 @@ class Satchel:
             model=model,
             hints=hints,
             holds=holds,
+            mask_results=mask_results,
             notebook=self,
         )
 

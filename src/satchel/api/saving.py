@@ -29,7 +29,7 @@ from satchel.model.memory import (
 from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
 from satchel.store.contract import Candidate, Record
-from satchel.text.redact import masked_labels, redact, without_masks
+from satchel.text.redact import masked_labels, redact, redact_member, redact_values, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 __all__ = [
@@ -133,15 +133,7 @@ def _masked_value(key: str, value: Any) -> Any:
         return _masked_object(value)
     if isinstance(value, list):
         return [_masked_value(key, each) for each in value]
-    if not isinstance(value, str):
-        return value
-    text = redact(value).text
-    (line,) = metadata_lines({key: text})
-    if found := redact(line).text.removeprefix(line[: line.index(":") + 1]):
-        with contextlib.suppress(msgspec.DecodeError):
-            masked = msgspec.json.decode(found)
-            return masked if isinstance(masked, str) else text
-    return text
+    return redact_member(key, value) if isinstance(value, str) else value
 
 
 def redacted_record(record: Record) -> Record:
@@ -150,7 +142,7 @@ def redacted_record(record: Record) -> Record:
     fields = ("tags", "metadata", *FREE_TEXT, *IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
     history = tuple(
-        msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history
+        msgspec.structs.replace(entry, changes=redact_values(entry.changes)) for entry in record.history
     )
     return Record(memory=msgspec.structs.replace(memory, **clean), history=history)
 
@@ -177,16 +169,6 @@ def _refuse_secrets(names: dict[str, str | None]) -> None:
         if masked := redact(name or "").masked:
             # Masked, two scopes could become one.
             raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
-
-
-def _redacted_values(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value).text
-    if isinstance(value, list):
-        return [_redacted_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _redacted_values(item) for key, item in value.items()}
-    return value
 
 
 Outcome = Literal["saved", "confirmed", "updated"]

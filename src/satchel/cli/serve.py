@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from satchel.api.satchel import open as open_bag
 from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
 from satchel.cli.options import (
     counter_option,
@@ -24,6 +25,7 @@ from satchel.cli.options import (
 from satchel.cli.output import note
 from satchel.errors import InputError, SatchelError, StoreFullError, StoreReadOnlyError
 from satchel.model.memory import as_name, utc_now
+from satchel.text.tokens import DEFAULT_COUNTER
 
 if TYPE_CHECKING:
     from satchel.server.http.oauth import OAuthSettings
@@ -156,6 +158,7 @@ LEAST_PER_CALL = 200
     show_default=True,
     help="Where to state what the budget allows. Changing schemas invalidate the prompt cache.",
 )
+@click.option("--mask-results", is_flag=True, help="Mask secrets in results before they are stored and shown.")
 @click.option(
     "--start-seconds",
     type=click.FloatRange(min=0, max=86_400, min_open=True),
@@ -177,6 +180,7 @@ def gateway_command(
     per_call: int | None,
     model: str | None,
     hints: "Hints",
+    mask_results: bool,
     start_seconds: float,
     server_name: str | None,
     counter: str | None,
@@ -218,7 +222,7 @@ def gateway_command(
             f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
         )
     with contextlib.ExitStack() as stack:
-        session = _gateway_session(stack, db, counter, name, budget=budget, hints=hints)
+        session = _gateway_session(stack, db, counter, name, budget=budget, hints=hints, mask_results=mask_results)
         if sys.stdin is not None and sys.stdin.isatty():
             note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
         from satchel.server.gateway.stdio import serve_gateway
@@ -241,7 +245,7 @@ def _gateway_session(
         # Standard error may be a file on the same full disk.
         with contextlib.suppress(OSError):
             note(f"satchel: {error}; results are kept in memory and lost when the gateway exits")
-    bag = stack.enter_context(open_store_for(":memory:", create=True, counter=counter, embedder="none"))
+    bag = stack.enter_context(open_bag(":memory:", counter=counter or DEFAULT_COUNTER, embedder="none"))
     return bag.session(chosen, holds="whole", **options)
 
 
