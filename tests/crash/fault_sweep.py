@@ -1,9 +1,10 @@
 """Run a command again and again, with a fault at each of its points: fault_sweep.py FAULT OPERATION [POINTS].
 
 FAULT is `kill` (the process is killed there) or `full` (from there on the disk is full). A point is a change of
-the disk: a write of SQLite, or a file that is made, renamed or removed. For a migration to PostgreSQL it is a message
-to the server. A clean run counts the points; then there is a run for each, or for POINTS of them at even distances.
-After each, the store is checked, the command is repeated, and the result is compared with that of the clean run.
+the disk: a write of SQLite, or a file that is made, renamed or removed. For a migration to PostgreSQL it is a
+statement. A clean run counts the points; then there is a run for each, or for POINTS of them at even
+distances. After each, the store is checked, the command is repeated, and the result is compared with that of the
+clean run.
 Prints what was done as JSON.
 """
 
@@ -23,8 +24,6 @@ from typing import NamedTuple
 
 # Run by its path, it finds what several suites share one folder up.
 sys.path.append(str(Path(__file__).parent.parent))
-# Before numpy is loaded: a fork has none of its threads.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 from operations import CHANGING, MEMORY
 from pg_proxy import Proxy
@@ -224,6 +223,12 @@ def _become(
 # Sweeps.
 
 
+def chosen(points: int, most: int | None) -> list[int]:
+    """Return the points to try: all, or some at even distances with the first and the last."""
+    count = min(points, most or points)
+    return sorted({1 + number * (points - 1) // max(count - 1, 1) for number in range(count)})
+
+
 class Sweep:
     """All runs of one operation, in a folder that is made anew for each."""
 
@@ -249,14 +254,13 @@ class Sweep:
             self.after = self.state()
             points = clean.points
             assert points > 1, f"{self.name} has no points"
-            count = min(points, most or points)
-            steps = sorted({1 + number * (points - 1) // max(count - 1, 1) for number in range(count)})
+            steps = chosen(points, most)
             middles = sum(self.one(step) for step in steps)
         return Swept(f"{self.fault}: {self.name}", points, len(steps), middles)
 
     @contextlib.contextmanager
     def server(self) -> Iterator[None]:
-        """A database, and in front of it a proxy that counts messages if they are the points."""
+        """A database, and in front of it a proxy that counts statements if they are the points."""
         if self.pg is None:
             yield
             return
@@ -285,15 +289,15 @@ class Sweep:
 
     def started(self, command: tuple[str, ...], *, step: int) -> Ending:
         """Run a command with a fault at a point; at none for 0."""
-        by_message = self.operation.store == "{pg}"
-        victim = self.proxy if by_message else None
+        by_statement = self.operation.store == "{pg}"
+        victim = self.proxy if by_statement else None
         if victim is not None:
             victim.arm(step)
 
         def begin(weather: Weather) -> None:
             weather.deadly = self.fault == "kill"
             at = step or sys.maxsize
-            weather.arm(sys.maxsize if by_message else at, lasting=True, reason=errno.ENOSPC)()
+            weather.arm(sys.maxsize if by_statement else at, lasting=True, reason=errno.ENOSPC)()
 
         address = self.proxy.url if self.proxy is not None else ""
         given = tuple(address if word == "{pg}" else word for word in command)

@@ -162,7 +162,8 @@ def state(path: Path, *, more: str = "") -> bytes:
 def undo_migration(path: Path) -> None:
     with contextlib.closing(apsw.Connection(str(path))) as db:
         if db.pragma("user_version") == SCHEMA_VERSION + 1:
-            assert db.execute("SELECT count(*) FROM extra JOIN memory USING (id)").get == 3
+            copied, there = "SELECT count(*) FROM extra JOIN memory USING (id)", "SELECT count(*) FROM memory"
+            assert db.execute(copied).get == db.execute(there).get > 0
             db.execute("DROP TABLE extra")
             db.pragma("user_version", SCHEMA_VERSION)
 

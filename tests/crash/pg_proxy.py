@@ -1,14 +1,16 @@
-"""A proxy in front of PostgreSQL that kills a client at its Nth message."""
+"""A proxy in front of PostgreSQL that kills a client at its Nth statement."""
 
 import contextlib
 import os
 import signal
 import socket
+import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 from urllib.parse import quote
 
 from psycopg.conninfo import conninfo_to_dict
@@ -16,16 +18,34 @@ from psycopg.conninfo import conninfo_to_dict
 __all__ = ["Proxy"]
 
 CHUNK = 1 << 20
+# Requests for an encrypted connection, after which the login follows.
+ENCRYPTION = (struct.pack(">I", 80877103), struct.pack(">I", 80877104))
 
 
 def socket_name(folder: str, port: int) -> str:
     return str(Path(folder, f".s.PGSQL.{port}"))
 
 
-class Proxy:
-    """Passes on what clients and server say, and counts what clients send.
+def messages(asked: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Yield the messages of a client, and whether each has a statement executed.
 
-    At the Nth message the client is killed. Every second time the server still gets that message, and does what
+    Before its login a client sends messages without a type (https://www.postgresql.org/docs/current/protocol.html).
+    """
+    kind = b""
+    while len(head := kind + asked.read(4)) >= 4:
+        (length,) = struct.unpack(">I", head[-4:])
+        body = asked.read(length - 4)
+        yield head + body, kind in (b"Q", b"E")
+        if kind or body[:4] not in ENCRYPTION:
+            kind = asked.read(1)
+            if not kind:
+                return
+
+
+class Proxy:
+    """Passes on what clients and server say, and counts the statements.
+
+    At the Nth statement the client is killed. Every second time the server still gets that statement, and does what
     nobody waits for any more.
     """
 
@@ -59,7 +79,7 @@ class Proxy:
         self._folder.cleanup()
 
     def arm(self, step: int) -> None:
-        """Kill the next client at a message; at none for 0."""
+        """Kill the next client at a statement; at none for 0."""
         self._known.clear()
         self._step, self.points = step, 0
 
@@ -83,11 +103,11 @@ class Proxy:
         return server
 
     def _ask(self, client: socket.socket, server: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while message := client.recv(CHUNK):
+        with contextlib.suppress(OSError), client.makefile("rb") as asked:
+            for message, is_statement in messages(asked):
                 with self._lock:
-                    self.points += 1
-                    due = self.points == self._step
+                    self.points += is_statement
+                    due = is_statement and self.points == self._step
                 if due:
                     self._known.wait()
                     os.kill(self._victim, signal.SIGKILL)
