@@ -11,7 +11,7 @@ help:
 	@echo "make test       run the fast tests (about two minutes on two cores)"
 	@echo "make test-slow  run the slow tests: PostgreSQL, crashes, large property tests, cold starts, npm, benchmarks"
 	@echo "make fuzz       run the property and fuzz tests with twenty times the examples"
-	@echo "make soak       write through a service while its PostgreSQL loses connections and restarts"
+	@echo "make soak       kills, full disks and upgrades at every point, 64,000 writes by killed processes, 60,000 calls"
 	@echo "make check      check format, lint, types and layers"
 	@echo "make format     format the code and fix what ruff can fix"
 	@echo "make docs       generate the references of commands, MCP tools, HTTP routes and Python signatures"
@@ -57,6 +57,7 @@ fuzz: $(VENV)/dev bytecode
 		tests/interface/test_mcp_fuzz.py tests/interface/test_service_schema.py tests/property/test_store_machine.py
 
 soak: $(VENV)/dev bytecode
+	$(BIN)/python tests/crash/soak.py
 	SATCHEL_FUZZ=21 $(BIN)/python -m pytest tests/crash/test_server_faults.py
 
 check: $(VENV)/dev

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -34,6 +33,7 @@ from satchel.model.result import Result, quoted
 from satchel.recall.indexer import Indexer
 from satchel.store import memories
 from satchel.store.contract import Candidate, Embedded, Record
+from satchel.store.partial_file import partial_file
 from satchel.store.store import Store
 from satchel.text.redact import redact
 
@@ -80,16 +80,12 @@ def check_target(target: Path) -> Path:
 
 def _replaced(target: Path, chunks: Iterable[bytes]) -> int:
     # In the same folder: a rename is atomic only within one file system.
-    descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
-    partial = Path(name)
-    try:
-        with open(descriptor, "wb") as file:
+    with partial_file(target.parent) as partial:
+        with open(partial, "wb") as file:
             count = _written(file, chunks)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
     return count
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError
+from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError, StoreVersionError
 from satchel.model.checks import expanded
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
@@ -35,6 +35,7 @@ __all__ = [
     "prepare",
     "recognise",
     "recognise_abandoned",
+    "refuse_changed_version",
     "restore",
 ]
 
@@ -101,6 +102,25 @@ def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEM
     refuse_foreign(location, application, version, objects)
     refuse_newer(location, version, newest=newest)
     return int(version)
+
+
+def refuse_changed_version(location: str, connection: apsw.Connection) -> None:
+    """Raise an error if another process has upgraded or replaced an open store.
+
+    Checked by every read and write, because this program does not know the tables of another version.
+    """
+    version = connection.execute("PRAGMA user_version").get
+    if version == SCHEMA_VERSION:
+        return
+    if version > SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{location} was upgraded by a newer Satchel while it was open (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}); it was not changed: restart this process with the newer Satchel"
+        )
+    raise StoreVersionError(
+        f"{location} was replaced by a store of schema {version} while it was open; {SCHEMA_VERSION} is needed: "
+        "open it again to upgrade it"
+    )
 
 
 def recognise_abandoned(path: Path) -> None:
@@ -184,7 +204,10 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
             if not replace:
                 raise InputError(f"{target} exists; add --force to replace it (it is kept aside)")
             kept = _keep_aside(target)
-        create_file(target)
+        if not target.exists():
+            # It appears complete or not at all, and is upgraded when it is opened.
+            copy_to_new_file(source, target)
+            return None
         # Copied by SQLite, not by moving files, because other processes may have the store open.
         with contextlib.closing(connect(str(target))) as destination:
             trust(destination)
