@@ -1,64 +1,24 @@
 """A gateway in front of a third-party server, installed from npm once."""
 
-import contextlib
 import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from gateway_client import gateway_client, texts
 
+from npm_packages import node, npm_packages
 from satchel.text.tokens import count_tokens
 
 pytestmark = pytest.mark.slow
 
 PACKAGE, VERSION = "@modelcontextprotocol/server-everything", "2026.8.31"
-CACHE = Path(sys.prefix) / "npm" / f"server-everything-{VERSION}"
-SERVER = CACHE / "node_modules" / PACKAGE / "dist" / "index.js"
-OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ENOTCACHED")
 
 
 @pytest.fixture(scope="module")
-def node():
-    """Node, with the package installed; skipped only where there is no npm or no registry."""
-    found, npm = shutil.which("node"), shutil.which("npm")
-    if found is None or npm is None:
-        pytest.skip("node and npm are not installed")
-    if not SERVER.exists():
-        # Apart first: another test process may do the same, and what is there is whole.
-        apart = CACHE.with_name(f"{CACHE.name}.{os.getpid()}")
-        apart.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [
-                npm,
-                "install",
-                "--prefix",
-                apart,
-                "--no-audit",
-                "--no-fund",
-                "--ignore-scripts",
-                f"{PACKAGE}@{VERSION}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        if done.returncode and any(code in done.stderr for code in OFFLINE):
-            pytest.skip("the registry of npm cannot be reached")
-        assert done.returncode == 0, done.stderr
-        with contextlib.suppress(OSError):
-            apart.rename(CACHE)
-        shutil.rmtree(apart, ignore_errors=True)
-    return found
-
-
-@pytest.fixture(scope="module")
-def gateway(node, tmp_path_factory):
+def gateway(tmp_path_factory):
     folder = tmp_path_factory.mktemp("npm")
-    options = ("--per-call", "500", "--name", "everything", "--", node, SERVER, "stdio")
+    packages = npm_packages("server-everything", {"dependencies": {PACKAGE: VERSION}})
+    server = packages / PACKAGE / "dist" / "index.js"
+    options = ("--per-call", "500", "--name", "everything", "--", node(), server, "stdio")
     with gateway_client(folder, *options) as client:
         yield client
 
