@@ -1,63 +1,31 @@
 """A gateway in front of third-party servers, installed from npm once."""
 
-import contextlib
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from gateway_client import gateway_client, texts
 
 from gateway_upstream import sample
+from npm_packages import node, npm_packages
 from satchel.text.tokens import count_tokens
 
 pytestmark = pytest.mark.slow
 
 SCOPE, VERSION = "@modelcontextprotocol", "2026.8.31"
-OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ENOTCACHED")
-
-
-@pytest.fixture(scope="module")
-def node():
-    found = shutil.which("node")
-    if found is None or shutil.which("npm") is None:
-        pytest.skip("node and npm are not installed")
-    return found
 
 
 def installed(name: str) -> Path:
-    """The main file of a package, which is installed first if need be; skipped if there is no registry."""
-    cache = Path(sys.prefix) / "npm" / f"{name}-{VERSION}"
-    server = cache / "node_modules" / SCOPE / name / "dist" / "index.js"
-    if not server.exists():
-        # Apart first: another test process may do the same, and what is there is whole.
-        apart = cache.with_name(f"{cache.name}.{os.getpid()}")
-        apart.mkdir(parents=True, exist_ok=True)
-        quiet = ("--no-audit", "--no-fund", "--ignore-scripts")
-        done = subprocess.run(
-            ["npm", "install", "--prefix", apart, *quiet, f"{SCOPE}/{name}@{VERSION}"],
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        if done.returncode and any(code in done.stderr for code in OFFLINE):
-            pytest.skip("the registry of npm cannot be reached")
-        assert done.returncode == 0, done.stderr
-        with contextlib.suppress(OSError):
-            apart.rename(cache)
-        shutil.rmtree(apart, ignore_errors=True)
-    return server
+    """The main file of a server, which is installed first if need be."""
+    packages = npm_packages(name, {"dependencies": {f"{SCOPE}/{name}": VERSION}})
+    return packages / SCOPE / name / "dist" / "index.js"
 
 
 @pytest.fixture(scope="module")
-def gateway(node, tmp_path_factory):
+def gateway(tmp_path_factory):
     folder = tmp_path_factory.mktemp("npm")
-    server = installed("server-everything")
-    options = ("--per-call", "500", "--name", "everything", "--", node, server, "stdio")
+    options = ("--per-call", "500", "--name", "everything", "--", node(), installed("server-everything"), "stdio")
     with gateway_client(folder, *options) as client:
         yield client
 
@@ -123,9 +91,9 @@ def shelf(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def files(node, shelf, tmp_path_factory):
+def files(shelf, tmp_path_factory):
     """A gateway in front of the server for files, which gives each text again as structured content."""
-    options = ("--name", "files", "--", node, installed("server-filesystem"), shelf)
+    options = ("--name", "files", "--", node(), installed("server-filesystem"), shelf)
     with gateway_client(tmp_path_factory.mktemp("files"), *options) as client:
         yield client
 

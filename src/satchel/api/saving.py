@@ -21,6 +21,7 @@ from satchel.model.memory import (
     Hit,
     Memory,
     Scope,
+    as_name,
     checked,
     free_texts,
     utc_now,
@@ -28,7 +29,7 @@ from satchel.model.memory import (
 from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
 from satchel.store.contract import Candidate, Record
-from satchel.text.redact import masked_labels, redact, without_masks
+from satchel.text.redact import masked_labels, redact, redact_member, redact_values, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
 __all__ = [
@@ -37,11 +38,12 @@ __all__ = [
     "Similar",
     "inside",
     "new_candidate",
+    "other_project",
     "outcome_of",
     "redacted_changes",
     "redacted_record",
     "said_again",
-    "save_candidate",
+    "save_candidates",
     "similar_after_save",
     "similar_ones",
 ]
@@ -65,9 +67,20 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
     return Candidate(memory, frozenset(given))
 
 
-def save_candidate(view: Satchel, candidate: Candidate) -> Memory:
-    """Save a candidate that was made for the scope of this view before the store was opened."""
-    return view._save([candidate])[0]
+def save_candidates(view: Satchel, candidates: Sequence[Candidate]) -> list[Memory]:
+    """Save candidates that were made for the scope of this view, all or none."""
+    return view._save(candidates)
+
+
+def other_project(view: Scope, memory: Memory, name: str | None) -> str | None:
+    """Return the checked name of the project that a memory moves to; None means that it has none any more.
+
+    A view of one project can neither move a memory out of it nor into it.
+    """
+    project = None if name is None else as_name("move_to", name)
+    inside(view, msgspec.structs.replace(memory.scope, project=project))
+    _refuse_secrets({"move_to": project})
+    return project
 
 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
@@ -120,15 +133,7 @@ def _masked_value(key: str, value: Any) -> Any:
         return _masked_object(value)
     if isinstance(value, list):
         return [_masked_value(key, each) for each in value]
-    if not isinstance(value, str):
-        return value
-    text = redact(value).text
-    (line,) = metadata_lines({key: text})
-    if found := redact(line).text.removeprefix(line[: line.index(":") + 1]):
-        with contextlib.suppress(msgspec.DecodeError):
-            masked = msgspec.json.decode(found)
-            return masked if isinstance(masked, str) else text
-    return text
+    return redact_member(key, value) if isinstance(value, str) else value
 
 
 def redacted_record(record: Record) -> Record:
@@ -137,7 +142,7 @@ def redacted_record(record: Record) -> Record:
     fields = ("tags", "metadata", *FREE_TEXT, *IDENTITY)
     clean = redacted_changes({name: getattr(memory, name) for name in fields})
     history = tuple(
-        msgspec.structs.replace(entry, changes=_redacted_values(entry.changes)) for entry in record.history
+        msgspec.structs.replace(entry, changes=redact_values(entry.changes)) for entry in record.history
     )
     return Record(memory=msgspec.structs.replace(memory, **clean), history=history)
 
@@ -155,21 +160,15 @@ def _placed(view: Scope, *names: str | None) -> Scope:
     given = {field: name for field, name in zip(SCOPE_FIELDS, names, strict=True) if name}
     scope = msgspec.structs.replace(view, **given)
     inside(view, scope)
-    for field in SCOPE_FIELDS:
-        if masked := redact(getattr(scope, field) or "").masked:
-            # Masked, two scopes could become one.
-            raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
+    _refuse_secrets({field: getattr(scope, field) for field in SCOPE_FIELDS})
     return scope
 
 
-def _redacted_values(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value).text
-    if isinstance(value, list):
-        return [_redacted_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _redacted_values(item) for key, item in value.items()}
-    return value
+def _refuse_secrets(names: dict[str, str | None]) -> None:
+    for field, name in names.items():
+        if masked := redact(name or "").masked:
+            # Masked, two scopes could become one.
+            raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
 
 
 Outcome = Literal["saved", "confirmed", "updated"]

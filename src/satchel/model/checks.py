@@ -5,6 +5,7 @@ import os
 import re
 import reprlib
 from collections.abc import Sequence
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_limit",
     "check_offset",
     "check_weight",
+    "expanded",
     "repair_surrogates",
     "repaired_value",
 ]
@@ -123,6 +125,11 @@ def as_path(location: object) -> str:
     if "\0" in path or not path:
         raise InputError(f"{path!r} is not a path")
     return path
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with `~` and `~user` resolved. A name that only begins with `~`, such as `~.db`, stays."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (Path.expanduser fails for a user that does not exist)
 
 
 def as_query(query: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import BudgetError, InputError
-from satchel.model.checks import check_budget
+from satchel.model.checks import check_budget, expanded
 from satchel.model.result import Result
 from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
@@ -435,7 +435,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Settings:
 def _from_file_of(environ: Mapping[str, str], folder: Path | None) -> _Settings:
     named = environ.get(CONFIG_VARIABLE, "").strip()
     if named:
-        return _from_file(Path(named).expanduser(), required=True, named_by=f"{CONFIG_VARIABLE} names it; ")
+        return _from_file(expanded(named), required=True, named_by=f"{CONFIG_VARIABLE} names it; ")
     return {} if folder is None else _from_file(folder / CONFIG_NAME, required=False)
 
 

@@ -52,6 +52,7 @@ from satchel.session.results import (
 )
 from satchel.store.contract import Category, Content, LedgerRow, Role, SessionRow, TurnRow
 from satchel.store.store import Store
+from satchel.text.redact import redact, redact_json
 from satchel.text.tokens import Counter
 
 __all__ = [
@@ -119,6 +120,9 @@ class Session:
     full and returns as much as its allocation allows. When a tier exceeds its limit, old results become digests and
     old history becomes stubs; `expand` returns the original of anything by its handle. The ledger is in the store,
     so a session survives its process and can be shared between threads and processes.
+
+    Secrets in texts, arguments and names are masked before they are stored. Results are stored as they are, unless
+    the session is opened with `mask_results`.
     """
 
     def __init__(
@@ -128,11 +132,13 @@ class Session:
         *,
         counter: Counter,
         hints: Hints = "footer",
+        mask_results: bool = False,
         notebook: Notebook | None = None,
     ) -> None:
         self.name = row.name
         self.counter = counter
         self.hints = hints
+        self.mask_results = mask_results
         self._ledger = Ledger(store, row, counter.count)
         self._secret = row.secret
         self._scope = msgspec.structs.replace(row.scope, session=row.name)
@@ -173,10 +179,11 @@ class Session:
 
     def _record(self, category: str, text: str, *, name: str | None, pinned: bool) -> LedgerEntry:
         role, place = _ROLES[category]
-        content = compress(_as_text(text))
+        text = redact(_as_text(text)).text
+        content = compress(text)
         entry = msgspec.structs.replace(
             text_entry(text, role, place, self._ledger.free_handle(), self.counter.count),
-            name=check_name("name", name) or "",
+            name=redact(check_name("name", name) or "").text,
             pinned=_as_truth("pinned", pinned),
         )
         with self._ledger.posting() as posting:
@@ -198,6 +205,7 @@ class Session:
         text = as_output({} if arguments is None else arguments)
         if isinstance(text, bytes):
             raise InputError("arguments are bytes; give text or a JSON value")
+        text = redact_json(text)
         handle = self._ledger.free_handle()
         entry = text_entry(text, "call", "history", handle, self.counter.count, tool=_as_tool(tool))
         call_id = _as_call_id(call_id) or f"call_{handle}"
@@ -227,6 +235,8 @@ class Session:
         if unknown := options.keys() - ResultOptions.__annotations__.keys():
             raise InputError(f"unknown option {min(unknown)!r}; known: {', '.join(ResultOptions.__annotations__)}")
         tool, call_id, output = _as_tool(tool), _as_call_id(options.get("call_id")), as_output(output)
+        if self.mask_results and isinstance(output, str):
+            output = redact_json(output)
         checked: ResultOptions = {
             **options,
             "call_id": call_id,
@@ -244,7 +254,8 @@ class Session:
         """Record answers of tools that have their own token limit: nothing is cut, and each answer is one turn."""
         count, entries = self.counter.count, []
         for tool, text, error in answers:
-            result = self._examine(_as_tool(tool), _as_text(text), error=error)
+            text = redact(_as_text(text)).text
+            result = self._examine(_as_tool(tool), text, error=error)
             entry = msgspec.structs.replace(result_entry(result, count), stop=len(text), tokens=result.total_tokens)
             entries.append((entry, compress(text)))
         with self._ledger.posting() as posting:
@@ -327,11 +338,11 @@ class Session:
         with self._ledger.posting() as posting:
             if found.token_count > (granted := posting.account.granted(asked)):
                 found = shown_matches(matches, allocation=granted, count=count, remark=remark)
-            about = f"{found.matches:,} matches of {shortened(pattern)} in {entry.handle}"
+            about = f"{found.matches:,} matches of {shortened(redact(pattern).text)} in {entry.handle}"
             again = self._page_entry(whole, about, options.get("call_id"))
             posting.use(entry, whole.content)
             # The store keeps UTF-8, which cannot encode lone surrogates.
-            note = repair_surrogates(found.text)
+            note = redact(repair_surrogates(found.text)).text
             posting.enter(msgspec.structs.replace(again, note=note, tokens=found.token_count), whole.content)
         return found
 
@@ -610,12 +621,13 @@ def _entry_of(ledger: Ledger, handle: object) -> LedgerRow:
     """Return the entry with this handle, which must belong to this session."""
     name = check_handle(handle)
     found = ledger.ledgers.by_handle(ledger.org, name)
-    if found is None:
-        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
-    session, entry = found
-    if session != ledger.session:
-        raise UnknownIdError(f"the handle {name!r} belongs to another session; use it in that session")
-    return entry
+    # One message for both cases: whether a handle exists elsewhere is not this session's to know.
+    if found is None or found[0] != ledger.session:
+        raise UnknownIdError(
+            f"no result has the handle {name!r} in this session; handles are shown below each result and work only "
+            "in the session of that result"
+        )
+    return found[1]
 
 
 def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[LedgerRow, int]:
@@ -652,6 +664,7 @@ def open_session(
     model: str | None = None,
     hints: Hints = "footer",
     holds: Holds | None = None,
+    mask_results: bool = False,
     notebook: Notebook | None = None,
 ) -> Session:
     """Open the session with this name in a scope, or create it.
@@ -659,6 +672,7 @@ def open_session(
     The budget and `holds` of an existing session change only if they are given. `model` sets the total to half the
     model's context window. A number as the budget is its total.
     """
+    _as_truth("mask_results", mask_results)
     for field, value, known in (("hints", hints, HINTS), ("holds", holds or "digests", HOLDS)):
         if value not in known:
             raise InputError(f"unknown {field} {value!r}; known: {', '.join(known)}")
@@ -687,7 +701,7 @@ def open_session(
     changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
     if changes:
         store.ledgers.change(row.scope.org, row.id, changes)
-    return Session(store, row, counter=counter, hints=hints, notebook=notebook)
+    return Session(store, row, counter=counter, hints=hints, mask_results=mask_results, notebook=notebook)
 
 
 def new_session_name(kind: str) -> str:
@@ -717,7 +731,8 @@ def remove_session(store: Store, scope: Scope, name: str) -> None:
 
 
 def _sessions_named(store: Store, scope: Scope, name: str) -> list[SessionRow]:
-    found = store.ledgers.named(scope, _checked_name(name))
+    name = _checked_name(name)
+    found = store.ledgers.named(scope, name)
     if not found:
         known = ", ".join(clean(each.name) for each in store.ledgers.sessions(scope, limit=5))
         raise UnknownIdError(f"there is no session {name!r}; there {f'are: {known}' if known else 'is none yet'}")
@@ -725,10 +740,11 @@ def _sessions_named(store: Store, scope: Scope, name: str) -> list[SessionRow]:
 
 
 def _checked_name(name: object) -> str:
+    """Check the name of a session and mask secrets in it: names that differ only in a secret are the same."""
     checked = check_name("session", name)
     if checked is None:
         raise InputError("the session name is blank; give a name")
-    return checked
+    return redact(checked).text
 
 
 # Checks of arguments
@@ -741,7 +757,7 @@ def _as_tool(name: object) -> str:
     """Check a tool's name and return it on one line."""
     if not isinstance(name, str) or not (words := repair_surrogates(name).split()):
         raise InputError(f"tool {shortened(name)} is empty or not text; give the name of the tool")
-    return " ".join(words)[:_LONGEST]
+    return redact(" ".join(words)).text[:_LONGEST]
 
 
 def _as_call_id(identifier: object) -> str:

@@ -267,7 +267,7 @@ class TestCursors:
             session.page(moved)
 
     def test_one_of_another_session_is_refused(self, bag, cursor):
-        with pytest.raises(UnknownIdError, match="belongs to another session"):
+        with pytest.raises(UnknownIdError, match="no result has the handle"):
             bag.session("else").page(cursor)
 
     def test_one_of_another_org_is_unknown(self, bag, cursor):

@@ -1,7 +1,8 @@
 """Tokens are recognised by their format or context, and similar text is left alone."""
 
 from invented_secrets import EVERY_TOKEN, IN_CONTEXT, MIXED, PEM_BODY, TOKENS, UPPER, hexadecimal, mixed
-from satchel.text.redact import SHAPES, Redacted, redact
+from satchel.text.redact import Redacted, redact
+from satchel.text.secrets.formats import SHAPES
 from tables import each_row
 
 ORDINARY = [

@@ -13,11 +13,14 @@ from satchel.server.jsonrpc import Message
 from satchel.server.process import short_line
 from satchel.session.media import part_tokens
 from satchel.session.session import Prepared, Session
+from satchel.text.redact import redact_values
 
 __all__ = ["Call", "Delivered", "Delivery", "is_small", "text_of", "tool_error"]
 
 _MAX_CHARACTERS_PER_TOKEN = 16
 _FEW_PARTS, _FEW_CHARACTERS = 3, 4_000
+# Members of parts whose base64 is not text to mask.
+_BINARY = ("data", "blob")
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,8 @@ class Delivery:
 
     def __call__(self, call: Call, result: Any, *, new_turn: bool) -> Delivered:
         """Return the client's answer for what the server answered."""
+        if self._session.mask_results:
+            result = redact_values(result, but=_BINARY)
         content = result.get("content", []) if isinstance(result, dict) else None
         if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
             return Delivered(tool_error(f"the server of {call.tool} did not answer with a tool result"))

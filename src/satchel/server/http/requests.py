@@ -236,6 +236,8 @@ class ResultRequest(Request, frozen=True, kw_only=True):
     pinned: bool = False
     new_turn: bool = False
     hints: Hints = "footer"
+    mask_results: bool = False
+    """Mask secrets in the output before it is stored."""
 
 
 class PageRequest(Request, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ def call(view: Satchel, asked: CallRequest, *, name: str) -> LedgerEntry:
 
 def result(view: Satchel, asked: ResultRequest, *, name: str) -> Shown:
     session = view.find_session(name)
-    session.hints = asked.hints
+    session.hints, session.mask_results = asked.hints, asked.mask_results
     return session.result(
         asked.tool,
         _output(asked),

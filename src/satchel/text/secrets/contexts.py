@@ -1,0 +1,431 @@
+"""Secrets found by the text around them: URLs, headers, cookies, markup, key files, command lines."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from satchel.text.secrets.values import (
+    is_code,
+    is_label,
+    is_mixed_case,
+    is_opaque,
+    is_placeholder,
+    is_random,
+    is_reference,
+    is_strong,
+)
+
+__all__ = ["CONTEXTS", "Context", "find_contexts", "find_private_keys"]
+
+
+class Context(NamedTuple):
+    """A pattern whose group is masked. It is tried only if the lower-cased text contains one of the hints.
+
+    Patterns are matched against lower-cased text and start with a literal where possible, because `re` finds
+    literals fast. `accepts` may reject a value.
+    """
+
+    label: str
+    hints: str | tuple[str, ...]
+    pattern: str
+    accepts: Callable[[str], bool] | None = None
+    before: str = ""
+    """Must be found in the 160 characters before the match."""
+    exact: bool = False
+    """Whether the pattern is matched against the text with its capitals."""
+    back: int = 0
+    """How many characters before the group belong to the secret too."""
+
+
+_BEFORE = 160
+
+_NOUN = (
+    r"(?:password|passwd|passwort|passphrase|passcode|pwd|secret|token|(?:api|access|private|account|auth)[_-]?key"
+    r"|credentials?|\bpw|\bpass)"
+)
+
+
+def _given(value: str) -> bool:
+    return not is_placeholder(value) and not value.startswith("$")
+
+
+def _opaque(value: str) -> bool:
+    return is_opaque(value) and _given(value) and not is_reference(value)
+
+
+def _generated(value: str) -> bool:
+    return _given(value) and (is_opaque(value) or is_mixed_case(value))
+
+
+def _marked_up(value: str) -> bool:
+    return _given(value) and not is_label(value) and not is_reference(value) and not is_code(value)
+
+
+def _argument(value: str) -> bool:
+    return _given(value) and not value.startswith("-") and not is_reference(value)
+
+
+def _pair(value: str) -> bool:
+    return _opaque(value.rstrip(".,;")) and not is_code(value)
+
+
+def _basic(value: str) -> bool:
+    """Return whether a value is the base64 of `user:password`."""
+    try:
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return False
+    return ":" in plain and plain.isprintable()
+
+
+CONTEXTS = (
+    # Formats without a fixed head
+    Context("terraform-token", ".atlasv1.", r"(\.atlasv1\.[\w=-]{40,}+)", before=r"[a-z0-9]{14}$", back=14),
+    Context("azure-client-secret", "q~", r"([\w~.]{3}[0-9]Q~[\w~.-]{31,}+)", exact=True),
+    Context("telegram-token", ":aa", r"([0-9](?<![0-9][0-9])[0-9]{5,15}+:AA[\w-]{33})(?![\w-])", exact=True),
+    Context(
+        "mailchimp-key",
+        "-us",
+        r"(-us[0-9]{1,2})(?![\w-])",
+        before=r"(?:(?<![0-9a-f])|(?<=%[0-9a-f]{2}))[0-9a-f]{32}$",
+        back=32,
+    ),
+    Context("okta-token", "ssws ", r"ssws (00[\w-]{38,42})(?![\w-])"),
+    Context(
+        "api-key",
+        "_",
+        r"_(?:live|test|prod|production|pat|sk|secret|api|key)_([a-z0-9][\w-]{15,}+)",
+        is_random,
+        before=r"(?<![a-z0-9])(?!pk)[a-z]{2,12}$",
+    ),
+    Context("password-hash", "$", r"(\$2[aby]\$[0-9]{2}\$[./a-z0-9]{53})(?![\w/])"),
+    Context("password-hash", "$", r"(\$(?:[156y]|apr1)\$[./a-z0-9$=,-]{20,200}+)", is_random),
+    Context("password-hash", "$argon2", r"(\$argon2(?:id?|d)\$[^\s\"':]{30,300}+)"),
+    # Keys of storage services, and URLs that grant access
+    Context("azure-key", "accesskey=", r"sharedaccesskey=([a-z0-9+/]{20,}+={0,2})"),
+    Context("azure-key", "accountkey=", r"accountkey=([a-z0-9+/]{20,}+={0,2})"),
+    Context("url-signature", "sig=", r"[?&]sig=([a-z0-9%+/]{20,}+={0,2})"),
+    Context("url-signature", "-signature=", r"[?&]x-(?:amz|goog)-signature=([a-f0-9]{20,}+)"),
+    Context("url-signature", "signature=", r"[?&]signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
+    Context(
+        "slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"
+    ),
+    Context("discord-webhook", "/webhooks/", r"/api/webhooks/[0-9]{10,24}/([\w-]{40,}+)"),
+    Context("teams-webhook", ".office.com/", r"\.office\.com/webhook(?:b2)?/([\w@/-]{40,}+)"),
+    Context("webhook", "/hooks/catch/", r"/hooks/catch/([\w/]{10,})"),
+    Context("webhook", ".make.com/", r"hook\.[a-z0-9]{2,4}\.make\.com/([\w-]{20,}+)"),
+    Context(
+        "url-password",
+        "@",
+        r"://[^\s/?#:@\"'<>`\[]{0,256}+:([^\s/?#\"'<>`@]*+(?:@[^\s/?#\"'<>`@]*+)*)@",
+        _given,
+    ),
+    Context("url-token", "@", r"://([\w-]{20,}+)(?::[^\s/?#@\"'<>`]*+)?@", is_opaque),
+    Context(
+        "aws-secret-key",
+        "secret",
+        r"secret[_ -]?(?:access[_ -]?)?(?:key)?[\"'\]\s:=>,\\]{1,8}(?:is[\s:]{1,4})?[\"']?"
+        r"([a-z0-9/+]{40})(?![a-z0-9/+=])",
+        is_mixed_case,
+        before=r"aws[_ -]?$|aws|access|amazon|s3|akia|^$|[^a-z]$",
+    ),
+    # Headers and cookies
+    Context(
+        "authorization",
+        "authorization",
+        r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?"
+        r"[a-z][a-z-]{2,20}[ \t]{1,4}([\w.~+/=:-]{6,}+)",
+        _generated,
+    ),
+    Context(
+        "authorization",
+        "authorization",
+        r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?([\w.~+/=:-]{20,}+)",
+        _generated,
+    ),
+    Context("authorization", "bearer ", r"bearer(?<![a-z0-9]bearer)[ \t]{1,4}([\w.~+/=-]{16,}+)", is_opaque),
+    Context("authorization", "basic ", r"basic(?<![a-z0-9]basic)[ \t]([a-z0-9+/]{8,}+={0,2})", _basic),
+    # Markup
+    Context(
+        "password",
+        "</",
+        rf"<[\w.:-]{{0,24}}{_NOUN}>[ \t]{{0,8}}(?:<!\[cdata\[)?([^<>\s\]]{{3,1024}})",
+        _marked_up,
+    ),
+    Context(
+        "password",
+        "</",
+        rf"{_NOUN}[\w.-]{{0,8}}[\"']?(?:</(?:key|name)>\s{{0,40}}<(?:string|value|data))?>\s{{0,20}}"
+        r"([^<>\s]{6,1024})\s{0,20}</(?:string|value|data|property|entry|param|setting|field)",
+        lambda value: _marked_up(value) and is_opaque(value),
+    ),
+    Context(
+        "password",
+        "value=",
+        r"value=\\?[\"']([^\"'<>\n\\]{3,512})",
+        lambda value: _marked_up(value) and (is_opaque(value) or len(value) > 5) and not is_name_like(value),
+        before=rf"(?:key|name|type|id)=\\?[\"'][\w.: -]{{0,48}}{_NOUN}[\w.\[\]-]{{0,16}}\\?[\"'][^<>]{{0,120}}$",
+    ),
+    Context(
+        "password",
+        "default",
+        r"default[ \t]{0,8}=[ \t]{0,8}\"([^\"\n]{3,512})\"",
+        _marked_up,
+        before=rf"variable[ \t]+\"[\w-]{{0,48}}{_NOUN}[\w-]{{0,16}}\"[^}}]{{0,120}}$",
+    ),
+    # Code: defaults of variables, arguments of calls
+    Context(
+        "password",
+        ("|| ", "?? ", " or "),
+        r"(?:\|\||\?\?|[ ]or)[ ]b?[\"']([^\"'\n\s]{6,512})[\"']",
+        lambda value: _opaque(value) and not is_label(value),
+        before=rf"{_NOUN}[\w\"'\])]{{0,24}}[ \t]{{0,4}}[:=)\]?][^\n;]{{0,80}}$",
+    ),
+    Context(
+        "password",
+        "${",
+        rf"\$\{{[\w.]{{0,40}}{_NOUN}[\w.]{{0,16}}:[-=]?([^}}\s]{{4,128}})\}}",
+        _opaque,
+    ),
+    Context(
+        "password",
+        ("auth", "login", "credential", "connect"),
+        r"(?:auth|login|authenticate|credentials?|auth=|connect)[ ]?\([\"'][^\"'\n]{1,64}[\"'],[ ]?"
+        r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
+        _opaque,
+    ),
+    Context(
+        "secret",
+        ("jwt.", "fernet(", "hmac", "aes.new(", "cookieparser("),
+        r"(?:jwt\.(?:sign|encode|verify|decode)\([^\n\"']{1,60}|fernet\(|hmac\.new\("
+        r"|createhmac\([\"'][\w-]{1,12}[\"'],[ ]?"
+        r"|aes\.new\(|cookieparser\()b?[\"']([^\"'\n\s]{6,256})[\"']",
+        _opaque,
+    ),
+    Context("private-key", '"kty"', r"\"d\":[ ]?\"([\w-]{40,}+)\""),
+    # Files of credentials
+    Context(
+        "docker-auth",
+        ("dockercfg", "dockerconfigjson"),
+        r"docker(?:cfg|configjson)[\"']?:[ \t]{0,4}[\"']?([a-z0-9+/=]{40,}+)",
+    ),
+    Context("password", "@", r"@[\w-]{1,64}\.[\w.-]{1,64}:([^\s:/@\"'<>]{6,64}+)(?=\s|\Z)", is_strong),
+    Context(
+        "private-key",
+        "private-lines:",
+        r"private-lines:[ \t]?[0-9]{1,3}\r?\n((?:[a-z0-9+/=]{1,80}\r?\n?){1,80}+)",
+    ),
+    Context(
+        "password",
+        "machine",
+        r"machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)",
+        _given,
+    ),
+    Context("password", "login", r"login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)", _opaque),
+    Context(
+        "password",
+        ":",
+        r":(?:[0-9]{3,5}|\*):[\w*-]{1,64}:[\w*.@-]{1,64}:([^\s:]{3,128})(?=\s|\Z)",
+        _opaque,
+        before=r"(?:^|\s)[a-z*][\w.*-]{0,99}$|(?:^|\s)[0-9]{1,3}(?:\.[0-9]{1,3}){3}$",
+    ),
+    Context(
+        "password",
+        "identified",
+        r"identified(?:[ \t]{1,4}with[ \t]{1,4}\S{1,40})?[ \t]{1,4}by[ \t]{1,4}(?:password[ \t]{1,4})?"
+        r"[\"'`]([^\"'`\n]{3,128})[\"'`]",
+        _given,
+    ),
+    # Command lines
+    Context(
+        "password",
+        "-u",
+        r" (?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@\\-]{1,64}:((?![0-9]+(?:\s|\Z))[^\s\"']{3,256}+)",
+        _given,
+        before=r"(?:curl|http|wget|xh)\b",
+    ),
+    Context("password", "curl", r"curl[ \t]{1,4}-u[ ]?[\"']?[\w.@\\-]{1,64}:([^\s\"']{3,256}+)", _given),
+    Context("password", " -u", r" -u[ ]?[\"']?[\w.\\@-]{1,64}%([^\s\"']{3,128}+)", _argument),
+    Context(
+        "password",
+        " -u",
+        r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)",
+        _argument,
+        before=r"(?:l?ftp|duplicity)",
+    ),
+    Context(
+        "password",
+        " -p",
+        r" -p[\"']?([^\s\"'<|;&=-][^\s\"'|;&]{2,128}+)",
+        _argument,
+        before=r"(?:mysql\w{0,8}|mariadb|sshpass|7z|zip|rar)\b",
+    ),
+    Context(
+        "password",
+        " -p ",
+        r" -p [\"']?([^\s\"'<|;&-][^\s\"'|;&]{2,128}+)",
+        _argument,
+        before=r"(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin"
+        r"|mongo\w*"
+        r"|cqlsh|unzip|zip|twine|influx|clickhouse-client|vncviewer|argocd|sqlcmd|bcp|net)\b",
+    ),
+    Context("password", " -k ", r" -k [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"openssl[ ]enc"),
+    Context("password", " -n ", r" -n [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"ssh-keygen"),
+    Context("password", " -a ", r" -a [\"']?([^\s\"']{3,128}+)", _argument, before=r"redis-cli\b"),
+    Context("password", " -w ", r" -w [\"']?([^\s\"']{3,128}+)", _argument, before=r"ldap"),
+    Context(
+        "password",
+        "htpasswd",
+        r"htpasswd[ \t]+(?:-\w+[ \t]+){0,4}\S{1,100}[ \t]+[\w.@-]{1,64}[ \t]+[\"']?([^\s\"']{3,128}+)",
+        _argument,
+    ),
+    Context(
+        "password",
+        "/user:",
+        r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)",
+        lambda value: _argument(value) and value[0] != "/",
+    ),
+    Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),
+    Context(
+        "password",
+        "pass ",
+        r" -(?:store|key|dest|src|deststore|srcstore)pass[ \t]{1,4}([^\s\"']{4,128}+)",
+        _argument,
+    ),
+    Context(
+        "password",
+        "|",
+        r"echo[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?([^\s\"'|]{3,128})[\"']?[ \t]{0,4}\|[ \t]{0,4}"
+        r"(?:sudo[ \t]+-\w{0,4}s|\w{0,8}passwd|(?:docker|podman|helm|gh|az|npm|op)\b[^\n|]{0,60}(?:login"
+        r"|stdin)|cryptsetup|gpg)",
+        _argument,
+    ),
+    # Codes, and `auth` in the configuration of clients
+    Context(
+        "password",
+        "code",
+        r"codes?(?:[ ](?:is|was|are)"
+        r"|[ \t]{0,2}[:=])[ \t]{1,3}[\"'`]?([a-z0-9]{4,10}(?:[ -][a-z0-9]{4,10}){0,3})(?![\w-])",
+        lambda value: "-" in value or value.isdigit() or is_opaque(value),
+        before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door|auth\w*)[ _-]?$",
+    ),
+    Context(
+        "token",
+        "auth",
+        r"auth[\"']?[ \t]{0,2}[:=][ \t]{0,2}[\"']?([a-z0-9+/=_.-]{16,}+)",
+        is_random,
+        before=r"(?:^|[^a-z0-9])$",
+    ),
+    Context(
+        "password",
+        " as ",
+        r"(?:use|set|with|enter|type)[ ][\"'`]?([^\s\"'`]{5,128})[\"'`]?[ ]as[ ](?:(?:the|your|my|a"
+        r"|new)[ ]){0,2}(?:\w{1,16}[ ])?"
+        r"(?:password|passphrase|passcode|pw|token|api[ ]key|secret)",
+        _pair,
+    ),
+    # Pairs of a user and a password
+    Context(
+        "password",
+        ("login", "creds", "credentials"),
+        r"(?:login|creds|credentials)[ ][\w.@+-]{2,32}[:/]([^\s\"'`/:]{5,64}+)",
+        is_strong,
+    ),
+    Context(
+        "password",
+        ("login", "credential", "creds", "logon", "zugang", "identifiant", "credencial", "/pass", "ログイン"),
+        r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales"
+        r"|user(?:name)?/pass(?:word)?"
+        r"|benutzer/passwort|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
+        r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
+        _pair,
+    ),
+)
+
+
+def is_name_like(value: str) -> bool:
+    """Return whether a value is the name of a field."""
+    return re.fullmatch(rf"[\w.-]*{_NOUN}", value.lower()) is not None
+
+
+def find_contexts(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans and labels of the secrets that the text around them gives away."""
+    for hints, contexts in _by_hints():
+        if any(hint in lowered for hint in hints):
+            for context in contexts:
+                yield from _find(context, text, lowered)
+    if "cookie" in lowered or " -b " in lowered:
+        yield from _find_cookies(_COOKIES, text, lowered)
+    if "sessi" in lowered or ".sid=" in lowered:
+        yield from _find_cookies(_SESSION_COOKIES, text, lowered)
+
+
+@cache
+def _by_hints() -> list[tuple[tuple[str, ...], list[Context]]]:
+    grouped: dict[tuple[str, ...], list[Context]] = {}
+    for context in CONTEXTS:
+        hints = (context.hints,) if isinstance(context.hints, str) else context.hints
+        grouped.setdefault(hints, []).append(context)
+    return list(grouped.items())
+
+
+def _find(context: Context, text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    for match in _compiled(context.pattern).finditer(text if context.exact else lowered):
+        start, end = match.span(1)
+        if context.before:
+            first = match.start()
+            if not _compiled(context.before).search(lowered[max(0, first - _BEFORE) : first]):
+                continue
+        if context.accepts is None or context.accepts(text[start:end]):
+            yield start - context.back, end, context.label
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
+# A header with cookies has many secrets: the values that look random.
+
+_COOKIES = re.compile(
+    r"(?:cookie[\"'\]]{0,2}[ \t]{0,2}[:=,][ \t]{0,2}|--cookie[ =]| -b )[\"']?([^\n]{3,4096}+)", re.ASCII
+)
+_SESSION_COOKIES = re.compile(
+    r"((?:phpsessid|jsessionid|sessionid|asp\.net_sessionid|connect\.sid|laravel_session|rack\.session)"
+    r"=[^\s;\"',]{8,}+)",
+    re.ASCII,
+)
+_COOKIE = re.compile(r"([\w.%-]{1,64}+)=([^;\s\"',]{8,}+)", re.ASCII)
+_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|xsrf|login|remember", re.ASCII)
+
+
+def _find_cookies(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    for header in pattern.finditer(lowered):
+        for cookie in _COOKIE.finditer(lowered, *header.span(1)):
+            start, end = cookie.span(2)
+            value = text[start:end]
+            named = _SESSION.search(cookie[1]) is not None
+            if (len(value) >= 16 and is_random(value)) or (named and _opaque(value) and not is_code(value)):
+                yield start, end, "cookie"
+
+
+# Key files. They are longer than anything else, so they are found in the whole text, not in parts of it.
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"[^-]{0,65536}+(?:-(?!----)[^-]{0,65536}+)*+-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+    # Without an END line: everything up to a blank line or a quote, if it starts like a key.
+    r"|(?:\s|\\[nr]|[\w-]{1,24}:[^\n]{0,128}\n){0,16}[A-Za-z0-9+/=]{16}"
+    r"(?:[^\n\"'`-]|-(?!----)|\n(?![ \t]{0,8}\n)){0,65536}+)"
+    r"|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----[^-]{0,65536}+---- END SSH2 ENCRYPTED PRIVATE KEY ----",
+    re.ASCII,
+)
+
+
+def find_private_keys(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of private keys in PEM, OpenPGP and SSH2 form, also of those that are cut off."""
+    return ((*match.span(), "private-key") for match in _PRIVATE_KEY.finditer(text))

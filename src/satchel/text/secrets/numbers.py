@@ -1,0 +1,92 @@
+"""Card numbers, told by their check digit, and seed phrases of wallets, told by their words."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["find_cards", "find_seed_phrases"]
+
+# In one run, in groups of four, or as American Express prints them.
+_CARD = re.compile(
+    r"[2-6](?<![\w.,/+-].)(?:[0-9]{12,18}+|[0-9]{3}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{1,7}"
+    r"|[0-9]{3}([ -])[0-9]{6}\2[0-9]{5})(?![\w-]|[.,][0-9]| [0-9])",
+    re.ASCII,
+)
+_ISSUERS = re.compile(
+    r"4[0-9]{12}(?:[0-9]{3}){0,2}|5[1-5][0-9]{14}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)[0-9]{12}"
+    r"|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|6(?:011|5[0-9]{2}|4[4-9][0-9])[0-9]{12}"
+    r"|35[0-9]{14}|62[0-9]{14,17}"
+)
+# Other numbers with a check digit or a great many digits.
+_OTHER_NUMBER = re.compile(
+    r"(?:order|invoice|tracking|imei|isbn|iban|serial|ref(?:erence)?|id|nr|no|number|bestell\w*"
+    r"|rechnung\w*|commande"
+    r"|pedido|ticket|account|konto\w*|timestamp|phone|tel)[\s.:#=\"']{1,4}\Z",
+    re.IGNORECASE,
+)
+_CARD_WORD = re.compile(r"card|karte|carte|tarjeta|carta|visa|master|amex|カード|pan\b", re.IGNORECASE)
+
+
+def find_cards(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of card numbers: those of a known issuer whose check digit is right."""
+    for match in _CARD.finditer(text):
+        digits = match[0].replace(" ", "").replace("-", "")
+        if _ISSUERS.fullmatch(digits) and _luhn(digits):
+            before = text[max(0, match.start() - 40) : match.start()]
+            if _CARD_WORD.search(before) or not _OTHER_NUMBER.search(before):
+                yield *match.span(), "card-number"
+
+
+def _luhn(digits: str) -> bool:
+    doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
+    return (doubled + sum(map(int, digits[-1::-2]))) % 10 == 0
+
+
+# Phrases of BIP-39: 12, 15, 18, 21 or 24 words of a list of 2,048. No words may come between them.
+_LEAST = 12
+# One word many times is no phrase.
+_LEAST_DIFFERENT = 6
+_RUN = re.compile(r"[a-z](?<![a-z \n,].)[a-z \n\t,]{46,}+", re.ASCII)
+_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.)][ \t]{0,2}[a-z]{3,8}[\s,]{0,4}){12,24}+", re.ASCII)
+_WORD = re.compile(r"[a-z]+")
+# After one of these words, most of the words are enough: people also invent phrases.
+_ANNOUNCED = re.compile(
+    r"(?:seed|mnemonic|phrase|wallet|semilla)(?:[ _-][a-z]{1,12}){0,3}[\"']?[ \t]{0,2}"
+    r"(?:[:=]|(?<=[ ])(?:is|are|lautet|ist|est|es)\b)[\s\"'`]{0,4}"
+    r"((?:[a-z]{3,10}[ \n,]{1,2}){11,23}+[a-z]{3,10})(?![a-z])",
+    re.ASCII | re.IGNORECASE,
+)
+_ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
+_LENGTHS = (12, 15, 18, 21, 24)
+
+
+def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of seed phrases: at least 12 words of the list in a row, or as many"
+    " words after an announcement."""
+    for run in _RUN.finditer(text):
+        yield from _phrases(text, *run.span())
+    if "12. " in text or "12) " in text:
+        for run in _NUMBERED_RUN.finditer(text):
+            yield from _phrases(text, *run.span())
+    if any(word in lowered for word in _ANNOUNCING):
+        for match in _ANNOUNCED.finditer(text):
+            words = _WORD.findall(match[1])
+            if len(words) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, words)) > len(words):
+                yield *match.span(1), "seed-phrase"
+
+
+def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    known = bytes(map(_seed_words().__contains__, _WORD.findall(text, start, end)))
+    if bytes([True] * _LEAST) not in known:
+        return
+    words = list(_WORD.finditer(text, start, end))
+    for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):
+        phrase = words[found.start() : found.end()]
+        if len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
+            yield phrase[0].start(), phrase[-1].end(), "seed-phrase"
+
+
+@cache
+def _seed_words() -> frozenset[str]:
+    return frozenset(files(__package__).joinpath("bip39_english.txt").read_text(encoding="ascii").split())
