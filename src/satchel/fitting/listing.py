@@ -4,6 +4,7 @@ Stored text is indented and stripped of control characters, so it can neither lo
 escape sequences to a terminal. `fit_portions` returns as much of a list as fits, and the rest for a later page.
 """
 
+import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
@@ -34,12 +35,22 @@ __all__ = [
     "join_portions",
     "json_inside",
     "matched_start",
+    "most_as_json",
 ]
 
 
 def as_json(value: object) -> str:
     """Encode as compact JSON; only control characters and hidden characters are escaped."""
     return json_bytes(value).decode()
+
+
+def most_as_json(value: object, count: Count) -> int:
+    """Return the most tokens that a value needs as JSON, however a client writes it.
+
+    Clients write it compact, with spaces or indented. Text that is not ASCII costs the most where it is escaped.
+    """
+    layouts: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 2})
+    return max(count(json.dumps(value, **layout)) for layout in layouts)
 
 
 def json_inside(text: str) -> str:

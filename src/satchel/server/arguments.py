@@ -5,7 +5,7 @@ remark, never refused. An empty value means that an argument is not given. A val
 `InputError`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from reprlib import repr as shortened
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ __all__ = [
     "line",
     "number",
     "read_arguments",
+    "remark_on",
     "schema",
     "tags",
     "text",
@@ -191,6 +192,12 @@ def read_arguments(
     return result._replace(values=values)
 
 
+def remark_on(ignored: Iterable[str], known: Iterable[str]) -> str:
+    """Return a line that names arguments which were left aside, and what each may stand for."""
+    names = tuple(known)
+    return Arguments({}, {name: _meant(name, names) for name in ignored}, {}).remark
+
+
 def with_remark(error: Error, remark: str) -> Error:
     """Return an error of the same type that also says what was ignored."""
     return type(error)(f"{error}; {remark}") if remark else error
@@ -228,7 +235,7 @@ def _renamed(
     return found
 
 
-def _meant(name: str, parameters: Mapping[str, Parameter]) -> str | None:
+def _meant(name: str, parameters: Collection[str]) -> str | None:
     return nearest_name(name[:100], parameters)
 
 

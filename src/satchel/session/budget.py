@@ -239,6 +239,8 @@ class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
         warn_below, critical_below = _thresholds(
             total, _tokens("warn_below", self.warn_below), _tokens("critical_below", self.critical_below)
         )
+        if not isinstance(self.assumed, bool):
+            raise BudgetError(f"assumed {shortened(self.assumed)} is not true or false")
         whole = {
             "total": total,
             **tiers,

@@ -7,8 +7,8 @@ import msgspec
 
 from satchel.errors import StoreError
 from satchel.fitting.cutting import truncate
-from satchel.fitting.listing import as_json
-from satchel.server.gateway.structured import examine_structured, most_tokens
+from satchel.fitting.listing import as_json, most_as_json
+from satchel.server.gateway.structured import examine_structured
 from satchel.server.jsonrpc import Message
 from satchel.server.process import short_line
 from satchel.session.media import part_tokens
@@ -95,7 +95,7 @@ class Delivery:
             output = f"{output}\n\nstructuredContent:\n{as_json(beyond)}" if output else as_json(beyond)
         tokens = None
         if is_structure and len(as_json(structured)) <= _MAX_CHARACTERS_PER_TOKEN * self._per_call:
-            tokens = most_tokens(structured, count=self._count)
+            tokens = most_as_json(structured, self._count)
         return _Said(result, content, texts, output, beyond is None, tokens)
 
     def _recorded(self, call: Call, said: _Said, *, new_turn: bool) -> Delivered:

@@ -8,15 +8,17 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Unpack
 
 from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError, StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
+from satchel.model.checks import check_offset
+from satchel.server.arguments import MAX_TOKENS, Parameter, line, number, read_arguments, remark_on, schema
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offer, Offers
 from satchel.server.gateway.servers import Server
@@ -480,7 +482,6 @@ def _call(name: str, params: Message, remark: str | None) -> Call:
 
 # Gemini CLI adds this parameter to the schema of every tool, and forwards it.
 _ADDED_BY_CLIENTS = frozenset({"wait_for_previous"})
-_MOST_NAMED, _LONGEST_NAMED = 3, 40
 
 
 def taken_arguments(
@@ -500,7 +501,7 @@ def taken_arguments(
         return arguments, None
     properties = definition["inputSchema"].get("properties")
     taken = {name: value for name, value in arguments.items() if name not in ignored}
-    return taken, _remark(ignored, properties if isinstance(properties, dict) else {})
+    return taken, f"[{remark_on(ignored, properties if isinstance(properties, dict) else ())}]"
 
 
 def _forbidden(schema: Any, arguments: Mapping[str, Any]) -> list[str]:
@@ -512,51 +513,53 @@ def _forbidden(schema: Any, arguments: Mapping[str, Any]) -> list[str]:
     return [name for name in arguments if name not in (properties or {})]
 
 
-def _remark(ignored: Sequence[str], known: Collection[str]) -> str:
-    """Return a line that names the ignored arguments and, if there is one, a similar name that the tool takes."""
-    from difflib import get_close_matches
-
-    names = [" ".join(name.split())[:_LONGEST_NAMED] for name in ignored[:_MOST_NAMED]]
-    more = f" and {len(ignored) - _MOST_NAMED} more" if len(ignored) > _MOST_NAMED else ""
-    near = [found[0] for name in names if (found := get_close_matches(name, known, n=1))]
-    return f"[ignored: {', '.join(names)}{more}{f'; did you mean {near[0]}?' if near else ''}]"
-
-
 # The gateway's own tools: next page, search in a result, budget
 
-_MOST = {"type": "integer", "description": "Limit of the answer in tokens."}
+_MOST = MAX_TOKENS._replace(python_name=None)
 
 
-def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
-    schema = {"type": "object", "properties": properties, "required": required}
-    return {
-        "name": name,
-        "description": description,
-        "inputSchema": schema,
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    }
+class _OwnTool(NamedTuple):
+    """A tool of the gateway itself."""
+
+    about: str
+    parameters: Mapping[str, Parameter]
+    required: tuple[str, ...] = ()
+
+    def definition(self, name: str) -> Message:
+        return {
+            "name": name,
+            "description": self.about,
+            "inputSchema": schema(self.parameters, self.required),
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
 
 
-DEFINITIONS = (
-    _tool(
-        "result_page",
+_TOOLS = {
+    "result_page": _OwnTool(
         "The next page of a tool result that was too long to be shown whole.",
-        ["cursor"],
-        cursor={"type": "string", "description": "From the end of the previous page."},
-        max_tokens=_MOST,
+        {"cursor": line("From the end of the previous page."), "max_tokens": _MOST},
+        ("cursor",),
     ),
-    _tool(
-        "result_find",
+    "result_find": _OwnTool(
         "Matches of a regular expression in a stored tool result, with the text around them.",
-        ["handle", "pattern"],
-        handle={"type": "string", "description": "From the result's note; a cursor does too."},
-        pattern={"type": "string", "description": "Regular expression; case counts if it has capitals."},
-        start={"type": "integer", "description": "Number of the first match to show, to go on. Default: 1."},
-        max_tokens=_MOST,
+        {
+            "handle": line("From the result's note; a cursor does too."),
+            "pattern": line("Regular expression; case counts if it has capitals."),
+            "start": number(
+                partial(check_offset, least=1),
+                "Number of the first match to show, to go on. Default: 1.",
+                whole=True,
+                takes_zero=False,
+            ),
+            "max_tokens": _MOST,
+        },
+        ("handle", "pattern"),
     ),
-    _tool("budget_status", "Tokens used in this session, tokens left if known, and the state of each server.", []),
-)
-_PARAMETERS = {each["name"]: tuple(each["inputSchema"]["properties"]) for each in DEFINITIONS}
+    "budget_status": _OwnTool(
+        "Tokens used in this session, tokens left if known, and the state of each server.", {}
+    ),
+}
+DEFINITIONS = tuple(tool.definition(name) for name, tool in _TOOLS.items())
 NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
 # Fields of the budget's state that would only cost a model tokens, and those that are unknown without a window.
 _NOT_FOR_MODELS = ("project", "created_at", "updated_at", "assumed")
@@ -585,30 +588,25 @@ class OwnTools:
             # A store that cannot be written can often be read.
             with contextlib.suppress(StoreError):
                 self._session.next_turn()
-        ignored = [each for each, value in arguments.items() if each not in _PARAMETERS[name] and value is not None]
+        tool = _TOOLS[name]
+        given = read_arguments(name, tool.parameters, tool.required, arguments)
         if name == "budget_status":
-            remark = {"ignored": [each[:_LONGEST_NAMED] for each in ignored[:_MOST_NAMED]]} if ignored else {}
-            return as_json(self._status() | remark)
-        options: ReadOptions = {
-            # Models that must fill in every parameter give 0 for a number that they do not want to set.
-            "max_tokens": arguments.get("max_tokens") or None,
-            "remark": _remark(ignored, _PARAMETERS[name]) if ignored else None,
-        }
+            return as_json(self._status() | ({"remark": given.remark} if given.remark else {}))
         read = self._page if name == "result_page" else self._find
+        options = given.values | ({"remark": f"[{given.remark}]"} if given.remark else {})
         try:
-            return read(arguments, options)
+            return read(**options)
         except StoreError:
-            return read(arguments, {**options, "record": False})
+            return read(**options, record=False)
 
-    def _page(self, arguments: Mapping[str, Any], options: ReadOptions) -> str:
-        shown = self._session.page(_argument(arguments, "cursor"), **options)
+    def _page(self, cursor: str, **options: Unpack[ReadOptions]) -> str:
+        shown = self._session.page(cursor, **options)
         if not shown.text:
             raise BudgetError(shown.budget_note or "nothing fitted")
         return shown.text
 
-    def _find(self, arguments: Mapping[str, Any], options: ReadOptions) -> str:
-        handle, pattern = _argument(arguments, "handle"), _argument(arguments, "pattern")
-        found = self._session.find(handle, pattern, start=arguments.get("start") or 1, **options)
+    def _find(self, handle: str, pattern: str, start: int = 1, **options: Unpack[ReadOptions]) -> str:
+        found = self._session.find(handle, pattern, start=start, **options)
         if not found.text:
             raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
         return found.text
@@ -620,10 +618,3 @@ class OwnTools:
             told = {name: value for name, value in told.items() if name not in _OF_A_WINDOW}
             told |= {"used": used, "window": _NO_WINDOW}
         return {name: value for name, value in told.items() if name not in _NOT_FOR_MODELS}
-
-
-def _argument(arguments: Mapping[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{name} is missing; give it as a string")
-    return value

@@ -1,6 +1,5 @@
 """Structured content of a tool result: what it says beyond the text, and what it costs if a client shows both."""
 
-import json
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import msgspec
 from satchel.fitting.listing import as_json
 from satchel.server.jsonrpc import Message
 
-__all__ = ["examine_structured", "most_tokens"]
+__all__ = ["examine_structured"]
 
 REPEATED = "(the text above)"
 # A shorter member costs hardly more than the words that would replace it.
@@ -21,14 +20,6 @@ _COMPARED_FIRST = 64
 
 _decode: Callable[[str], Any] = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="sorted").encode
-
-
-def most_tokens(structured: Any, *, count: Callable[[str], int]) -> int:
-    """Return the tokens of structured content in the longer of two forms: compact, or indented and in ASCII.
-
-    Clients that show it to a model choose the form.
-    """
-    return max(count(as_json(structured)), count(json.dumps(structured, indent=2)))
 
 
 class Examined(NamedTuple):

@@ -1,6 +1,5 @@
 """Answers of tools: cut to their token budget, footers included, with the remainder kept for a cursor."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -11,7 +10,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds, self_counted
-from satchel.fitting.listing import FittedPortions, Portion, fit_portions, join_portions
+from satchel.fitting.listing import FittedPortions, Portion, fit_portions, join_portions, most_as_json
 
 __all__ = [
     "RELEVANT",
@@ -23,7 +22,6 @@ __all__ = [
     "answer_of",
     "cursor_for",
     "fitted",
-    "most_as_json",
     "nothing_fitted",
     "remarked",
     "said",
@@ -112,14 +110,6 @@ class Answer(NamedTuple):
         """Return the data, or None if text and data together need more tokens than the budget allows."""
         fits = self.most is None or count(self.text) + most_as_json(self.data, count) <= self.most
         return self.data if fits else None
-
-
-def most_as_json(data: dict[str, Any], count: Count) -> int:
-    """Return the most tokens that data need as JSON: compact, with spaces, indented, ASCII only or not."""
-    layouts: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 2})
-    return max(
-        count(json.dumps(data, ensure_ascii=escaped, **layout)) for escaped in (False, True) for layout in layouts
-    )
 
 
 def remarked(answer: Answer, remark: str, count: Count) -> Answer:

@@ -20,6 +20,7 @@ from satchel.api.saving import (
     similar_after_save,
 )
 from satchel.errors import InputError
+from satchel.fitting.listing import most_as_json
 from satchel.model.checks import check_limit
 from satchel.model.ids import new_id
 from satchel.model.memory import RELATIONS, Draft, Forgotten, Memory, RelationKind, Scope, as_time, utc_now
@@ -35,7 +36,7 @@ from satchel.server.arguments import (
     text,
     words,
 )
-from satchel.server.mcp.answers import Answer, most_as_json, remarked
+from satchel.server.mcp.answers import Answer, remarked
 from satchel.server.mcp.tool import Tool, tool_for
 from satchel.server.mcp.tool_context import StartedSession, ToolContext
 from satchel.store.contract import Candidate

@@ -406,10 +406,10 @@ def test_our_own_tools_cost_at_most_350_tokens():
 @pytest.mark.parametrize(
     ("tool", "arguments", "complaint"),
     [
-        ("result_page", {}, "cursor is missing"),
-        ("result_page", {"cursor": 3}, "cursor is missing"),
+        ("result_page", {}, "result_page needs cursor"),
+        ("result_page", {"cursor": 3}, "cursor must be a string, not int"),
         ("result_page", {"cursor": "nonsense"}, "is not a cursor"),
-        ("result_find", {"handle": "x"}, "pattern is missing"),
+        ("result_find", {"handle": "x"}, "result_find needs pattern"),
         ("result_find", {"handle": "x", "pattern": "y"}, "x"),
     ],
 )
@@ -449,7 +449,7 @@ def test_unknown_arguments_of_our_own_tools_are_ignored_and_named(deliver, sessi
     )
     assert "\n[ignored: patern; did you mean pattern?]\n" in texts(found.answer)[0]
     status = json.loads(texts(own("budget_status", {"wait_for_previous": False}, new_turn=False).answer)[0])
-    assert status["ignored"] == ["wait_for_previous"]
+    assert status["remark"] == "ignored: wait_for_previous"
 
 
 STRICT = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
@@ -471,7 +471,7 @@ STRICT = {"type": "object", "properties": {"path": {"type": "string"}}, "additio
             {"inputSchema": STRICT, "annotations": {"readOnlyHint": True}},
             {"paths": "a", "x": 1},
             {},
-            "[ignored: paths, x; did you mean path?]",
+            "[ignored: paths (did you mean path?), x]",
         ),
         # What a schema allows or declares is the server's.
         ({"inputSchema": {"type": "object"}}, {"wait_for_previous": 1}, {"wait_for_previous": 1}, None),
