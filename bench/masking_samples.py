@@ -5,8 +5,6 @@ and digits, h hexadecimal, u capitals and digits, l small letters and digits, b 
 file looks like a key to a secret scanner.
 """
 
-# ruff: noqa: E501 (a sample is one line)
-
 import random
 import re
 from typing import NamedTuple

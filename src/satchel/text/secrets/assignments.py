@@ -76,7 +76,6 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
         r"|トークン",
     ),
 )
-_PATTERNS = tuple(re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII) for _, nouns in _NOUNS)
 _KINDS = (
     (re.compile(r"key|(?:api|geheimer)[ -]?schlüssel|clé|apiキー"), "api-key"),
     (re.compile(r"secret|credential|シークレット"), "secret"),
@@ -191,10 +190,14 @@ class _Name(NamedTuple):
 
 def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of values that are assigned to names of secrets."""
-    groups = zip(_NOUNS if not lowered.isascii() else _NOUNS[:-1], _PATTERNS, strict=False)
-    for (hints, _), pattern in groups:
+    for hints, nouns in _NOUNS[:-1] if lowered.isascii() else _NOUNS:
         if any(hint in lowered for hint in hints):
-            yield from _find(pattern, text, lowered)
+            yield from _find(_pattern(nouns), text, lowered)
+
+
+@cache
+def _pattern(nouns: str) -> re.Pattern[str]:
+    return re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII)
 
 
 def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
