@@ -41,7 +41,7 @@ _SEPARATOR = (
     r"|[ \t]{0,8}(?P<colon>：|:(?!:))[*_]{0,2}(?:[ \t]{0,2}[|>]-?\n[ \t]{1,12}|[ \t]{0,8})"
     r"(?!\n)"
     r"|[ \t]{0,2}(?P<line>[:：])[ \t]{0,2}\r?\n[ \t]{0,12}"
-    r"|(?P<cell>[ \t]{0,20}(?:\||</t[dh]>\s{0,20}<td[^>\n]{0,40}>)[ \t]{0,20})"
+    r"|(?P<cell>[ \t]{1,20}\|[ \t]{1,20}|[ \t]{0,8}</t[dh]>\s{0,20}<td[^>\n]{0,40}>[ \t]{0,8})"
     r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
     r"|(?P<call>\()[ \t]{0,2}(?=[\"'])"
     r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
@@ -113,7 +113,8 @@ _STANDALONE = frozenset(("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2"
 # `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
 _USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
 _FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
-_LINE_START = re.compile(r"(?:^|\n)[ \t]*(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
+# Not indented: that is how arguments of calls are written.
+_LINE_START = re.compile(r"(?:^|\n)(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
 # The separators of a query or of a connection string, before a name.
 _IN_QUERY = re.compile(r"[&?]\Z|;[ ]?\Z")
 _NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
@@ -359,7 +360,7 @@ def _is_argument(name: _Name, text: str, after: str) -> bool:
         followed_by_flag = after == " -" and len(text) >= 6
         return followed_by_flag or (len(text) >= 5 and is_opaque(text)) or (text.isdigit() and len(text) >= 6)
     if name.upper:
-        return len(text) >= 8 and is_opaque(text)
+        return len(text) >= 8 and (is_random(text) or is_strong(text))
     if name.kind == "password":
         return is_strong(text)
     return len(text) >= 20 and is_random(text)

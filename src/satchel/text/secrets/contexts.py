@@ -238,6 +238,7 @@ CONTEXTS = (
         r"identified(?:[ \t]{1,4}with[ \t]{1,4}\S{1,40})?[ \t]{1,4}by[ \t]{1,4}(?:password[ \t]{1,4})?"
         r"[\"'`]([^\"'`\n]{3,128})[\"'`]",
         _given,
+        before=r"(?:create|alter|grant|user|set)\b",
     ),
     # Command lines
     Context(
