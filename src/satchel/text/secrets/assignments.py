@@ -299,7 +299,7 @@ def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
     if name.sep == "comma":
         return name.quoted and after[1:2] == ")" and not is_name(text, numbered=False) and len(text) >= 3
     if name.sep in ("call", "space", "line"):
-        return len(text) >= 5 and is_opaque(text)
+        return len(text) >= (5 if name.kind == "password" else 12) and is_opaque(text)
     if name.sep in _TOLD:
         return _is_told(name, text)
     if is_label(text):

@@ -286,7 +286,7 @@ CONTEXTS = (
     Context(
         "password",
         "/user:",
-        r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)",
+        r" /user:[^\s@]{1,64}[ \t]{1,4}(\S{3,128}+)",
         lambda value: _argument(value) and value[0] != "/",
     ),
     Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),
