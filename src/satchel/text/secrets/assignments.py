@@ -137,6 +137,8 @@ _UNQUOTED = re.compile(
 )
 _ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
 _WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
+# After a colon, a value without quotes needs a digit or a special character: most others are rejected here, cheaply.
+_PLAUSIBLE = re.compile(r"[bBrRuUfF]{0,2}[\"'`\\「『“„«‘*_@$]|\S{0,63}[0-9@#$%^&*!+=~|-]")
 _TOLD = frozenset(("prose", "cjk", "cell"))
 _LONG_WORD = re.compile(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)
 _CHECKED_LENGTH = 64
@@ -204,7 +206,7 @@ def _pattern(nouns: str) -> re.Pattern[str]:
 def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     done = 0
     for match in pattern.finditer(lowered):
-        if match.start() < done:
+        if match.start() < done or (match.lastgroup == "colon" and not _PLAUSIBLE.match(text, match.end())):
             continue
         name = _name(text, match)
         value = name and _value(text, match.end(), ascii_only=name.sep == "cjk")
