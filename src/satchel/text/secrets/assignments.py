@@ -137,7 +137,7 @@ _UNQUOTED = re.compile(
 )
 _ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
 _WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
-# After a colon, a value without quotes needs a digit or a special character: most others are rejected here, cheaply.
+# After a colon, a value without quotes needs a digit or a special character. This rejects most others cheaply.
 _PLAUSIBLE = re.compile(r"[bBrRuUfF]{0,2}[\"'`\\「『“„«‘*_@$]|\S{0,63}[0-9@#$%^&*!+=~|-]")
 _TOLD = frozenset(("prose", "cjk", "cell"))
 _LONG_WORD = re.compile(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)

@@ -221,10 +221,10 @@ CONTEXTS = (
     Context(
         "password",
         "machine",
-        r"machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)",
+        r"machine\s{1,8}+\S{1,128}+\s{1,8}+login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)",
         _given,
     ),
-    Context("password", "login", r"login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)", _opaque),
+    Context("password", "login", r"login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)", _opaque),
     Context(
         "password",
         ":",
