@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo test test-slow fuzz soak check format docs bench figures clean
+.PHONY: help demo test test-slow clients fuzz soak check format docs bench figures clean
 
 help:
 	@echo "make demo       run a short demo: save, search and fit memories to a token budget"
 	@echo "make test       run the fast tests (about two minutes on two cores)"
 	@echo "make test-slow  run the slow tests: PostgreSQL, crashes, large property tests, cold starts, npm, benchmarks"
+	@echo "make clients    run coding agents from npm against Satchel, with a scripted model"
 	@echo "make fuzz       run the property and fuzz tests with twenty times the examples"
-	@echo "make soak       write through a service while its PostgreSQL loses connections and restarts"
+	@echo "make soak       kills, full disks and upgrades at every point, 64,000 writes by killed processes, 60,000 calls"
 	@echo "make check      check format, lint, types and layers"
 	@echo "make format     format the code and fix what ruff can fix"
 	@echo "make docs       generate the references of commands, MCP tools, HTTP routes and Python signatures"
@@ -51,12 +52,17 @@ test: $(VENV)/dev bytecode
 test-slow: $(VENV)/dev bytecode
 	$(PYTEST) --dist worksteal -m slow
 
+# The tests of a client share one run of it, so they run in one worker. WRITE=1 writes the tables of docs/clients.md.
+clients: $(VENV)/dev bytecode
+	$(IN_MEMORY) $(BIN)/python -m pytest -n 2 --dist loadgroup tests/clients $(if $(WRITE),--write-docs)
+
 # Property tests of packing, results and stores, and fuzz tests of the MCP server and the HTTP service.
 fuzz: $(VENV)/dev bytecode
 	SATCHEL_FUZZ=20 $(PYTEST) tests/property/test_packing.py tests/property/test_session_results.py \
 		tests/interface/test_mcp_fuzz.py tests/interface/test_service_schema.py tests/property/test_store_machine.py
 
 soak: $(VENV)/dev bytecode
+	$(BIN)/python tests/crash/soak.py
 	SATCHEL_FUZZ=21 $(BIN)/python -m pytest tests/crash/test_server_faults.py
 
 check: $(VENV)/dev

@@ -20,7 +20,7 @@ from satchel.api.satchel import Satchel
 from satchel.cli.app import app
 from satchel.model.memory import SCOPE_FIELDS
 from satchel.server.http.routes import ROUTES
-from satchel.server.mcp.catalog import INSTRUCTIONS, TOOLS
+from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, MEMORY_TOOLS, TOOLS
 from satchel.text.tokens import count_tokens
 
 INTERFACES: tuple[Interface, ...] = ("cli", "mcp", "http")
@@ -99,9 +99,16 @@ def main() -> None:
     rows.append(("together", "", f"{by_hand:,}"))
     rows.append(("entries of the registry, one a parameter", "", f"{registry:,}"))
     print_table("parameters", rows)
-    definitions = msgspec.json.encode([tool.definition for tool in TOOLS.values()]).decode()
+    definitions, memory, core = (
+        count_tokens(msgspec.json.encode([TOOLS[name].definition for name in names]).decode())
+        for names in (TOOLS, MEMORY_TOOLS, CORE)
+    )
+    told = count_tokens(INSTRUCTIONS)
     words = len((Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").split())
-    print(f"MCP definitions and instructions: {count_tokens(definitions) + count_tokens(INSTRUCTIONS):,} tokens")
+    print(
+        f"MCP definitions and instructions: {memory + told:,} tokens, "
+        f"with the tools for specs {definitions + told:,}, core {core + told:,}"
+    )
     print(f"README: {words:,} words")
 
 

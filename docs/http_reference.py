@@ -28,7 +28,7 @@ def fields(route: Route) -> Iterator[str]:
     source = route.body or route.query
     for field in msgspec.structs.fields(source) if source else ():
         if field.name not in ("org", "project", "user", "agent", "session"):
-            yield f"**`{field.name}`**" if field.required else f"`{field.name}`"
+            yield f"**`{field.encode_name}`**" if field.required else f"`{field.encode_name}`"
 
 
 def responses() -> Iterator[str]:

@@ -6,9 +6,11 @@ from typing import Any
 
 from generated import write
 
-from satchel.cli.clients.client import CLIENTS, Surroundings
+from satchel.cli.clients.client import CLIENTS, Client, Surroundings
+from satchel.cli.clients.entry import remote_entry
+from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, TEMPLATES, TOOLS
+from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, MEMORY_TOOLS, TEMPLATES, TOOLS
 from satchel.server.mcp.tool import Tool
 from satchel.text.tokens import count_tokens
 
@@ -23,21 +25,41 @@ EFFECTS = {
 
 def clients() -> Iterator[str]:
     around = Surroundings("linux", {}, Path("~"))
-    yield "| name | client | configuration file (Linux) | with `--local` |\n|---|---|---|---|"
+    yield (
+        "| name | client | configuration file (Linux) | with `--local` | a variable in a header | timeouts |\n"
+        "|---|---|---|---|---|---|"
+    )
     for name, client in CLIENTS.items():
         local = f"`{client.project_file}`" if client.project_file else ""
-        yield f"| `{name}` | {client.title} | `{client.file(around)}` | {local} |"
+        timeouts = ", ".join(f"`{key}` {value}" for key, value in client.timeouts.items())
+        cells = (f"`{name}`", client.title, f"`{client.file(around)}`", local, reference(client), timeouts)
+        yield f"| {' | '.join(cells)} |"
+
+
+def reference(client: Client) -> str:
+    """How a client refers to a variable in a header, or nothing if it cannot."""
+    try:
+        fields = client.fields(remote_entry("x", "https://x", ["Authorization: Bearer ${TOKEN}"])).values
+    except InputError:
+        return ""
+    if "bearer_token_env_var" in fields:
+        return "`bearer_token_env_var`"
+    headers: dict[str, str] = fields.get("requestOptions", fields)["headers"]
+    return f"`{headers['Authorization'].removeprefix('Bearer ')}`"
 
 
 def tools() -> Iterator[str]:
     costs = {name: count_tokens(as_json(tool.definition)) for name, tool in TOOLS.items()}
     told = count_tokens(INSTRUCTIONS)
-    total, core = (
-        told + count_tokens(as_json([TOOLS[name].definition for name in names])) for names in (TOOLS, CORE)
+    total, specs, core = (
+        told + count_tokens(as_json([TOOLS[name].definition for name in names]))
+        for names in (MEMORY_TOOLS, TOOLS, CORE)
     )
+    unseen = sum(count_tokens(as_json(tool.definition["annotations"])) for tool in MEMORY_TOOLS.values())
     yield (
-        f"All definitions and the instructions cost {total:,} tokens of `o200k_base`; with `--tools core` "
-        f"({', '.join(f'`{name}`' for name in CORE)}) {core:,}.\n"
+        f"The definitions and the instructions cost {total:,} tokens of `o200k_base`; with `--tools core` "
+        f"({', '.join(f'`{name}`' for name in CORE)}) {core:,}, and where there are [specs](#specs) {specs:,}. "
+        f"About {unseen} of the {total:,} are annotations, which clients keep to themselves.\n"
     )
     yield "| tool | what it does | tokens |\n|---|---|---|"
     for name, tool in TOOLS.items():
@@ -58,10 +80,10 @@ def kind(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         said = ", ".join(f"`{value}`" for value in schema["enum"])
     elif schema["type"] == "array":
-        said = "list of strings"
+        said = "list of objects" if "properties" in schema["items"] else "list of strings"
     else:
         said = schema["type"]
-    return f"{said}; default {schema['default']}" if "default" in schema else said
+    return said
 
 
 def instructions() -> Iterator[str]:

@@ -28,7 +28,7 @@ async def main() -> None:
             saved = await call("mem_save", text="We rotate JWTs every hour.", title="JWT rotation", kind="decision")
             await call("mem_save", text="The old key stays until its tokens expire.", relate_to=[saved["id"]])
             await call("mem_search", query="How do we rotate tokens?", detail_level="summary", max_tokens=100)
-            await call("mem_get", ids=[saved["id"]], max_tokens=200)
+            await call("mem_get", id=saved["id"], max_tokens=200)
             await call("mem_context", query="How do we rotate tokens?", max_tokens=150)
 
 

@@ -41,9 +41,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Opening = Callable[..., Satchel]
 
-# What makes a test slow, wherever it is: PostgreSQL, cold starts of a command, crashes of processes and disks.
+# What makes a test slow, wherever it is: PostgreSQL, cold starts of a command, crashes, real clients.
 SLOW_FIXTURES = {"pg", "cold_cli"}
-SLOW_FOLDERS = {"crash"}
+SLOW_FOLDERS = {"clients", "crash"}
 ON_A_SERVER = pytest.param("on a server", marks=pytest.mark.slow)
 
 

@@ -242,6 +242,15 @@ class Server:
         """Structured content without an output schema."""
         return self.tool_records(number, arguments)
 
+    def tool_twice(self, number: Any, arguments: Message) -> Message:
+        """A text, and structured content that repeats it, as the server for files does."""
+        text = sample(arguments["shape"], arguments["size"])
+        return said(text) | {"structuredContent": {"content": text}}
+
+    def tool_strict(self, number: Any, arguments: Message) -> Message:
+        """Return the arguments; its schema allows only one."""
+        return said(json.dumps(arguments))
+
     def tool_garbled(self, number: Any, arguments: Message) -> Message | None:
         answer = {
             "utf8": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"\xff\xfe"}]}}' % number,
@@ -287,9 +296,14 @@ TOOLS = [
         if name.startswith("tool_") and name != "tool_grown"
     ),
 ]
-for _each in TOOLS:
-    if _each["name"] == "records":
-        _each["outputSchema"] = RECORDS  # type: ignore[index]
+_MORE = {
+    "records": {"outputSchema": RECORDS},
+    "twice": {"outputSchema": {"type": "object", "properties": {"content": {"type": "string"}}}},
+    "strict": {
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "additionalProperties": False}
+    },
+}
+TOOLS = [{**each, **_MORE.get(each["name"], {})} for each in TOOLS]
 
 
 def main() -> None:

@@ -79,9 +79,9 @@ class Server:
         base, mark, options = ((self._tcp_url or self._url) if tcp else self._url).partition("?")
         return f"{base[: base.index('/', len('postgresql://'))]}/{quote(database)}{mark}{options}"
 
-    def new_database(self, *, template: str = "template0") -> str:
-        """Create a database from a template and return its URL."""
-        name = f"satchel_test_{secrets.token_hex(6)}"
+    def new_database(self, *, template: str = "template0", url: str = "") -> str:
+        """Create a database from a template, again if its URL is given, and return its URL."""
+        name = _name(url) if url else f"satchel_test_{secrets.token_hex(6)}"
         self.run(
             sql.SQL("CREATE DATABASE {} TEMPLATE {} ENCODING 'UTF8' STRATEGY wal_log").format(
                 sql.Identifier(name), sql.Identifier(template)

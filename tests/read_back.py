@@ -10,11 +10,13 @@ __all__ = ["Footers", "footers", "shown_in", "told_of"]
 _NUMBER = r"\d{1,3}(?:,\d{3})*"
 _FOOTERS = re.compile(
     r"(?:\A|\n)"
+    r"(?:(?P<remark>(?:ignored: |\w+ was read as ).*)\n)?"
     r"(?:➡ The rest: cursor=(?P<cursor>\S+)\n)?"
     rf"(?:⚡ Budget: ~(?P<used>{_NUMBER})/(?P<budget>{_NUMBER}) tokens used\. "
     rf"(?P<shown>{_NUMBER}) of (?P<total>{_NUMBER}) (?P<noun>(?:relevant )?\w+) shown\. "
     r"Increase max_tokens or use detail_level=summary for more\.\n)?"
     rf"📏 (?:(?P<relevant>{_NUMBER}) relevant memor(?:y|ies), )?"
+    rf"(?:(?P<listed>{_NUMBER}) of (?P<of>{_NUMBER}) memories, )?"
     rf"~(?P<tokens>{_NUMBER})(?: of (?P<limit>{_NUMBER}))? tokens\s*\Z"
 )
 # A short id, or a whole one.
@@ -45,13 +47,18 @@ class Footers(NamedTuple):
     """The number of relevant memories stated in the last line."""
     limit: int | None
     """The budget stated in the last line."""
+    remark: str | None
+    """What the answer says of the call itself."""
+    listed: int | None
+    """How many of `of` memories a page has that ends at the limit of the call."""
+    of: int | None
 
 
 def footers(text: str) -> Footers:
     found = _FOOTERS.search(text)
     assert found is not None, f"no footer at the end of {text[-300:]!r}"
     said: dict[str, Any] = found.groupdict()
-    for name in ("tokens", "used", "budget", "shown", "total", "relevant", "limit"):
+    for name in ("tokens", "used", "budget", "shown", "total", "relevant", "limit", "listed", "of"):
         said[name] = None if said[name] is None else int(said[name].replace(",", ""))
     return Footers(body=text[: found.start()], **said)
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,96 @@ print(json.dumps(result))
 """
 
 
+# A client of a gateway whose store is on a small disk, and what makes that disk full.
+CLIENT = """
+import json, os, resource, subprocess, sys
+folder, way, satchel, upstream = sys.argv[1:]
+filler = folder + "/filler"
+if way == "disk":
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=True)
+
+def start():
+    options = ["--db", folder + "/notes.db", "--per-call", "500"]
+    command = [satchel, "gateway", *options, "--", sys.executable, upstream]
+    # Its errors go to the same disk, as those of many clients do.
+    with open(folder + "/errors", "w") as errors:
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        gateway = subprocess.Popen(command, text=True, encoding="utf-8", **streams)
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    ask(gateway, "initialize", client)
+    return gateway
+
+def ask(gateway, method, params):
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    print(json.dumps(message), file=gateway.stdin, flush=True)
+    for line in gateway.stdout:
+        if json.loads(line).get("id") == 1:
+            return json.loads(line)["result"]
+
+def call(tool, **arguments):
+    answer = ask(gateway, "tools/call", {"name": tool, "arguments": arguments})
+    return [answer.get("isError", False), *(part["text"] for part in answer["content"])]
+
+def fill():
+    if way == "limit":
+        resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        return
+    with open(filler, "wb", buffering=0) as file:
+        for size in (65_536, 4_096, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                pass
+
+def free():
+    if way == "limit":
+        resource.prlimit(gateway.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    else:
+        os.unlink(filler)
+
+def cursor(text):
+    return text.split("cursor=")[1].split()[0]
+
+def end():
+    gateway.stdin.close()
+    return gateway.wait(30)
+"""
+
+FILLED_MEANWHILE = (
+    CLIENT
+    + """
+gateway = start()
+told = {"before": call("bulk", shape="log", size=100_000)}
+fill()
+told["small"] = [call("echo", text=f"answer {number}") for number in range(3)]
+told["large"] = [call("bulk", shape="lines", size=400_000) for _ in range(3)]
+told["page"] = call("result_page", cursor=cursor(told["before"][1]))
+told["find"] = call("result_find", handle=cursor(told["before"][1]), pattern="step 150 ")
+told["status"] = call("budget_status")
+free()
+told["after"] = call("bulk", shape="lines", size=400_000)
+told["later"] = call("result_page", cursor=cursor(told["after"][1]))
+told["recorded"] = call("echo", text="recorded")
+told["results"] = json.loads(call("budget_status")[1])["results"]
+told["exit"] = end()
+print(json.dumps(told))
+"""
+)
+
+FULL_AT_THE_START = (
+    CLIENT
+    + """
+fill()
+gateway = start()
+told = {"large": call("bulk", shape="lines", size=400_000)}
+told["later"] = call("result_page", cursor=cursor(told["large"][1]))
+told["exit"] = end()
+print(json.dumps(told))
+"""
+)
+
+
 def a_small_disk_can_be_mounted() -> bool:
     """Whether we may mount one that only we see, and that is gone with the process; mostly only root may."""
     if shutil.which("unshare") is None:
@@ -118,20 +209,26 @@ def a_small_disk_can_be_mounted() -> bool:
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
 
+UPSTREAM = Path(__file__).parents[1] / "gateway_upstream.py"
 # A limit on the size of files stands in for a small disk wherever none can be had.
 WAYS = ("disk", "limit") if a_small_disk_can_be_mounted() else ("limit",)
+
+
+def run_inside(way, script, folder: Path, *arguments):
+    """Run a script that may make the disk of a folder full, and return what it prints."""
+    folder.mkdir()
+    command = [sys.executable, "-c", script, folder, way, Path(sys.executable).with_name("satchel"), *arguments]
+    if way == "disk":
+        command = ["unshare", "--mount", *command]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path, way):
     folder = tmp_path / "small"
-    folder.mkdir()
-    command = [sys.executable, "-c", FULL, folder, way, Path(sys.executable).with_name("satchel")]
-    if way == "disk":
-        command = ["unshare", "--mount", *command]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    result = json.loads(done.stdout)
+    result = run_inside(way, FULL, folder)
     assert result["said"] > 9
     assert result["error"] == ("StoreFullError" if way == "disk" else "StoreError")
     assert str(folder / "notes.db") in result["message"]
@@ -145,3 +242,34 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path, way):
     assert result["exact afterwards"]
     assert result["more"] == 1
     assert result["unwell"] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_gateway_on_a_full_disk_passes_results_on_and_says_what_it_cannot_keep(tmp_path: Path, way):
+    folder = tmp_path / "small"
+    told = run_inside(way, FILLED_MEANWHILE, folder, UPSTREAM)
+    assert "cursor=" in told["before"][1]
+    assert [answer[:2] for answer in told["small"]] == [[False, f"answer {number}"] for number in range(3)]
+    for failed, text in told["large"]:
+        assert not failed
+        assert text.startswith("src/part_0/module_0.py")
+        assert 400 < satchel.count_tokens(text) <= 500
+        assert "cursor=" not in text
+        note = re.search(r"\n\[lines 1–\d+ of [\d,]+; the rest \(~[\d,]+ tokens\) is not kept: (.+)\]\n", text)
+        assert str(folder / "notes.db") in note[1]
+    assert told["page"][1].startswith("2026-01-")
+    assert "step 150 done" in told["find"][1]
+    assert not told["status"][0]
+    assert "cursor=" in told["after"][1]
+    assert told["later"][1].startswith("src/part_")
+    # The first, the one after, and the small one; those that came while the disk was full are not in the ledger.
+    assert told["results"] == 3
+    assert told["exit"] == 0
+
+
+@pytest.mark.skipif("disk" not in WAYS, reason="a small disk cannot be mounted")
+def test_a_gateway_that_starts_on_a_full_disk_keeps_results_in_memory(tmp_path: Path):
+    told = run_inside("disk", FULL_AT_THE_START, tmp_path / "small", UPSTREAM)
+    assert "cursor=" in told["large"][1]
+    assert told["later"][1].startswith("src/part_")
+    assert told["exit"] == 0

@@ -1,9 +1,16 @@
-"""Failing disks: faults injected at the system calls with which SQLite writes and syncs."""
+"""Faults at the Nth change of a disk: it fails, is full, or the process is killed there.
+
+The changes are the system calls with which SQLite writes, and what Python does to files in a watched folder.
+"""
 
 import contextlib
 import ctypes
 import errno
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -15,7 +22,11 @@ from satchel.store.sqlite.connection import SqliteConnection
 class Weather:
     """When the disk fails: at its Nth change, once or from then on."""
 
+    deadly = False
+    """Whether the process is killed instead."""
+
     def __init__(self) -> None:
+        self.points = 0
         self.left: int | None = None
         self.lasting = False
         self.reached = False
@@ -36,9 +47,26 @@ class Weather:
         if self.left is None:
             return False
         self.left -= 1
+        self.points += 1
         failing = self.left == 0 or (self.left < 0 and self.lasting)
         self.reached = self.reached or failing
+        if failing and self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
         return failing
+
+    def watch(self, folder: Path) -> None:
+        """Also count what Python does to files in a folder. This cannot be undone, so use it in a fork."""
+        changing = os.O_CREAT | os.O_TRUNC
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            making = event == "open" and arguments[2] & changing
+            if not (making or event in ("os.rename", "os.remove")):
+                return
+            full = self.reason == errno.ENOSPC and not self.deadly
+            if str(arguments[0]).startswith(str(folder)) and (making or not full) and self.fails():
+                raise OSError(self.reason, os.strerror(self.reason), str(arguments[0]))
+
+        sys.addaudithook(hook)
 
 
 # The calls through which SQLite changes a disk, below anything that Python could see or soften.
@@ -62,8 +90,8 @@ def faulty_call(weather: Weather, name: str, kind: Any, original: Any) -> Any:
     return kind(call)
 
 
-@pytest.fixture
-def weather() -> Iterator[Weather]:
+@contextlib.contextmanager
+def faulty_disk() -> Iterator[Weather]:
     weather = Weather()
     system = apsw.VFS("system", "unix")
     calls = []
@@ -76,6 +104,12 @@ def weather() -> Iterator[Weather]:
     yield weather
     system.xSetSystemCall(None, 0)
     system.unregister()
+
+
+@pytest.fixture
+def weather() -> Iterator[Weather]:
+    with faulty_disk() as found:
+        yield found
 
 
 class UnsyncedFile(apsw.VFSFile):

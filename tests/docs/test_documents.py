@@ -313,7 +313,7 @@ def test_the_example_of_a_client_works(tmp_path: Path):
 @pytest.mark.slow
 def test_the_example_of_a_session_works(tmp_path: Path):
     printed = output_of("session.py", tmp_path)
-    assert "of 4,000 lines shown" in printed
+    assert " of 4,000; the rest costs " in printed
     assert printed.endswith("Nothing is lost: True\n")
 
 

@@ -73,6 +73,28 @@ VSCODE = """\
 
 GEMINI = '{"ui":{"theme":"GitHub"},"security":{"auth":{"selectedType":"oauth-personal"}}}'
 
+OPENCODE = """\
+{
+  "$schema": "https://opencode.ai/config.json",
+  // only these
+  "mcp": { "context7": { "type": "remote", "url": "https://mcp.example.test/mcp" }, },
+}
+"""
+
+CLINE = (
+    '{\n  "mcpServers": {\n    "fs": {"command": "npx", "args": [], "disabled": false, "autoApprove": []}\n  }\n}'
+)
+
+WINDSURF = '{\r\n\t"mcpServers": {\r\n\t\t"web": {"serverUrl": "https://mcp.example.test/mcp"}\r\n\t}\r\n}\r\n'
+
+ZED = """\
+// Zed settings
+{
+  "theme": { "mode": "system", "light": "One Light", "dark": "One Dark", },
+  "buffer_font_size": 15, // larger
+}
+"""
+
 FILES = {
     "claude-code": (".claude.json", CLAUDE_CODE),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", CLAUDE_DESKTOP),
@@ -80,6 +102,10 @@ FILES = {
     "codex": (".codex/config.toml", CODEX),
     "vscode": (".config/Code/User/mcp.json", VSCODE),
     "gemini": (".gemini/settings.json", GEMINI),
+    "opencode": (".config/opencode/opencode.json", OPENCODE),
+    "cline": (".cline/data/settings/cline_mcp_settings.json", CLINE),
+    "windsurf": (".codeium/windsurf/mcp_config.json", WINDSURF),
+    "zed": (".config/zed/settings.json", ZED),
 }
 
 BROKEN = {
@@ -89,4 +115,8 @@ BROKEN = {
     "codex": ("[mcp_servers.a\ncommand = 1\n", "not TOML"),
     "vscode": ('{"servers": {}, /* "inputs": [] }', "the comment is not closed"),
     "gemini": ('{"mcpServers": {}, "ui": 1, "mcpServers": {}}', "twice"),
+    "opencode": ('{"mcp": {"a": {"type": "local",, }}}', "line 1, column 32"),
+    "cline": ('{"mcpServers": {"a": {"command": \'x\'}}}', "strings must be in double quotes"),
+    "windsurf": ('{"mcpServers": {"a": {}}\n{}', "line 2, column 1"),
+    "zed": ('// only\n{"context_servers": "none"}', "line 2, column 21"),
 }

@@ -137,6 +137,18 @@ def test_update_says_the_revision_and_an_empty_value_clears_a_field(cli: Cli, pa
         assert bag.get(memory.id).title is None
 
 
+def test_update_moves_a_memory_to_another_project_or_to_none(cli: Cli, path: Path):
+    memory = fill(path)[0]
+    done = cli("update", memory.id, "--move-to", "harbour", "--json")
+    assert json.loads(done.stdout)["scope"]["project"] == "harbour"
+    assert "We rotate" in cli("search", "rotation", "--project", "harbour").stdout
+    refused = cli("update", memory.id, "--project", "harbour", "--move-to", "quay")
+    assert refused.stderr == "satchel: project 'quay' is outside this view, which is project 'harbour'\n"
+    assert cli("update", memory.id, "--clear", "project").returncode == 0
+    with satchel.open(path) as bag:
+        assert bag.get(memory.id).scope.project is None
+
+
 def test_forgotten_memories_are_not_found_but_stay(cli: Cli, path: Path):
     memories = fill(path)
     done = cli("forget", memories[0].id, memories[1].id)

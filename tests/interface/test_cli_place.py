@@ -1,5 +1,6 @@
 """Where the command keeps its store: --db, SATCHEL_DB, the user data directory."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -110,3 +111,28 @@ def test_the_password_of_an_address_is_never_printed(cli: Cli, path: Path, tmp_p
         assert password not in done.stdout + done.stderr
         assert done.returncode in (1, 2)
         assert done.stderr.count("\n") == 1
+
+
+def test_a_name_that_only_begins_with_a_tilde_is_a_file_like_any_other(cli: Cli, tmp_path: Path):
+    assert cli("--db", "~.db", "add", "one").returncode == 0
+    assert (tmp_path / "~.db").is_file()
+    assert cli("--db", "~.db", "backup", "~backup.db").returncode == 0
+    assert (tmp_path / "~backup.db").is_file()
+    assert cli("--db", "~.db", "export", "-o", "~all.jsonl").returncode == 0
+    assert (tmp_path / "~all.jsonl").is_file()
+
+
+def test_a_named_pipe_is_refused_as_a_store_at_once(cli: Cli, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.db")
+    for command in (["add", "one"], ["list"], ["doctor"], ["search", "one"]):
+        done = cli("--db", tmp_path / "pipe.db", *command)
+        assert complaint(done).endswith("pipe.db is a pipe, a socket or a device, not a file; give another name")
+
+
+def test_a_store_in_memory_says_that_nothing_is_kept(cli: Cli):
+    done = cli("--db", ":memory:", "add", "one")
+    assert done.returncode == 0
+    assert (
+        done.stderr.splitlines()[0] == "the store :memory: is gone when this command ends; name a file to keep it"
+    )
+    assert done.stderr.count(":memory:") == 1

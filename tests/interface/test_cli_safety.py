@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 import satchel
 from conftest import Cli
 
-ESCAPES = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b1m bell\x07 null\x00 back\x08 line\u2028sep\x85"
-BANNED = set("\x1b\x07\x9b\x00\x08\u2028\x85")
+HIDDEN = "\u202e\u202a\u2066\u2069\u200b\u2060\ufeff\U000e0041"
+ESCAPES = f"\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b1m bell\x07 null\x00 back\x08 line\u2028sep\x85 {HIDDEN}"
+BANNED = set("\x1b\x07\x9b\x00\x08\u2028\x85" + HIDDEN)
 
 
 @pytest.fixture
@@ -30,12 +32,15 @@ def hostile(path: Path) -> satchel.Memory:
 
 @pytest.mark.parametrize(
     "command",
-    ["get ID", "list", "list --detail full", "search needle", "timeline ID", "history ID", "stats"],
-)
-def test_control_characters_never_reach_a_listing(cli: Cli, hostile: satchel.Memory, command: str):
+    [
+        "get ID", "list", "list --detail full", "search needle", "search needle --explain", "timeline ID",
+        "history ID", "stats", "context needle", "context needle --explain", "context-pack", "projects", "tags",
+    ],
+)  # fmt: skip
+def test_control_and_hidden_characters_never_reach_a_listing(cli: Cli, hostile: satchel.Memory, command: str):
     done = cli(*command.replace("ID", hostile.id).split())
     assert done.returncode == 0, done.stderr
-    assert BANNED.isdisjoint(done.stdout)
+    assert BANNED.isdisjoint(done.stdout + done.stderr)
     assert done.stdout.replace("▶ ", "").strip()
 
 
@@ -45,10 +50,36 @@ def test_a_project_whose_name_has_a_line_end_stays_on_one_row(cli: Cli, hostile:
     assert last.startswith("embedder  static:")
 
 
-def test_json_gives_control_characters_back_escaped(cli: Cli, hostile: satchel.Memory):
-    done = cli("search", "needle", "--json")
-    assert {"\x1b", "\x07", "\x00", "\x08"}.isdisjoint(done.stdout)
-    assert json.loads(done.stdout)["hits"][0]["memory"]["text"] == hostile.text
+@pytest.mark.parametrize(
+    "command", ["search needle --json", "search needle --json --detail full --tokens 5000", "export", "list --json"]
+)
+def test_json_gives_control_and_hidden_characters_back_escaped(cli: Cli, hostile: satchel.Memory, command: str):
+    done = cli(*command.split())
+    assert BANNED.isdisjoint(done.stdout)
+    assert any(hostile.text in _strings(json.loads(line)) for line in done.stdout.splitlines())
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)
+
+
+def test_messages_of_errors_and_remarks_have_no_control_or_hidden_characters(cli: Cli, hostile: satchel.Memory):
+    name = f"p\x9b{HIDDEN}"
+    for command in (["get", name], ["search", "x", "--project", name], [name]):
+        done = cli(*command)
+        assert done.stderr.strip()
+        assert BANNED.isdisjoint(done.stderr)
+
+
+def test_emoji_and_scripts_that_need_joiners_keep_them(cli: Cli, path: Path):
+    text = "family \N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}, Persian \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    with satchel.open(path) as bag:
+        bag.add(text)
+    assert text in cli("list", "--detail", "full").stdout
 
 
 def test_a_text_cannot_look_like_another_entry(cli: Cli, path: Path):

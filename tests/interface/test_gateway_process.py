@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from complaint import complaint
 from gateway_client import UPSTREAM, config, gateway_pipe, upstream, wait_until
 
 from conftest import clean_environment
-from mcp_pipe import LONGEST_WAIT, SATCHEL, request, tool_call
+from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, request, tool_call
 
 pytestmark = pytest.mark.slow
 
@@ -300,3 +301,25 @@ def test_servers_none_of_which_can_be_started_are_named_one_by_one(cli, tmp_path
 def test_a_gateway_behind_a_script_finds_out_that_it_is_one(cli):
     done = cli("gateway", "--", sys.executable, SATCHEL_GATEWAY="outer")
     assert "this gateway was started by another" in complaint(done)
+
+
+@pytest.mark.parametrize(
+    ("options", "told", "left"),
+    [
+        ((), {}, None),
+        (("--total", "200000"), {}, "~139k"),
+        (("--model", "gpt-4o"), {}, "~44k"),
+        ((), {"window": 400_000}, "~139k"),
+        ((), {"model": "gpt-4o"}, "~44k"),
+        (("--total", "200000"), {"window": 1_000_000}, "~139k"),
+        ((), {"model": "nobody-knows-it"}, None),
+        ((), {"window": "many"}, None),
+    ],
+)
+def test_what_is_left_is_said_only_where_the_window_is_known(tmp_path, options, told, left):
+    with gateway_pipe(tmp_path, *options, *SERVER, greets=False) as pipe:
+        pipe.answer(pipe.ask("initialize", HELLO | {"capabilities": {"experimental": {"satchel": told}}}))
+        note = pipe.call("echo", text="x")["content"][1]["text"]
+        assert re.fullmatch(r"📏 ~\d+ tokens" + ("" if left is None else f"; {left} left"), note)
+        status = json.loads(pipe.call("budget_status")["content"][0]["text"])
+        assert ("remaining" in status) == (left is not None)

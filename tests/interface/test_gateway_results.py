@@ -1,6 +1,7 @@
 """Tool results through a gateway with the official client: within budget, stored in full, matched to calls."""
 
 import json
+import re
 import time
 
 import jsonschema
@@ -130,18 +131,47 @@ def test_pictures_links_and_metadata_pass_unchanged(gateway):
     assert large.content[1] == small.content[1]
 
 
-@pytest.mark.parametrize(("number", "apart"), [(3, False), (3, True), (20_000, False), (20_000, True)])
-def test_structured_content_is_valid_small_and_paged(gateway, number, apart):
-    schema = next(tool for tool in gateway.ask("list_tools").tools if tool.name == "records").output_schema
-    answer = gateway.call("records", number=number, apart=apart)
-    jsonschema.validate(answer.structured_content, schema)
-    assert count_tokens(json.dumps(answer.structured_content, ensure_ascii=False)) <= PER_CALL
-    if number == 3:
-        jsonschema.validate(answer.structured_content, RECORDS)
-    else:
-        token = answer.structured_content["continuation_token"]
-        assert answer.structured_content["text"] == texts(answer)[0]
-        assert not gateway.call("result_page", cursor=token).is_error
+@pytest.mark.parametrize("apart", [False, True])
+def test_structured_content_is_passed_where_it_fits_and_paged_as_text_where_not(gateway, apart):
+    """With an output schema in the list, the client would refuse an answer without structured content."""
+    assert all(tool.output_schema is None for tool in gateway.ask("list_tools").tools)
+    small = gateway.call("records", number=3, apart=apart)
+    jsonschema.validate(small.structured_content, RECORDS)
+    large = gateway.call("records", number=20_000, apart=apart)
+    assert large.structured_content is None
+    (page,) = texts(large)
+    assert count_tokens(page) <= PER_CALL
+    assert not gateway.call("result_page", cursor=cursor_in(page)).is_error
+    found = texts(gateway.call("result_find", handle=cursor_in(page), pattern='"record 1234"'))[0]
+    assert "⚡ 1 of 1 matches." in found
+
+
+def test_a_file_whose_text_comes_twice_is_one_result(gateway):
+    (page,) = texts(gateway.call("twice", shape="json", size=300_000))
+    records = len(json.loads(sample("json", 300_000)))
+    assert re.search(rf"⚡ records 1–\d+ of {records:,}; the rest costs ", page)
+    found = texts(gateway.call("result_find", handle=cursor_in(page), pattern='"record 77"'))[0]
+    assert "⚡ 1 of 1 matches." in found
+
+
+def test_an_argument_that_a_client_adds_is_dropped_where_the_server_refuses_it(gateway):
+    answer = gateway.call("strict", text="hello", wait_for_previous=True)
+    assert texts(answer)[0] == '{"text": "hello"}'
+    assert texts(answer)[1].startswith("[ignored: wait_for_previous]\n")
+    assert texts(gateway.call("strict", text="x", texts=1))[0] == '{"text": "x", "texts": 1}'
+    assert texts(gateway.call("echo", text="x", wait_for_previous=True))[1].startswith("📏 ")
+
+
+def test_later_pages_say_where_they_are(gateway):
+    (page,) = texts(gateway.call("bulk", shape="log", size=100_000))
+    lines = sample("log", 100_000).count("\n")
+    last = 0
+    while cursor := cursor_in(page):
+        first, now = re.search(rf"⚡ lines ([\d,]+)–([\d,]+) of {lines:,}; the rest costs", page).groups()
+        assert int(first.replace(",", "")) == last + 1
+        last = int(now.replace(",", ""))
+        (page,) = texts(gateway.call("result_page", cursor=cursor))
+    assert re.search(rf"📏 ~[\d,]+ tokens; ~\d+k left; lines {last + 1:,}–{lines:,} of {lines:,}, the end$", page)
 
 
 @pytest.mark.parametrize(

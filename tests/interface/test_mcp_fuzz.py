@@ -24,7 +24,11 @@ MANY = 8_000_000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fuzz")
+    made = tmp_path_factory.mktemp("fuzz")
+    # So that the tools for specs are offered.
+    (made / "docs").mkdir()
+    (made / "docs" / "design.md").write_text("# Design\n\nKeys rotate.\n")
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +70,21 @@ def test_5_000_nonsensical_calls_get_a_clear_answer_each(server: Pipe, folder: P
         ("mem_save", {"text": "a", "tags": ["t"] * 500_000}, "tags has 500,000 entries"),
         ("mem_search", {"query": "word " * 200_000}, "query has 1,000,000 characters"),
         ("mem_search", {"query": "\ud800" * 300_000}, "query has 300,000 characters"),
-        ("mem_stats", {"x" * MANY: 1}, "mem_stats has no argument 'xxx"),
         ("x" * MANY, {}, "there is no tool 'xxx"),
     ],
-    ids=["text", "bytes", "list", "query", "surrogates", "name", "tool"],
+    ids=["text", "bytes", "list", "query", "surrogates", "tool"],
 )
 def test_megabytes_are_refused_in_a_line(server: Pipe, tool: str, arguments: dict[str, Any], complaint: str):
     result = server.answer(server.start(tool, **arguments))["result"]
     assert result["isError"]
     assert complaint in result["content"][0]["text"]
     assert_short(result["content"][0]["text"])
+
+
+def test_megabytes_of_an_unknown_name_are_ignored_in_short(server: Pipe):
+    said = server.call("mem_stats", **{"x" * MANY: 1})["content"][0]["text"]
+    assert "\nignored: 'xxx" in said
+    assert len(said) < 1_000
 
 
 @pytest.mark.parametrize("filling", [b"x", b"[", b'{"a":', b"\xff", b'"'])

@@ -122,6 +122,30 @@ def with_clients(service: Service, talk: Callable[[mcp.Client, mcp.Client], Any]
     return anyio.run(meet)
 
 
+def test_connections_that_send_nothing_leave_room_for_requests(guarded: Service):
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            line = stack.enter_context(socket.create_connection((guarded.host, guarded.port), LONGEST_WAIT))
+            with contextlib.suppress(ConnectionError):
+                line.sendall(b"POST /mcp HTTP/1.1\r\nX-Slow: ")
+        assert guarded.post(Authorization=f"Bearer {TOKEN}").status == 200
+    assert len([line for line in guarded.complaints if "too many connections" in line]) == 1
+
+
+def test_a_client_that_looks_for_oauth_metadata_learns_that_there_is_none(guarded: Service, service: Service):
+    for running in (guarded, service):
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            assert running.post(path=path).status == 404
+
+
+def test_a_key_that_is_given_twice_is_named(service: Service):
+    refused = service.post(b'{"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"a": 1, "a": 2}}')
+    assert refused.status == 400
+    said = json.loads(refused.text)
+    assert (said["id"], said["error"]["code"]) == (7, -32600)
+    assert said["error"]["message"] == "the key 'a' is given twice in one object; give it once"
+
+
 def test_the_official_client_saves_and_finds(service: Service):
     async def talk(client: mcp.Client, other: mcp.Client) -> tuple[str, str]:
         saved = await client.call_tool("mem_save", {"text": "Quinces ripen in October."})
@@ -242,7 +266,7 @@ def test_tokens_are_compared_in_a_time_that_tells_nothing(monkeypatch: pytest.Mo
         async def send(message: Any) -> None:
             answers.append(message)
 
-        scope = {"type": "http", "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
+        scope = {"type": "http", "path": "/mcp", "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}
         await web.RequireToken(None, TOKEN)(scope, None, send)
 
     anyio.run(ask)

@@ -18,7 +18,21 @@ from satchel.cli.app import run
 
 Mcp = Callable[..., subprocess.CompletedProcess[str]]
 
+KEYS = {"vscode": "servers", "opencode": "mcp", "zed": "context_servers"}
+# What a new entry has besides its command line: no approval, no duty to start, and time for a cold start.
+FURTHER = {
+    "claude-code": {"timeout": 60_000},
+    "codex": {"startup_timeout_sec": 30, "tool_timeout_sec": 60},
+    "vscode": {"type": "stdio"},
+    "gemini": {"timeout": 60_000},
+    "opencode": {"type": "local", "timeout": 30_000},
+    "cline": {"timeout": 60},
+}
+
 EVERY_CLIENT = pytest.mark.parametrize("client", FILES)
+EVERY_PROJECT_FILE = pytest.mark.parametrize(
+    "client", [client for client in FILES if client not in ("claude-desktop", "cline", "windsurf")]
+)
 
 
 @pytest.fixture
@@ -33,6 +47,9 @@ def mcp(tmp_path: Path, monkeypatch, capfd) -> Mcp:
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
         "GEMINI_CLI_HOME",
+        "CLINE_DIR",
+        "CLINE_DATA_DIR",
+        "CLINE_MCP_SETTINGS_PATH",
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -70,12 +87,18 @@ def entry_in(client: str, text: str) -> dict[str, object]:
         return tomllib.loads(text)["mcp_servers"]["satchel"]
     plain = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', lambda match: match[1] or "", text)
     found = json.loads(re.sub(r",(\s*[}\]])", r"\1", plain))
-    return found["servers" if client == "vscode" else "mcpServers"]["satchel"]
+    return found[KEYS.get(client, "mcpServers")]["satchel"]
 
 
-def text_only(client: str | None) -> list[str]:
-    """Three clients show their model structured content where there is any, and should get none."""
-    return ["--text-only"] if client in ("claude-code", "codex", "vscode") else []
+def words(entry: dict[str, object]) -> list[str]:
+    """The command line of an entry; opencode has it in one list."""
+    command = entry["command"]
+    return command if isinstance(command, list) else [command, *entry["args"]]
+
+
+def files_around(home: Path) -> set[Path]:
+    """All files but Satchel's own record of what was installed."""
+    return {path for path in snapshot(home) if path.parent != home / ".config" / "satchel"}
 
 
 @EVERY_CLIENT
@@ -89,10 +112,9 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     assert done.stdout.endswith(f": {place}\n")
     assert done.stdout.count("\n") == 1
     entry = entry_in(client, place.read_text())
-    assert entry["command"] == str(Path(sys.executable).with_name("satchel"))
-    assert entry["args"] == ["mcp", "--project", "shop", *text_only(client)]
-    assert entry.get("type") == ("stdio" if client == "vscode" else None)
-    (backup,) = set(snapshot(home)) - set(before)
+    assert words(entry) == [str(Path(sys.executable).with_name("satchel")), "mcp", "--project", "shop"]
+    assert {key: value for key, value in entry.items() if key not in ("command", "args")} == FURTHER.get(client, {})
+    (backup,) = files_around(home) - set(before)
     assert re.fullmatch(re.escape(place.name) + r"\.satchel-backup-\d{8}-\d{6}", backup.name)
     assert backup.read_bytes() == before[place]
     assert str(backup) in done.stderr
@@ -101,18 +123,13 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     again = mcp("install", client, "--project", "shop")
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout == f"satchel is already set up, nothing changed: {place}\n"
-    assert set(snapshot(home)) == {*before, backup}
+    assert files_around(home) == {*before, backup}
 
     gone = mcp("uninstall", client)
     assert gone.returncode == 0
     assert gone.stdout.startswith("removed satchel from ")
-    if client == "gemini":
-        assert json.loads(place.read_bytes()) == {**json.loads(before[place]), "mcpServers": {}}
-    else:
-        assert place.read_bytes() == before[place]
-    assert {path: text for path, text in snapshot(home).items() if path in before and path != place} == {
-        path: text for path, text in before.items() if path != place
-    }
+    assert f"removed what the install made: {backup}\n" in gone.stderr
+    assert snapshot(home) == before
 
     absent = mcp("uninstall", client)
     assert (absent.returncode, absent.stdout) == (0, f"satchel is not set up, nothing changed: {place}\n")
@@ -223,16 +240,137 @@ def test_an_old_entry_is_updated_and_keeps_what_the_user_added(mcp: Mcp, home: P
     }
 
 
-@pytest.mark.parametrize("client", [client for client in FILES if client != "claude-desktop"])
+@EVERY_PROJECT_FILE
 def test_the_file_of_a_project_is_in_its_folder(mcp: Mcp, home: Path, client: str):
     before = snapshot(home)
     done = mcp("install", client, "--local")
-    (made,) = set(snapshot(home)) - set(before)
+    (made,) = files_around(home) - set(before)
     assert made.is_relative_to(home / "work")
     assert ("asks before it starts" in done.stderr) == (client == "claude-code")
     assert ("in trusted projects only" in done.stderr) == (client == "codex")
     assert done.stdout.endswith(f": {made}\n")
     assert mcp("uninstall", client, "--local").stdout.startswith("removed satchel from ")
+
+
+@EVERY_PROJECT_FILE
+@pytest.mark.parametrize("store", ["", "/srv/ana.db", "postgresql://ana:hunter2@db/x"])
+def test_the_file_of_a_project_has_no_path_and_no_store_of_this_machine(
+    mcp: Mcp, tmp_path: Path, monkeypatch, client: str, store: str
+):
+    monkeypatch.setenv("SATCHEL_DB", store)
+    before = snapshot(tmp_path)
+    done = mcp("install", client, "--local", "--project", "shop")
+    (made,) = files_around(tmp_path) - set(before)
+    assert words(entry_in(client, made.read_text())) == ["satchel", "mcp", "--project", "shop"]
+    assert ("SATCHEL_DB is not written" in done.stderr) == bool(store)
+    assert "password" not in done.stderr
+    mcp("uninstall", client, "--local")
+    assert snapshot(tmp_path) == before
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_store_of_a_project_is_named_from_its_folder(mcp: Mcp, home: Path, monkeypatch):
+    place = home / "work/.cursor/mcp.json"
+    for given, written in {
+        "notes.db": "notes.db",
+        "./data/../data/notes.db": "data/notes.db",
+        str(home / "work" / "data" / "notes.db"): "data/notes.db",
+        "postgresql://ana@db/x": "postgresql://ana@db/x",
+    }.items():
+        mcp("install", "cursor", "--local", "--db", given)
+        assert words(entry_in("cursor", place.read_text())) == ["satchel", "mcp", "--db", written]
+
+
+def test_a_project_whose_command_is_not_on_the_path_is_told(mcp: Mcp, home: Path, monkeypatch):
+    remark = "the file names the command `satchel`, which is not on the PATH here\n"
+    monkeypatch.setenv("PATH", str(home))
+    assert remark in mcp("install", "cursor", "--local").stderr
+    mcp("uninstall", "cursor", "--local")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert remark not in mcp("install", "cursor", "--local").stderr
+
+
+def test_an_entry_with_an_option_that_is_no_more_is_replaced(mcp: Mcp, home: Path):
+    place = write(
+        home / ".claude.json",
+        '{"mcpServers": {"satchel": {"command": "/old/satchel", "args": ["mcp", "--text-only"], "timeout": 5}}}',
+    )
+    assert mcp("install", "claude-code").stdout == f"updated satchel in Claude Code: {place}\n"
+    command = str(Path(sys.executable).with_name("satchel"))
+    assert entry_in("claude-code", place.read_text()) == {"command": command, "args": ["mcp"], "timeout": 5}
+
+
+def test_a_remote_server_is_added_updated_and_removed(mcp: Mcp, home: Path):
+    place = home / ".cursor/mcp.json"
+    before = snapshot(home)
+    url = "https://memory.example.test/mcp"
+    done = mcp("install", "cursor", "--url", url, "--header", "Authorization: Bearer ${SATCHEL_TOKEN}")
+    assert done.stdout == f"added satchel to Cursor: {place}\n"
+    assert "Cursor must find SATCHEL_TOKEN in its environment\n" in done.stderr
+    headers = {"Authorization": "Bearer ${env:SATCHEL_TOKEN}"}
+    assert entry_in("cursor", place.read_text()) == {"url": url, "headers": headers}
+    again = mcp("install", "cursor", "--url", url, "--header", "Authorization: Bearer ${SATCHEL_TOKEN}")
+    assert (again.stdout, again.stderr) == (f"satchel is already set up, nothing changed: {place}\n", "")
+    other = mcp("install", "cursor", "--url", "http://memory.example.test/mcp", "--header", "X-Key: ${KEY}")
+    assert "sent unencrypted" in other.stderr
+    assert entry_in("cursor", place.read_text()) == {
+        "url": "http://memory.example.test/mcp",
+        "headers": {"X-Key": "${env:KEY}"},
+    }
+    mcp("uninstall", "cursor")
+    assert snapshot(home) == before
+
+
+def test_config_prints_remote_servers_too(mcp: Mcp):
+    done = mcp("config", "codex", "--url", "http://localhost:8765/mcp", "--header", "Authorization: Bearer ${T}")
+    assert tomllib.loads(done.stdout)["mcp_servers"]["satchel"] == {
+        "url": "http://localhost:8765/mcp",
+        "bearer_token_env_var": "T",
+        **FURTHER["codex"],
+    }
+    assert "unencrypted" not in done.stderr
+
+
+def test_continue_gets_a_file_for_the_server(mcp: Mcp, tmp_path: Path):
+    place = tmp_path / ".continue/mcpServers/work.yaml"
+    before = snapshot(tmp_path)
+    done = mcp("install", "continue", "--name", "work", "--db", "/srv/ö: notes.db")
+    assert done.stdout == f"added work to Continue: {place}\n"
+    assert "cn --mcp" in done.stderr
+    assert place.read_text().splitlines()[1:] == [
+        'name: "work"',
+        "version: 1.0.0",
+        "schema: v1",
+        "mcpServers:",
+        '  - name: "work"',
+        f'    command: "{Path(sys.executable).with_name("satchel")}"',
+        '    args: ["mcp", "--db", "/srv/ö: notes.db"]',
+        "    connectionTimeout: 30000",
+    ]
+    assert "already set up" in mcp("install", "continue", "--name", "work", "--db", "/srv/ö: notes.db").stdout
+    assert mcp("install", "continue", "--name", "work").stdout == f"updated work in Continue: {place}\n"
+    shown = mcp("uninstall", "continue", "--name", "work", "--dry-run").stdout
+    assert shown.splitlines()[:2] == [f"--- {place}", "+++ /dev/null"]
+    mcp("uninstall", "continue", "--name", "work")
+    assert snapshot(tmp_path) == before
+    assert not (tmp_path / ".continue").exists()
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_a_file_of_continue_that_satchel_did_not_write_is_left_alone(mcp: Mcp, tmp_path: Path, command: str):
+    place = write(tmp_path / ".continue/mcpServers/satchel.yaml", "mcpServers:\n  - name: mine\n")
+    line = complaint(mcp(command, "continue"))
+    assert f"{place}: line 1: Satchel did not write this file" in line
+    assert place.read_text() == "mcpServers:\n  - name: mine\n"
+
+
+def test_a_record_that_cannot_be_written_is_told_and_stops_nothing(mcp: Mcp, home: Path):
+    write(home / ".config" / "satchel", "a file")
+    done = mcp("install", "cursor")
+    assert done.returncode == 0
+    assert "cannot be written (" in done.stderr
+    assert "so uninstall will leave the backup" in done.stderr
+    assert mcp("uninstall", "cursor").stdout.startswith("removed satchel from Cursor")
 
 
 def test_a_file_is_named_by_hand(mcp: Mcp, home: Path):
@@ -255,18 +393,17 @@ def test_an_option_before_the_name_of_a_set_up_command_is_refused_not_lost(mcp: 
 def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: Path):
     before = snapshot(home)
     command = str(Path(sys.executable).with_name("satchel"))
-
-    def entry(client: str | None) -> dict[str, object]:
-        return {"command": command, "args": ["mcp", "--project", "shop", *text_only(client)]}
-
-    for client in (None, "claude-code", "claude-desktop", "cursor", "gemini"):
+    entry = {"command": command, "args": ["mcp", "--project", "shop"]}
+    for client in (None, "claude-code", "claude-desktop", "cursor", "gemini", "cline", "windsurf", "vscode", "zed"):
         done = mcp("config", *([client] if client else []), "--project", "shop")
-        assert json.loads(done.stdout) == {"mcpServers": {"satchel": entry(client)}}
-    assert json.loads(mcp("config", "vscode", "--project", "shop").stdout) == {
-        "servers": {"satchel": {"type": "stdio", **entry("vscode")}}
-    }
+        assert json.loads(done.stdout) == {
+            KEYS.get(client or "", "mcpServers"): {"satchel": {**entry, **FURTHER.get(client or "", {})}}
+        }
     assert tomllib.loads(mcp("config", "codex", "--project", "shop", "--name", "mine").stdout) == {
-        "mcp_servers": {"mine": entry("codex")}
+        "mcp_servers": {"mine": {**entry, **FURTHER["codex"]}}
+    }
+    assert json.loads(mcp("config", "opencode").stdout) == {
+        "mcp": {"satchel": {"type": "local", "command": [command, "mcp"], "timeout": 30_000}}
     }
     assert snapshot(home) == before
 
@@ -285,6 +422,24 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
         (("config", "--db", "postgresql://ana:hunter2@db:x/x"), "is no address of a PostgreSQL database"),
         (("config", "--db", " "), "--db is empty"),
         (("install", "cursor", "--tools", "none"), "there is no tool 'none'"),
+        (("install", "cursor", "--local", "--db", "/srv/notes.db"), "is outside this project"),
+        (("install", "cursor", "--local", "--db", "../notes.db"), "is outside this project"),
+        (("install", "cursor", "--local", "--db", "postgresql://ana:hunter2@db/x"), "--db contains a password"),
+        (("install", "cursor", "--local", "--db", ":memory:"), "cannot use a :memory: store"),
+        (("install", "cursor", "--required"), "Cursor cannot require a server"),
+        (("install", "cursor", "--header", "X-Key: ${A}"), "--header needs --url"),
+        (
+            ("install", "cursor", "--url", "https://x.test/mcp", "--db", "x.db"),
+            "--db does not apply to a server at",
+        ),
+        (("install", "cursor", "--url", "https://x.test/mcp", "--tools", "core"), "--tools does not apply"),
+        (("install", "cursor", "--url", "https://ana:hunter2@x.test/mcp"), "--url contains a secret"),
+        (
+            ("install", "cursor", "--url", "https://x.test/mcp", "--header", "Authorization: Bearer hunter2"),
+            "put that in an environment variable",
+        ),
+        (("config", "claude-desktop", "--url", "https://x.test/mcp"), "under Connectors"),
+        (("install", "zed", "--url", "https://x.test", "--header", "K: ${A}"), "Zed cannot take the header K"),
         (("install", "cursor", "--file", "."), "is a folder"),
         (("install", "cursor", "--file", "\udcff.json", "--db", "\udcff.db"), "is not UTF-8"),
     ],
@@ -303,11 +458,11 @@ from datetime import datetime
 from pathlib import Path
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import carry_out
-from satchel.cli.clients.entry import ServerEntry
+from satchel.cli.clients.entry import Fields
 path, first = Path(sys.argv[1]), int(sys.argv[2])
 sys.stdin.readline()
 for number in range(first, first + 25):
-    entry = ServerEntry(f"s{number}", "x", ("mcp",))
+    entry = Fields(f"s{number}", {"command": "x", "args": ["mcp"]})
     carry_out(path, lambda text: CLIENTS["cursor"].with_entry(text, entry), now=datetime.now())
 """
 

@@ -57,14 +57,24 @@ def test_it_ends_when_standard_input_closes(tmp_path: Path):
         assert server.errors == ""
 
 
-def test_with_text_only_what_is_read_has_no_structured_content_and_writes_still_have_it(tmp_path: Path):
-    with Pipe(tmp_path, "--text-only") as server:
-        assert (
-            server.call("mem_save", text="The pilot boards at the buoy.")["structuredContent"]["outcome"] == "saved"
-        )
-        read = server.call("mem_search", query="pilot")
+def test_what_is_read_is_text_only_unless_structured_content_is_asked_for_and_fits(tmp_path: Path):
+    text = "The pilot boards at the buoy. 水先人は浮標のところで乗船する。" * 5
+    with Pipe(tmp_path) as server:
+        saved = server.call("mem_save", text=text)
+        assert saved["structuredContent"]["outcome"] == "saved"
+        read = server.call("mem_search", query="pilot", detail_level="full")
         assert "buoy" in read["content"][0]["text"]
         assert "structuredContent" not in read
+    with Pipe(tmp_path, "--structured") as server:
+        whole = server.call("mem_search", query="pilot", detail_level="full")
+        assert whole["structuredContent"]["text"] == whole["content"][0]["text"]
+        kept = []
+        for budget in range(300, 2_500, 200):
+            read = server.call("mem_search", query="pilot", detail_level="full", max_tokens=budget)
+            shown = [read["content"][0]["text"], json.dumps(read.get("structuredContent", ""), indent=2)]
+            assert sum(map(satchel.count_tokens, shown)) <= budget + 2, "a client may show a model both"
+            kept.append("structuredContent" in read)
+        assert (kept[0], kept[-1]) == (False, True)
 
 
 def test_whoever_starts_it_by_hand_is_told_what_it_waits_for(tmp_path: Path):

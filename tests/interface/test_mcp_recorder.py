@@ -48,7 +48,7 @@ def refused(*_: object, **__: object) -> None:
 def test_what_a_real_server_answers_is_in_the_books(tmp_path: Path, name):
     with Pipe(tmp_path, *(["--session", name] if name else [])) as pipe:
         answer = pipe.call("mem_stats")
-        pipe.answer(pipe.start("mem_get", ids=["nope"]))
+        pipe.answer(pipe.start("mem_get", id=["nope"]))
         pipe.hang_up()
     with satchel.open(tmp_path / "notes.db") as bag:
         (state,) = bag.sessions()

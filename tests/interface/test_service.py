@@ -264,6 +264,31 @@ def test_a_token_for_a_project_stays_in_it(service: Served, narrow: str):
     assert [hit["memory"]["id"] for hit in found["hits"]] == [inside["id"]]
 
 
+def test_a_memory_moves_to_another_project_but_not_out_of_that_of_a_token(service: Served, narrow: str):
+    inside = service.done("POST", "/v1/memories", {"text": "The crane is painted."}, token=narrow)
+    place = f"/v1/memories/{inside['id']}"
+    for elsewhere in ("quay", None):
+        refused = service.ask("PATCH", place, {"move_to": elsewhere, "text": "never"}, token=narrow)
+        assert_problem(refused, 422, "input")
+    assert service.done("GET", place)["text"] == "The crane is painted."
+    assert service.done("PATCH", place, {"move_to": "quay"})["scope"]["project"] == "quay"
+    assert_problem(service.ask("GET", place, token=narrow), 404, "unknown-id")
+    assert service.done("PATCH", place, {"move_to": None})["scope"].get("project") is None
+
+
+def test_what_is_read_over_mcp_has_no_structured_content_and_what_is_written_has(service: Served):
+    _, (saved, found) = talked(
+        service,
+        service.token,
+        ("mem_save", {"text": "Sloes are picked after frost.", "wait_for_previous": True}),
+        ("mem_search", {"query": "sloes after frost"}),
+    )
+    assert saved.structured_content["outcome"] == "saved"
+    assert saved.content[0].text.endswith("\nignored: wait_for_previous")
+    assert "Sloes" in found.content[0].text
+    assert found.structured_content is None
+
+
 @each_row(
     ("method", "path", "body", "headers", "status", "kind"),
     [
@@ -280,6 +305,9 @@ def test_a_token_for_a_project_stays_in_it(service: Served, narrow: str):
         ("POST", "/v1/memories", b'{"text": "\xff"}', {}, 400, "malformed-body"),
         ("POST", "/v1/memories", b'{"text": "\\ud800"}', {}, 400, "malformed-body"),
         ("POST", "/v1/sessions/s/results", b'{"tool": "t", "output": ' + b"[" * 30_000, {}, 400, "malformed-body"),
+        ("POST", "/v1/memories", b'{"text": "a", "text": "b"}', {}, 400, "malformed-body"),
+        ("POST", "/v1/memories", b'{"text": "a", "metadata": {"pr": 1, "p\\u0072": 2}}', {}, 400, "malformed-body"),
+        ("GET", "/v1/memories?metadata=%7B%22pr%22:1,%22pr%22:2%7D", None, {}, 400, "malformed-query"),
         ("POST", "/v1/memories", b"", {}, 400, "malformed-body"),
         ("POST", "/v1/memories", b"[]", {}, 422, "invalid-body"),
         ("POST", "/v1/memories", {"text": "x", "colour": "red"}, {}, 422, "invalid-body"),
@@ -308,6 +336,20 @@ def test_what_is_wrong_is_said_plainly(
     reply = service.ask(method, path, body, headers=headers)
     assert_problem(reply, status, kind)
     assert ("Allow" in reply.headers) == (status == 405)
+
+
+def test_a_key_that_is_given_twice_is_named(service: Served):
+    before = service.done("GET", "/v1/stats")["memories"]
+    twice = b'{"memories": [{"text": "a", "tags": []}, {"text": "b", "tags": [], "text": "c"}]}'
+    reply = service.ask("POST", "/v1/memories/batch", twice)
+    assert reply.value["detail"] == "in the body, the key 'text' is given twice in one object; give it once"
+    headers = {"Accept": "application/json, text/event-stream"}
+    call = b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "mem_save", "name": "mem_get"}}'
+    refused = service.ask("POST", "/mcp", call, headers=headers)
+    assert refused.status == 400
+    assert (refused.value["id"], refused.value["error"]["code"]) == (7, -32600)
+    assert "the key 'name' is given twice" in refused.value["error"]["message"]
+    assert service.done("GET", "/v1/stats")["memories"] == before
 
 
 def test_a_body_that_is_too_large_is_refused_whether_its_length_is_said_or_not(service: Served):

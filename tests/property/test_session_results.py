@@ -1,6 +1,7 @@
 """Results of every shape: each page is within its allocation, and all pages together are the original."""
 
 import os
+import re
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from tool_outputs import SHAPES, output
 
 pytestmark = pytest.mark.slow
 
+PLACE = re.compile(r"(\w+?)s? (\d[\d,]*)(?:–(\d[\d,]*))? of (\d+(?:,\d{3})*)")
 RESULTS = 2_000 * int(os.environ.get("SATCHEL_FUZZ", "1"))
 OF_EACH = RESULTS // len(SHAPES)
 LARGEST = 5_000_000
@@ -28,6 +30,26 @@ def size_of(shape: str, number: int, rng: Random) -> int:
     if number == 0:
         return LARGEST if shape in LARGEST_OF else LARGEST // 5
     return int(10 ** rng.uniform(0, 5.7 if number % 25 == 1 else 4.2))
+
+
+def assert_positions(pages):
+    """Each page of several says where it is: the units from the first that earlier pages have not shown whole."""
+    units = characters = 0
+    for page in pages if len(pages) > 1 else ():
+        line = next(
+            line for line in reversed(page.note.splitlines()) if line.startswith(("⚡ ", "📏 ")) and " of " in line
+        )
+        places = {unit: (first, last, total) for unit, first, last, total in PLACE.findall(line)}
+        total = f"{page.total:,}"
+        if page.unit != "characters" and (place := places.get(page.unit[:-1])):
+            last = f"{units + page.returned:,}", f"{min(units + page.returned + 1, page.total):,}"
+            assert (place[0], place[2]) == (f"{units + 1:,}", total)
+            assert (place[1] or place[0]) in last
+        if place := places.get("character"):
+            end = f"{characters + len(page.content):,}"
+            assert (place[0], place[1] or place[0]) == (f"{characters + 1:,}", end)
+        assert places
+        units, characters = units + page.returned, characters + len(page.content)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -57,6 +79,7 @@ def test_pages_are_within_their_allocation_and_join_to_the_original(bag, shape):
             continue
         joined = "".join(page.content for page in pages)
         assert original.startswith(joined)
+        assert_positions(pages)
         assert (joined == original) == (pages[-1].cursor is None)
         assert all(page.content for page in pages[1:])
         if pages[-1].cursor is None:

@@ -103,7 +103,7 @@ def test_no_name_is_exported_by_a_module_that_lacks_it():
 def test_the_keyword_fields_are_those_of_a_draft():
     placed = set(memory.PlacedFields.__annotations__)
     assert placed | {"text"} == set(memory.Draft.__struct_fields__)
-    assert set(memory.ChangedFields.__annotations__) == set(memory.CHANGEABLE)
+    assert set(memory.ChangedFields.__annotations__) == {*memory.CHANGEABLE, "move_to"}
 
 
 def test_the_version_loads_nothing_heavy():

@@ -72,7 +72,13 @@ NAMES: Mapping[Interface, Mapping[str, str]] = {
     # An option is given once for each value, and typed often.
     "cli": {"tags": "tag", "token_budget": "tokens", "topic_key": "topic"},
     # The names that models know from other tools.
-    "mcp": {"token_budget": "max_tokens", "detail": "detail_level", "identifier": "id", "identifiers": "ids"},
+    "mcp": {
+        "token_budget": "max_tokens",
+        "detail": "detail_level",
+        "identifier": "id",
+        "identifiers": "id",
+        "source": "id",
+    },
     "http": {"identifiers": "ids"},
 }
 """Parameters that have another name on an interface, wherever they are offered."""
@@ -129,8 +135,8 @@ OPERATIONS: tuple[Operation, ...] = (
         cli=Offer("get", own=_STORE),
         mcp=Offer(
             "mem_get",
-            without={"ids takes several": ("identifier",), _COST: ("as_of",)},
-            own={"ids": "several memories in one call", "max_tokens": "the budget of the answer", **_PAGES},
+            without={"id takes several": ("identifier",), _COST: ("as_of",)},
+            own={"id": "several memories in one call", "max_tokens": "the budget of the answer", **_PAGES},
             scope=(),
         ),
         http=Offer("memories.get", without={_IN_PATH: ("identifier",)}),
@@ -138,6 +144,19 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "recent",
         cli=Offer("list", own={**_STORE, "detail": "how much of each memory to show"}),
+        mcp=Offer(
+            "mem_list",
+            without={
+                _COST: ("sort", "pinned", "ended", "as_of", "tier", "metadata"),
+                "cursor says it": ("offset",),
+            },
+            own={
+                "detail_level": "how much of each memory to show",
+                "max_tokens": "the budget of the answer",
+                **_PAGES,
+            },
+            scope=_PROJECT,
+        ),
         http=Offer("memories.list"),
     ),
     Operation(
@@ -212,10 +231,10 @@ OPERATIONS: tuple[Operation, ...] = (
                     "speaker",
                     "source",
                     "ref",
-                    "topic_key",
                     "metadata",
                 )
             },
+            own={"clear": "empty a field; an empty value means that none is given"},
             scope=(),
         ),
         http=Offer("memories.update", without={_IN_PATH: ("identifier",)}, scope=()),
@@ -226,19 +245,12 @@ OPERATIONS: tuple[Operation, ...] = (
         mcp=Offer(
             "mem_forget",
             without={
-                "a model names what it has read": (
-                    "kind",
-                    "tier",
-                    "tags",
-                    "status",
-                    "since",
-                    "until",
-                    "metadata",
-                    "everything",
-                    "dry_run",
-                )
+                _COST: ("tier", "status", "metadata"),
+                "a model names what to forget": ("everything",),
+                "a call by filter without confirm is one": ("dry_run",),
             },
-            scope=(),
+            own={"confirm": "the count that the call without it gave", "undo": "restore what one call forgot"},
+            scope=_PROJECT,
         ),
         http=Offer("memories.forget", without={"DELETE /v1/memories/{id} takes one": ("identifiers",)}),
     ),

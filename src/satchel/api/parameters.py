@@ -79,18 +79,20 @@ class Parameter(NamedTuple):
     metavar: str | None = None
     """What stands for the value in the help of a command."""
     hint: str | None = None
-    """The description in an MCP schema, where the name alone does not say it. It costs tokens in every session."""
+    """The description in an MCP schema, in a few words: it costs tokens in every session."""
 
 
-SCOPES: Mapping[str, Parameter] = {name: Parameter(f"Only in this {name}.", Name, "NAME") for name in SCOPE_FIELDS}
+SCOPES: Mapping[str, Parameter] = {
+    name: Parameter(f"Only in this {name}.", Name, "NAME", f"only this {name}") for name in SCOPE_FIELDS
+}
 """Where to look: the fields of a scope."""
 
 FIELDS: Mapping[str, Parameter] = {
-    "text": Parameter("The text.", Text),
-    "title": Parameter("A short title.", Title, "TEXT"),
-    "kind": Parameter("What sort of memory it is.", Kind),
-    "tier": Parameter("How long it is meant to last.", Tier),
-    "tags": Parameter("Tags.", Tags, "TAG"),
+    "text": Parameter("The text.", Text, hint="one idea"),
+    "title": Parameter("A short title.", Title, "TEXT", "a few words"),
+    "kind": Parameter("What sort of memory it is.", Kind, hint="what it is"),
+    "tier": Parameter("How long it is meant to last.", Tier, hint="how long it lasts"),
+    "tags": Parameter("Tags.", Tags, "TAG", "labels"),
     "importance": Parameter("How much it matters, from 0 to 1.", Weight, "0…1", "0 to 1"),
     "confidence": Parameter("How sure it is, from 0 to 1.", Weight, "0…1"),
     "status": Parameter("Its status.", Status),
@@ -101,65 +103,71 @@ FIELDS: Mapping[str, Parameter] = {
     "speaker": Parameter("Who said it.", Name, "NAME"),
     "source": Parameter("Where it comes from.", Name, "TEXT"),
     "ref": Parameter("Your own id for it. The same ref again updates the memory.", Name, "TEXT"),
-    "topic_key": Parameter(
-        "Its topic. The same topic again updates the memory.", Name, "KEY", "such as deploy/day"
-    ),
+    "topic_key": Parameter("Its topic. The same topic again updates the memory.", Name, "KEY", "as in deploy/day"),
     "metadata": Parameter("Values of your own, as a JSON object.", dict[str, Any]),
-    **{name: Parameter(f"It belongs to this {name}.", Name, "NAME") for name in SCOPE_FIELDS},
+    "move_to": Parameter("Move it to this project.", Name, "PROJECT", "another project"),
+    **{name: Parameter(f"It belongs to this {name}.", Name, "NAME", f"{name} name") for name in SCOPE_FIELDS},
 }
 """The fields of a memory that can be set."""
 
 FILTERS: Mapping[str, Parameter] = {
-    "kind": Parameter("Only this kind.", tuple[Kind, ...]),
+    "kind": Parameter("Only this kind.", tuple[Kind, ...], hint="one or several"),
     "tier": Parameter("Only this tier.", tuple[Tier, ...]),
-    "tags": Parameter("Only with this tag.", Tags, "TAG"),
-    "status": Parameter("Only this status. Default: active.", tuple[Status, ...]),
+    "tags": Parameter("Only with this tag.", Tags, "TAG", "all of these"),
+    "status": Parameter("Only this status. Default: active.", tuple[Status, ...], hint="default active"),
     "since": Parameter(
         'Only about this time or later: 2026-03-01, 2026-03, "last month", "2 weeks ago".',
         When,
         "DATE",
-        'date or "2 weeks ago"',
+        "date or 2 weeks ago",
     ),
-    "until": Parameter("Only about this time or earlier, to its end: 2026-03 is all of March.", When, "DATE"),
+    "until": Parameter(
+        "Only about this time or earlier, to its end: 2026-03 is all of March.", When, "DATE", "as since"
+    ),
     "metadata": Parameter("Only with these values in its metadata.", dict[str, Any]),
 }
 """Which memories a call is about. Several kinds, tiers or statuses mean any of them, several tags all of them."""
 
 OPTIONS: Mapping[str, Parameter] = {
-    "identifier": Parameter("The id of a memory: whole, a unique prefix, or its short id.", Name, "ID"),
-    "identifiers": Parameter("The ids of memories.", tuple[Name, ...], "ID"),
-    "query": Parameter("A question or words to look for.", Query, "QUERY"),
-    "limit": Parameter("At most this many memories.", Limit, "N"),
-    "context.limit": Parameter("Choose among this many candidates. Default: as many as could fit.", Limit, "N"),
+    "identifier": Parameter(
+        "The id of a memory: whole, a unique prefix, or its short id.", Name, "ID", "memory id"
+    ),
+    "identifiers": Parameter("The ids of memories.", tuple[Name, ...], "ID", "one id or several"),
+    "query": Parameter("A question or words to look for.", Query, "QUERY", "question or words"),
+    "limit": Parameter("At most this many memories.", Limit, "N", "at most"),
+    "context.limit": Parameter(
+        "Choose among this many candidates. Default: as many as could fit.", Limit, "N", "candidates"
+    ),
     "context_pack.limit": Parameter(
         "Choose among this many candidates. Default: as many as could fit.", Limit, "N"
     ),
-    "token_budget": Parameter("At most this many tokens in the text.", Tokens, "N"),
+    "token_budget": Parameter("At most this many tokens in the text.", Tokens, "N", "of the answer"),
     "min_relevance": Parameter(
         f"Leave out what is less relevant to the query, from 0 to 1; 0 fills the budget. Default: {MIN_RELEVANCE}.",
         Weight,
         "0…1",
+        "0 to 1",
     ),
-    "detail": Parameter("Titles, snippets of 300 characters, or whole texts."),
-    "format": Parameter("The form of the text."),
+    "detail": Parameter("Titles, snippets of 300 characters, or whole texts.", hint="how much text"),
+    "format": Parameter("The form of the text.", hint="of the text"),
     "policy": Parameter("Choose by value per token (best), by rank (greedy), or by tier and rank (tier)."),
     "pins": Parameter("All pinned memories must fit (strict), or as many as do (best_effort)."),
     "explain": Parameter("Also say why: the parts of each score."),
     "ended": Parameter("Also what was forgotten, superseded or has expired."),
-    "as_of": Parameter("As the store was at this time, as ISO 8601.", Time, "TIME"),
+    "as_of": Parameter("As the store was at this time, as ISO 8601.", Time, "TIME", "past state"),
     "ids": Parameter("Show the short id and the kind of each memory."),
     "recent.pinned": Parameter("Only pinned memories."),
-    "before": Parameter("How many memories before it.", Count, "N"),
-    "after": Parameter("How many memories after it.", Count, "N"),
+    "before": Parameter("How many memories before it.", Count, "N", "at most"),
+    "after": Parameter("How many memories after it.", Count, "N", "at most"),
     "offset": Parameter("Skip this many memories.", Offset, "N"),
     "sort": Parameter("Order, the newest or greatest first."),
     "dry_run": Parameter("Only count what would be forgotten."),
     "unforget.at": Parameter("All that one `forget` ended at this time.", Time, "TIME"),
-    "purge": Parameter("Remove for good, with history. This cannot be undone."),
+    "purge": Parameter("Remove for good, with history. This cannot be undone.", hint="remove for good"),
     "everything": Parameter("All memories of the view."),
-    "source": Parameter("The memory that the relation starts from.", Name, "ID"),
-    "target": Parameter("The memory that it leads to.", Name, "OTHER_ID"),
-    "relate.kind": Parameter("What the first memory is to the second.", RelationKind),
+    "source": Parameter("The memory that the relation starts from.", Name, "ID", "memory id"),
+    "target": Parameter("The memory that it leads to.", Name, "OTHER_ID", "id of the other"),
+    "relate.kind": Parameter("What the first memory is to the second.", RelationKind, hint="of id to target"),
     "unrelate.kind": Parameter("Only this relation. Default: all of them.", RelationKind),
     "import_.source": Parameter("The file to read; `-` is standard input.", str, "FILE"),
     "strict": Parameter("Import nothing if any line is bad."),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, Unpack, overlo
 import msgspec
 
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
+from satchel.api.views import visible_changes, visible_hits, visible_memories
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
@@ -33,6 +34,7 @@ from satchel.model.checks import (
     check_limit,
     check_offset,
     check_weight,
+    expanded,
 )
 from satchel.model.filters import SORTS, Filter, Sort
 from satchel.model.ids import check_id, parse_id
@@ -267,7 +269,7 @@ class Satchel:
         with self._store.writing(self.scope.org) as tx:
             stored = memories.add(tx, candidates, embedded)
         self._indexer.catch_up()
-        return stored
+        return visible_memories(self._store, self.scope, stored)
 
     def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:
         """Change fields of one memory and return it.
@@ -277,20 +279,26 @@ class Satchel:
         `ref`, `topic_key` and `metadata`. None clears a field that may be empty; `tags` and `metadata` are replaced
         as a whole. The earlier values stay in `history`. Setting the status to "active" also removes that the
         memory was superseded or had expired.
-        """
-        from satchel.api.saving import redacted_changes
 
-        if unknown := changes.keys() - set(CHANGEABLE):
-            raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(CHANGEABLE)}")
+        `move_to` moves it to another project, or with None to none. Its session, history and relations stay. A view
+        of one project cannot move a memory out of it, and a `ref` or `topic_key` that is taken there is an error.
+        """
+        from satchel.api.saving import other_project, redacted_changes
+
+        known = (*CHANGEABLE, "move_to")
+        if unknown := changes.keys() - set(known):
+            raise InputError(f"unknown field {min(unknown)!r}; known: {', '.join(known)}")
         if not changes:
             raise InputError("nothing to change was given")
         if cleared := [name for name in NEVER_EMPTY if name in changes and changes.get(name) is None]:
             raise InputError(f"{cleared[0]} cannot be empty")
-        fields = redacted_changes({name: checked(name, value) for name, value in changes.items()})
+        set_here = {name: checked(name, value) for name, value in changes.items() if name != "move_to"}
+        fields = redacted_changes(set_here)
         for name, empty in (("tags", ()), ("metadata", {})):
             if name in fields and fields[name] is None:
                 fields[name] = empty
         memory = self._find(identifier)
+        moved = {"project": other_project(self.scope, memory, changes["move_to"])} if "move_to" in changes else {}
         if fields.get("status") == "active":
             fields["superseded_by"] = None
             if memory.invalid_at is not None and memory.invalid_at <= utc_now():
@@ -299,9 +307,9 @@ class Satchel:
         if {"text", "title", "tags"} & fields.keys():
             embedded = self._indexer.embedded([msgspec.structs.replace(memory, **fields)])
         with self._store.writing(self.scope.org) as tx:
-            changed = memories.change(tx, self.scope, memory.id, fields, action="update", embedded=embedded)
+            changed = memories.change(tx, self.scope, memory.id, fields | moved, action="update", embedded=embedded)
         self._indexer.catch_up()
-        return changed
+        return visible_memories(self._store, self.scope, [changed])[0]
 
     def forget(
         self,
@@ -465,7 +473,7 @@ class Satchel:
             explain=explain,
             distinct=True,
         )
-        relevant = [hit for hit in found.hits if hit.relevance >= least]
+        relevant = visible_hits(self._store, self.scope, [hit for hit in found.hits if hit.relevance >= least])
         names = self.short_ids([hit.memory for hit in relevant]) if format == "text" else None
         hits = fitted_hits(
             relevant,
@@ -626,6 +634,7 @@ class Satchel:
             min_relevance=least,
             explain=explain,
         )
+        found = found._replace(hits=visible_hits(self._store, self.scope, found.hits))
         return _Candidates(found, least, [asked is None or is_relevant(hit, least) for hit in found.hits])
 
     # Look at what is there.
@@ -662,9 +671,10 @@ class Satchel:
         check_known("sort", sort, SORTS)
         moment = _moment(as_of)
         where = msgspec.structs.replace(filter_for(self.scope, **chosen, ended=ended, as_of=moment), pinned=pinned)
-        return self._store_at(where, moment).select(
+        found = self._store_at(where, moment).select(
             where, limit=check_limit(limit), sort=sort, offset=check_offset(offset)
         )
+        return visible_memories(self._store, self.scope, found)
 
     def relations(self, identifier: Identifier, *, as_of: When | None = None) -> list[Relation]:
         """Return the relations that start or end at the memory `identifier`, to others inside this view.
@@ -687,7 +697,7 @@ class Satchel:
         most = check_limit(limit)
         memory = self._find(identifier)
         within = msgspec.structs.replace(self.scope, project=memory.scope.project)
-        return similar(self._store, memory, filter_for(within), limit=most)
+        return visible_hits(self._store, self.scope, similar(self._store, memory, filter_for(within), limit=most))
 
     def timeline(
         self, identifier: Identifier, *, before: int = 5, after: int = 5, as_of: When | None = None
@@ -702,7 +712,8 @@ class Satchel:
         moment = _moment(as_of)
         focus = self._find_at(identifier, moment)
         where = msgspec.structs.replace(filter_for(self.scope, as_of=moment), scope=focus.scope)
-        around = self._store_at(where, moment).around(focus, where, before=earlier, after=later)
+        found = self._store_at(where, moment).around(focus, where, before=earlier, after=later)
+        around = visible_memories(self._store, self.scope, found)
         return Timeline(
             before=tuple(each for each in around if (each.at, each.id) < (focus.at, focus.id)),
             focus=focus,
@@ -712,7 +723,8 @@ class Satchel:
     def history(self, identifier: Identifier) -> list[Change]:
         """Return every change of the memory `identifier`, oldest first.
 
-        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it.
+        A view of a whole org also tells that a memory was purged, by its full id; nothing else is left of it. A
+        view of one project does not tell the name of another project that the memory was moved from.
         """
         with self._store.reading(self.scope.org) as tx:
             try:
@@ -727,7 +739,7 @@ class Satchel:
                 if not found or found[-1].action != "purge":
                     raise
                 return found
-            return memories.history(tx, self.scope.org, known)
+            return visible_changes(self._store, self.scope, memories.history(tx, self.scope.org, known))
 
     def stats(self) -> Stats:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
@@ -780,7 +792,7 @@ class Satchel:
         where = filter_for(self.scope, **chosen, everything=True)
         lines = export_lines(self._store.records(where), self._store.all_relations(where))
         # The first line says what the file is.
-        return lines if target is None else write_atomically(Path(as_path(target)).expanduser(), lines) - 1
+        return lines if target is None else write_atomically(expanded(as_path(target)), lines) - 1
 
     def import_(
         self,
@@ -797,7 +809,7 @@ class Satchel:
         is called after each batch with the number of bytes that it had.
         """
         if isinstance(source, str | os.PathLike):
-            path = Path(as_path(source)).expanduser()
+            path = expanded(as_path(source))
             try:
                 with builtins.open(path, "rb") as lines:
                     return self.import_(lines, strict=strict, progress=progress)
@@ -809,7 +821,7 @@ class Satchel:
 
     def backup(self, target: str | os.PathLike[str]) -> int:
         """Copy the store to a new file `target` while others write, and return the number of bytes."""
-        return self._store.backup(Path(as_path(target)).expanduser())
+        return self._store.backup(expanded(as_path(target)))
 
     # Agent sessions.
 
@@ -947,7 +959,7 @@ class Satchel:
         found = self._store.select(where, limit=1)
         if not found:
             raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here")
-        return found[0]
+        return visible_memories(self._store, self.scope, found)[0]
 
     def _find_at(self, identifier: Identifier, moment: datetime | None) -> Memory:
         memory = self._find(identifier)
@@ -957,7 +969,7 @@ class Satchel:
         found = self._store_at(where, moment).select(where, limit=1)
         if not found:
             raise UnknownIdError(f"no memory has the id {_id_of(identifier)!r} here as of {moment.isoformat()}")
-        return found[0]
+        return visible_memories(self._store, self.scope, found)[0]
 
     def _store_at(self, where: Filter, moment: datetime | None, *, asked: bool = False) -> SearchStore:
         """Return the store as it was at a moment. For a query (`asked`), earlier texts have their vectors too."""

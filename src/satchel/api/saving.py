@@ -21,6 +21,7 @@ from satchel.model.memory import (
     Hit,
     Memory,
     Scope,
+    as_name,
     checked,
     free_texts,
     utc_now,
@@ -37,11 +38,12 @@ __all__ = [
     "Similar",
     "inside",
     "new_candidate",
+    "other_project",
     "outcome_of",
     "redacted_changes",
     "redacted_record",
     "said_again",
-    "save_candidate",
+    "save_candidates",
     "similar_after_save",
     "similar_ones",
 ]
@@ -65,9 +67,20 @@ def new_candidate(draft: Draft, view: Scope, *, now: datetime | None = None) -> 
     return Candidate(memory, frozenset(given))
 
 
-def save_candidate(view: Satchel, candidate: Candidate) -> Memory:
-    """Save a candidate that was made for the scope of this view before the store was opened."""
-    return view._save([candidate])[0]
+def save_candidates(view: Satchel, candidates: Sequence[Candidate]) -> list[Memory]:
+    """Save candidates that were made for the scope of this view, all or none."""
+    return view._save(candidates)
+
+
+def other_project(view: Scope, memory: Memory, name: str | None) -> str | None:
+    """Return the checked name of the project that a memory moves to; None means that it has none any more.
+
+    A view of one project can neither move a memory out of it nor into it.
+    """
+    project = None if name is None else as_name("move_to", name)
+    inside(view, msgspec.structs.replace(memory.scope, project=project))
+    _refuse_secrets({"move_to": project})
+    return project
 
 
 def redacted_changes(changes: dict[str, Any]) -> dict[str, Any]:
@@ -147,11 +160,15 @@ def _placed(view: Scope, *names: str | None) -> Scope:
     given = {field: name for field, name in zip(SCOPE_FIELDS, names, strict=True) if name}
     scope = msgspec.structs.replace(view, **given)
     inside(view, scope)
-    for field in SCOPE_FIELDS:
-        if masked := redact(getattr(scope, field) or "").masked:
+    _refuse_secrets({field: getattr(scope, field) for field in SCOPE_FIELDS})
+    return scope
+
+
+def _refuse_secrets(names: dict[str, str | None]) -> None:
+    for field, name in names.items():
+        if masked := redact(name or "").masked:
             # Masked, two scopes could become one.
             raise InputError(f"{field} looks like a secret ({masked[0]}); name it otherwise")
-    return scope
 
 
 Outcome = Literal["saved", "confirmed", "updated"]

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
@@ -16,6 +15,7 @@ from satchel.errors import InputError, SatchelError
 from satchel.fitting.context_pack import PACK_VERSION
 from satchel.model.checks import check_weight
 from satchel.model.ids import check_id
+from satchel.model.invisible import json_bytes
 from satchel.model.memory import (
     CHANGEABLE,
     RELATIONS,
@@ -33,6 +33,7 @@ from satchel.model.result import Result, quoted
 from satchel.recall.indexer import Indexer
 from satchel.store import memories
 from satchel.store.contract import Candidate, Embedded, Record
+from satchel.store.partial_file import partial_file
 from satchel.store.store import Store
 from satchel.text.redact import redact
 
@@ -79,16 +80,12 @@ def check_target(target: Path) -> Path:
 
 def _replaced(target: Path, chunks: Iterable[bytes]) -> int:
     # In the same folder: a rename is atomic only within one file system.
-    descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
-    partial = Path(name)
-    try:
-        with open(descriptor, "wb") as file:
+    with partial_file(target.parent) as partial:
+        with open(partial, "wb") as file:
             count = _written(file, chunks)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
     return count
 
 
@@ -135,17 +132,17 @@ _KNOWN = [msgspec.json.Decoder(kind) for kind in (Record, Relation)]
 
 
 def export_lines(records: Iterable[Record], relations: Iterable[Relation]) -> Iterator[bytes]:
-    yield _encode({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
+    yield json_bytes({"satchel": "export", "version": FORMAT_VERSION}) + b"\n"
     exported = set()
     for record in records:
         exported.add(record.memory.id)
         history = [compact(entry) for entry in record.history]
-        yield _encode({"memory": compact(record.memory), "history": history}) + b"\n"
+        yield json_bytes({"memory": compact(record.memory), "history": history}) + b"\n"
     for relation in relations:
         if not {relation.source, relation.target} <= exported:
             # Its memory was added after the export had passed that id.
             continue
-        yield _encode({"relation": compact(relation)}) + b"\n"
+        yield json_bytes({"relation": compact(relation)}) + b"\n"
 
 
 def parse_line(line: bytes) -> Line:

@@ -223,8 +223,9 @@ def _complete(arguments: Sequence[str] | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
+    from satchel.model.invisible import visible
     from satchel.text.redact import masked_line
 
     if sys.stderr is not None:
-        sys.stderr.write(f"satchel: {masked_line(message)}\n")
+        sys.stderr.write(f"satchel: {masked_line(visible(message))}\n")
     return code

@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 from satchel.api.satchel import Satchel
 from satchel.cli.hints import names_of
 from satchel.cli.options import open_store_for
-from satchel.model.memory import SCOPE_FIELDS, STATUSES
+from satchel.fitting.listing import clean
+from satchel.model.memory import SCOPE_FIELDS, STATUSES, Memory
 
 __all__ = ["complete_from_store"]
 
@@ -64,10 +65,11 @@ class _StoredId(click.ParamType[str]):
             else:
                 found = bag.recent(limit=OFFERED_IDS, sort="created")
             names = dict(zip(bag.short_ids(found), found, strict=True))
-        return [
-            CompletionItem(name, help=f"[{names[name].kind}] {' '.join(names[name].headline(HEADLINE).split())}")
-            for name in _beginning(names, incomplete)
-        ]
+        return [CompletionItem(name, help=_about(names[name])) for name in _beginning(names, incomplete)]
+
+
+def _about(memory: Memory) -> str:
+    return f"[{memory.kind}] {' '.join(clean(memory.headline(HEADLINE)).split())}"
 
 
 def _opened(ctx: click.Context, without: str | None = None) -> Satchel:

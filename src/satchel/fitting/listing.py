@@ -9,10 +9,9 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
-import msgspec
-
 from satchel.fitting.cutting import ELLIPSIS, first_character, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, with_less_room
+from satchel.model.invisible import json_bytes, visible
 from satchel.model.memory import Hit, Memory, compact
 from satchel.text.passages import best_sentence_start
 
@@ -39,8 +38,8 @@ __all__ = [
 
 
 def as_json(value: object) -> str:
-    """Encode as compact JSON; only control characters are escaped."""
-    return msgspec.json.encode(value).decode()
+    """Encode as compact JSON; only control characters and hidden characters are escaped."""
+    return json_bytes(value).decode()
 
 
 def json_inside(text: str) -> str:
@@ -61,7 +60,6 @@ _LISTED_FIELDS = (
     "title", "scope", "status", "superseded_by", "valid_from", "invalid_at", "tags", "metadata", "speaker",
     "importance", "confidence", "at",
 )  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def entry(
@@ -150,8 +148,8 @@ def matched_start(hit: Hit, sought: Sequence[str]) -> int:
 
 
 def clean(text: str) -> str:
-    """Replace control characters, and convert line ends to plain newlines."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
+    """Return stored text without control characters and hidden characters, with plain newlines."""
+    return visible(text)
 
 
 # A list within a budget: what fits, and the rest for later.

@@ -5,6 +5,7 @@ import os
 import re
 import reprlib
 from collections.abc import Sequence
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_limit",
     "check_offset",
     "check_weight",
+    "expanded",
     "repair_surrogates",
     "repaired_value",
 ]
@@ -77,13 +79,13 @@ def check_limit(value: object, *, name: str = "limit", least: int = 1) -> int:
     return number
 
 
-def check_offset(value: object) -> int:
-    """Return how many results to skip as an int, if it is 0 or more; else raise an `InputError`."""
+def check_offset(value: object, *, name: str = "offset", least: int = 0) -> int:
+    """Return how many results to skip, or the first one, as an int from `least`; else raise an `InputError`."""
     number = _whole(value)
-    if number is None or number < 0:
-        raise InputError(f"offset {shortened(value)} is not a whole number from 0")
+    if number is None or number < least:
+        raise InputError(f"{name} {shortened(value)} is not a whole number from {least}")
     if number > MAX_OFFSET:
-        raise InputError(f"offset {number} is out of range; the most is {MAX_OFFSET:,}")
+        raise InputError(f"{name} {number} is out of range; the most is {MAX_OFFSET:,}")
     return number
 
 
@@ -123,6 +125,11 @@ def as_path(location: object) -> str:
     if "\0" in path or not path:
         raise InputError(f"{path!r} is not a path")
     return path
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Return a path with `~` and `~user` resolved. A name that only begins with `~`, such as `~.db`, stays."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (Path.expanduser fails for a user that does not exist)
 
 
 def as_query(query: object) -> str:

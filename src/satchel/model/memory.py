@@ -340,9 +340,10 @@ class PlacedFields(Fields, total=False):
 
 
 class ChangedFields(Fields, total=False):
-    """The fields that `update` takes: also the text."""
+    """The fields that `update` takes: also the text, and the project to move a memory to."""
 
     text: str
+    move_to: str | None
 
 
 CHANGEABLE = tuple(name for name in Draft.__struct_fields__ if name not in SCOPE_FIELDS)

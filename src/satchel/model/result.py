@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from satchel.model.invisible import json_bytes
+
 __all__ = ["FittedResult", "Result", "quoted"]
 
 _WIDTH = 48
@@ -31,13 +33,7 @@ class Result:
 
     def json(self, *, indent: int | None = None) -> str:
         """Return the result as JSON on one line, or on several with `indent` spaces for each level."""
-        try:
-            encoded = msgspec.json.encode(self._plain()).decode()
-        except UnicodeEncodeError:
-            # A tool's output can hold a lone surrogate, which UTF-8 cannot encode but JSON can escape.
-            import json
-
-            encoded = json.dumps(self.to_dict(), separators=(",", ":"))
+        encoded = json_bytes(self._plain()).decode()
         return encoded if indent is None else msgspec.json.format(encoded, indent=indent)
 
     def _summary(self) -> str:

@@ -6,30 +6,40 @@ a group as if they were written out, and `checked_keywords` makes `help()` show 
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar, Unpack, get_args, get_origin
 
 from satchel.errors import ParameterError
 
-__all__ = ["checked_function", "checked_keywords", "parameters_of"]
+__all__ = ["USUAL_NAMES", "checked_function", "checked_keywords", "nearest_name", "parameters_of"]
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_USUAL_NAMES = {
+USUAL_NAMES: dict[str, tuple[str, ...]] = {
+    "body": ("text",),
     "budget": ("token_budget", "max_tokens"),
+    "change": ("change_description",),
     "content": ("text",),
+    "description": ("change_description",),
     "id": ("identifier", "identifiers"),
     "k": ("limit",),
     "max_results": ("limit",),
     "file": ("location", "target", "source"),
     "max_tokens": ("token_budget",),
+    "memory": ("text",),
     "message": ("text",),
     "n": ("limit",),
+    "note": ("text",),
     "path": ("location", "target", "source"),
+    "project": ("move_to",),
     "q": ("query",),
     "question": ("query",),
+    "search_query": ("query",),
+    "source": ("id",),
+    "source_id": ("id", "source"),
     "tag": ("tags",),
+    "target_id": ("target",),
     "threshold": ("min_relevance",),
     "tokens": ("token_budget", "max_tokens"),
     "token_budget": ("max_tokens", "budget"),
@@ -100,14 +110,18 @@ def _checked(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _hint(option: str, known: dict[str, inspect.Parameter]) -> str:
+def nearest_name(option: str, known: Collection[str]) -> str | None:
+    """Return the known name that an unknown one most likely stands for, or None."""
     from difflib import get_close_matches
 
-    for usual in _USUAL_NAMES.get(option, ()):
-        if usual in known:
-            return f"did you mean {usual}?"
-    if near := get_close_matches(option, known, n=1):
-        return f"did you mean {near[0]}?"
+    usual = [name for name in USUAL_NAMES.get(option, ()) if name in known]
+    near = usual or get_close_matches(option, known, n=1)
+    return near[0] if near else None
+
+
+def _hint(option: str, known: dict[str, inspect.Parameter]) -> str:
+    if near := nearest_name(option, known):
+        return f"did you mean {near}?"
     if option in _SCOPE:
         return f"use bag.scoped({option}=…) to read and write inside one {option}"
     return f"it takes {', '.join(known) or 'none'}"

@@ -136,7 +136,8 @@ class PastStore:
             yield
 
     def _load(self) -> None:
-        # A memory may have moved to another session since, but not to another project, user or agent.
+        # A memory may have moved to another session since, but not to another user or agent. One that has moved to
+        # another project is gone from the past of the project it left, because its readers may not see it any more.
         scope = msgspec.structs.replace(self._where.scope, session=None)
         meant = Filter(scope=scope, ids=self._where.ids, statuses=())
         with self._store.reading(self._org) as tx:

@@ -6,6 +6,7 @@ It knows no methods.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ __all__ = [
     "json_type",
     "notification",
     "repair_escapes",
+    "repeated_key",
+    "repeated_key_fault",
+    "repeated_key_response",
     "request",
     "request_fault",
     "response",
@@ -48,6 +52,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_KEY = 60
 
 Message = dict[str, Any]
 RequestId = str | int
@@ -157,6 +162,46 @@ def decode_text(text: str) -> Any:
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise UnreadableLineError(f"not JSON: {what[:200]}") from None
+
+
+class _RepeatedKeyError(Exception):
+    """Carries the key that an object has twice."""
+
+
+def repeated_key(text: str | bytes) -> str | None:
+    """Return a key that some object of a JSON text has twice, for a message, or None.
+
+    Decoders keep the last of two values without a word, and a proxy that checks the text may see the first one. A
+    text that is not JSON has no such key here: whoever decodes it says what is wrong.
+    """
+    try:
+        # Floats are enough, and no number is too long for them.
+        json.loads(text, object_pairs_hook=_check_pairs, parse_int=float)
+    except _RepeatedKeyError as found:
+        key: str = found.args[0]
+        return repr(key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}…")
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _RepeatedKeyError(key)
+
+
+def repeated_key_response(body: bytes) -> Message | None:
+    """Return the error response to a message with a repeated key, or None if it has none."""
+    if (key := repeated_key(body)) is None:
+        return None
+    message = decode(body)
+    identifier = as_request_id(message.get("id")) if isinstance(message, dict) else None
+    return error_response(identifier, INVALID_REQUEST, repeated_key_fault(key))
+
+
+def repeated_key_fault(key: str) -> str:
+    return f"the key {key} is given twice in one object; give it once"
 
 
 def check_utf8(line: bytes) -> None:

@@ -8,8 +8,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from satchel.errors import InputError
 
-__all__ = ["Address", "check_reach", "listen", "parse_address", "security_of"]
+__all__ = ["WELL_KNOWN", "Address", "check_reach", "listen", "parse_address", "security_of"]
 
+WELL_KNOWN = "/.well-known/"
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
 

@@ -4,10 +4,20 @@ import logging
 import os
 import sys
 import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 
 from satchel.text.redact import masked_line
 
-__all__ = ["INTERRUPTED_SECONDS", "claim_stdio", "configure_logging", "exit_within", "short_line"]
+__all__ = [
+    "INTERRUPTED_SECONDS",
+    "RepeatFilter",
+    "claim_stdio",
+    "configure_logging",
+    "exit_within",
+    "short_line",
+]
 
 INTERRUPTED_SECONDS = 1.0
 LONGEST_LINE = 600
@@ -38,9 +48,43 @@ class _OneLine(logging.Formatter):
         return f"satchel: {_shortened(_printable(masked_line(said)))}"
 
 
+REPEAT_SECONDS = 60.0
+MOST_REMEMBERED = 200
+
+
+class RepeatFilter(logging.Filter):
+    """Passes a message once a minute; the next line after that says how many were left out.
+
+    Messages are the same if their text is, or if they carry the same `repeats_as` (`extra=` of the call).
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key = getattr(record, "repeats_as", None) or f"{record.name}: {record.getMessage()[:LONGEST_LINE]}"
+        now = self._clock()
+        with self._lock:
+            at, left_out = self._seen.get(key, (now - REPEAT_SECONDS, 0))
+            passes = now - at >= REPEAT_SECONDS
+            self._seen[key] = (now, 0) if passes else (at, left_out + 1)
+            if len(self._seen) > MOST_REMEMBERED:
+                self._seen.popitem(last=False)
+        if passes and left_out:
+            record.msg, record.args = f"{record.getMessage()} (left out since: {left_out:,} such lines)", ()
+        return passes
+
+
 def configure_logging() -> None:
-    """Write warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks."""
+    """Write warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks.
+
+    A message that repeats is written once a minute.
+    """
     handler = logging.StreamHandler()
+    handler.addFilter(RepeatFilter())
     if not os.environ.get("SATCHEL_DEBUG"):
         handler.setFormatter(_OneLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -127,7 +127,9 @@ class BackgroundWriter(Generic[T]):
                     self._write_batch([item])
                 return
             if not self._failing:
-                print(f"satchel: answers are not recorded: {short_line(str(error))}", file=sys.stderr)
+                # Standard error may be a file on the same full disk.
+                with contextlib.suppress(OSError):
+                    print(f"satchel: answers are not recorded: {short_line(str(error))}", file=sys.stderr)
             self._failing = True
 
     def _write_patiently(self, batch: list[T]) -> None:

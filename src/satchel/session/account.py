@@ -38,6 +38,8 @@ class SessionState(Result, msgspec.Struct, frozen=True, kw_only=True):
     used: dict[str, int]
     """Tokens by category: system, history, tool_results, user, response_reserve."""
     remaining: int
+    assumed: bool
+    """Whether the total is only a default, because the model's context window is not known."""
     per_tool_budget: int
     """How many tokens the next tool result may have."""
     warning: str | None
@@ -217,18 +219,29 @@ class Account(NamedTuple):
 
     @property
     def level(self) -> int:
-        """Warning level: 0 for enough tokens, 1 for low, 2 for critical."""
+        """Warning level: 0 for enough tokens, 1 for low, 2 for critical; always 0 if the total is only assumed."""
+        if self.budget.assumed:
+            return 0
         return (self.remaining < self.budget.warn_below) + (self.remaining < self.budget.critical_below)
 
     @property
     def warning(self) -> str | None:
         """The warning for the model at this level, or None."""
-        thousands = f"~{self.remaining // 1000}k tokens remaining."
         return (
             None,
-            f"[Budget Alert: {thousands} Consider summarizing or completing soon.]",
-            f"[Budget Critical: {thousands} Summarize and complete now.]",
+            f"[Budget Alert: {self.left} tokens remaining. Consider summarizing or completing soon.]",
+            f"[Budget Critical: {self.left} tokens remaining. Summarize and complete now.]",
         )[self.level]
+
+    @property
+    def left(self) -> str:
+        """The remaining tokens in words, as notes and warnings state them."""
+        return f"~{self.remaining // 1000}k" if self.remaining >= 1000 else f"~{self.remaining}"
+
+    @property
+    def due_warning(self) -> str | None:
+        """The warning, if the model was not warned at this level yet."""
+        return self.warning if self.level > self.row.warned else None
 
     def suggested(self, cost: int) -> int:
         """Return how many items of `cost` tokens fit in the next result, at least 1."""
@@ -242,6 +255,7 @@ class Account(NamedTuple):
             total_budget=self.budget.total,
             used=self.used,
             remaining=self.remaining,
+            assumed=self.budget.assumed,
             per_tool_budget=self.allocation,
             warning=self.warning,
             turn=self.row.turn,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.errors import BudgetError, InputError
-from satchel.model.checks import check_budget
+from satchel.model.checks import check_budget, expanded
 from satchel.model.result import Result
 from satchel.text.tokens import is_name_prefix, normalized_name, without_provider
 
@@ -213,6 +213,9 @@ class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     proportions. `per_call`, the maximum for one tool result, is 8 % of the total, but at most the tier of tool
     results. Warnings are given below 20,000 and 10,000 remaining tokens; in a small budget, below a fifth and a
     tenth of the total. When a tier exceeds its limit, eviction reduces it to `low` times the limit.
+
+    `assumed` means that nobody knows the model's context window, so that the total is only a default. Then notes
+    do not state what is left, and there are no warnings.
     """
 
     total: int = _DEFAULT_TOTAL
@@ -225,6 +228,7 @@ class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     warn_below: int = _IN_PROPORTION
     critical_below: int = _IN_PROPORTION
     low: float = 0.7
+    assumed: bool = False
 
     def __post_init__(self) -> None:
         total = _DEFAULT_TOTAL if (given := _tokens("total", self.total)) is None else given
@@ -253,6 +257,11 @@ class Budget(Result, msgspec.Struct, frozen=True, kw_only=True):
     def for_model(cls, name: str) -> "Budget":
         """Return a budget of half the model's context window; the other half is for what is not counted here."""
         return cls(total=context_window(name) // 2)
+
+    def for_window(self, window: int) -> "Budget":
+        """Return a budget of half this context window, with the same limit of a call if the window has room."""
+        total = Budget(total=window // 2)
+        return msgspec.structs.replace(total, per_call=min(self.per_call, total.tool_results))
 
     def tiers(self) -> dict[str, int]:
         """Return the limit of each category, by its name in the ledger."""
@@ -330,7 +339,7 @@ def _thresholds(total: int, warn: int | None, critical: int | None) -> tuple[int
 
 CONFIG_NAME = "satchel.toml"
 CONFIG_VARIABLE = "SATCHEL_CONFIG"
-SETTINGS = (*Budget.__struct_fields__, "model")
+SETTINGS = (*(name for name in Budget.__struct_fields__ if name != "assumed"), "model")
 
 _PREFIX = "SATCHEL_BUDGET_"
 _VARIABLES = {_PREFIX + name.upper(): name for name in SETTINGS}
@@ -350,24 +359,29 @@ def resolve_budget(
     model: str | None = None,
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
+    total_is_real: bool = True,
     **overrides: Any,
 ) -> Budget:
     """Make a budget from the arguments, the environment, the configuration file and the defaults, in that order.
 
     If `given` is a whole budget, only the overrides are applied to it, and `model` is ignored because the budget
     has a total. An override of None counts as not given. `file` replaces `satchel.toml` in the user's configuration
-    directory.
+    directory. With `total_is_real=False` a default total is marked as assumed.
     """
     called = _from_call({**overrides, "model": model})
     if given is not None:
         return _changed(given, called)
     environ = os.environ if environ is None else environ
     kept = _from_file_of(environ, _config_folder()) if file is None else _from_file(file, required=True)
-    return _budget(_over(called, _over(_from_environment(environ), kept)))
+    settings = _over(called, _over(_from_environment(environ), kept))
+    assumed = not total_is_real and not settings.keys() & {"total", "model"}
+    return msgspec.structs.replace(_budget(settings), assumed=assumed)
 
 
 def _changed(budget: Budget, called: _Settings) -> Budget:
     numbers = _numbers({name: setting for name, setting in called.items() if name != "model"})
+    if "total" in numbers:
+        numbers["assumed"] = False
     return msgspec.structs.replace(budget, **numbers) if numbers else budget
 
 
@@ -419,7 +433,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Settings:
 def _from_file_of(environ: Mapping[str, str], folder: Path | None) -> _Settings:
     named = environ.get(CONFIG_VARIABLE, "").strip()
     if named:
-        return _from_file(Path(named).expanduser(), required=True, named_by=f"{CONFIG_VARIABLE} names it; ")
+        return _from_file(expanded(named), required=True, named_by=f"{CONFIG_VARIABLE} names it; ")
     return {} if folder is None else _from_file(folder / CONFIG_NAME, required=False)
 
 

@@ -18,7 +18,7 @@ from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
 from satchel.model.result import Result
 from satchel.session.account import FLOOR, Account
-from satchel.session.digests.base import Measure, seam_at
+from satchel.session.digests.base import BEGIN, Measure, Reached, seam_at
 from satchel.session.digests.digest import SHAPES, digest, headline, shape_of
 from satchel.store.contract import Category, Content, LedgerRow, Role
 from satchel.text.passages import continues
@@ -31,6 +31,7 @@ __all__ = [
     "Messages",
     "MessagesResult",
     "Output",
+    "ReadOptions",
     "ResultOptions",
     "Shown",
     "ToolResult",
@@ -100,6 +101,8 @@ class Shown(Result, msgspec.Struct, frozen=True, kw_only=True):
     content: str
     """The characters of the original themselves; the contents of all pages joined are the original."""
     note: str
+    warning: str | None
+    """The warning at the end of the note, if one was asked for and due."""
     handle: str
     cursor: str | None
     """`Session.page` returns the next page for it; None on the last page."""
@@ -136,18 +139,23 @@ class Shown(Result, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(Result, msgspec.Struct, frozen=True, kw_only=True):
-    """The lines of a result that match a pattern, within their allocation.
+    """The matches of a pattern in a result, within their allocation.
 
-    `text` has them with their line numbers, and below how many match in all. It is empty if nothing fitted.
+    `text` has them with their line numbers, and in long lines with their columns; below it says which of how many
+    they are. It is empty if nothing fitted.
     """
 
     text: str
     token_count: int
     allocation: int
     matches: int
-    """How many lines match."""
+    """How many matches there are in all."""
+    start: int
+    """The number of the first match that was asked for, counted from 1."""
     shown: int
-    """How many of them are in the text."""
+    """How many matches are in the text."""
+    next_start: int | None
+    """The `start` that gives the next matches; None if there are no more."""
     complete: bool
     """Whether the search reached the end of the result."""
 
@@ -402,23 +410,46 @@ def page_stop(text: str, start: int, *, room: int, price: Price, shape: str) -> 
 # The note below a page, and the lines that replace shortened or evicted entries
 
 
-def noted(
-    content: str, lines: list[str], left: Callable[[int], int], count: Count, *, tokens: int = 0, extra: int = 0
-) -> tuple[str, str, int]:
-    """Return the content with its note, the note alone, and the tokens of both, which the note states.
+class Noted(NamedTuple):
+    """A content with its note."""
 
-    `tokens` is about the cost of the content. `left` returns what a session has left after a number of tokens;
-    `extra` are the tokens of parts besides the text.
+    text: str
+    note: str
+    tokens: int
+    """Of the text, as the note states them."""
+    warning: str | None
+    """The warning at the end of the note, if there is one."""
+
+
+def noted(
+    content: str,
+    lines: list[str],
+    account: Account,
+    count: Count,
+    *,
+    tokens: int = 0,
+    extra: int = 0,
+    place: str | None = None,
+    warn: bool,
+) -> Noted:
+    """Return a content with a note that states the tokens of both and what the account has left afterwards.
+
+    `tokens` is about the cost of the content; `extra` are the tokens of parts besides the text; `place` says where
+    a last page is. With `warn`, a warning that is due is the last line, and counted as the rest.
     """
-    beside = f" and ~{extra:,} for what is not text" if extra else ""
+    end = "" if place is None else f"; {place}, the end"
+    beside = f" and ~{extra:,} beside the text" if extra else ""
     above = content if not content or content.endswith("\n") else f"{content}\n"
 
     def note(stated: int) -> str:
-        return "\n".join([*lines, f"📏 ~{stated:,} tokens{beside}; ~{left(stated) // 1000}k left"])
+        after = account.after(stated)
+        left = "" if after.budget.assumed else f"; {after.left} left"
+        warning = after.due_warning if warn else None
+        return "\n".join([*lines, f"📏 ~{stated:,} tokens{beside}{left}{end}", *([warning] if warning else [])])
 
     guess = tokens + count(note(tokens))
     text, counted = self_counted(lambda stated: above + note(stated), count, guess=guess)
-    return text, text[len(above) :], counted
+    return Noted(text, text[len(above) :], counted, account.after(counted).due_warning if warn else None)
 
 
 def binary_note(size: int, handle: str) -> str:
@@ -480,8 +511,23 @@ class ResultOptions(TypedDict, total=False):
     pinned: bool
     new_turn: bool
     """Whether this result begins a turn."""
+    remark: str | None
+    """A line about the call, which begins the note."""
     warn: bool
-    """Whether a due warning is returned with this result (`Prepared.warning`) instead of by `warning`."""
+    """Whether a due warning is the last line of the note (`Shown.warning`) instead of being given by `warning`."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """Options of `Session.page` and `Session.find`: how a part of a stored result is shown and entered."""
+
+    max_tokens: int | None
+    """Replaces the allocation; never more than the turn has left."""
+    call_id: str | None
+    """The id of the call that asked for it."""
+    remark: str | None
+    """A line about the call, which begins the note."""
+    record: bool
+    """False leaves the ledger as it is, for a store that cannot be written."""
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -509,7 +555,12 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     pinned: bool = False
     new_turn: bool = False
+    remark: str | None = None
     warn: bool = False
+    unstored: str | None = None
+    """Why the output could not be stored; then its page has no cursor."""
+    before: Reached = BEGIN
+    """What lies before the page to be made."""
 
 
 def examine_output(
@@ -547,8 +598,18 @@ def allocation_of(result: ToolResult, account: Account) -> int:
 def page_of(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
     """Return the page that begins at a character, within the tokens that the account grants now.
 
-    Its note states what the account has left afterwards. Binary output has only the note.
+    Its note states what the account has left afterwards. Binary output has only the note. A result that is whole
+    without its warning is not cut to warn: the next result will.
     """
+    page = _page_from(result, start, account, hints=hints, count=count)
+    if result.warn and ((page.cursor and page.warning) or not page.text):
+        unwarned = msgspec.structs.replace(result, warn=False)
+        plain = _page_from(unwarned, start, account, hints=hints, count=count)
+        return plain if plain.cursor is None or not page.text else page
+    return page
+
+
+def _page_from(result: ToolResult, start: int, account: Account, *, hints: bool, count: Count) -> Shown:
     allocation = allocation_of(result, account)
     held = (account.in_next_turn() if result.new_turn else account).after(result.extra_tokens)
     text, room = result.text, allocation
@@ -584,7 +645,9 @@ def _made(
     text, stop = result.text, page.end
     content = text[start:stop]
     more = stop < len(text)
-    returned = result.measure.within(text, start, stop)
+    after = result.measure.reached(text, stop, result.before)
+    returned = after.units - result.before.units
+    place = result.measure.place(text, start, stop, result.before, after)
     rest = round(result.total_tokens * (len(text) - stop) / len(text)) if more else 0
     cursor = cursor_to(result.handle, stop, result.secret) if more else None
     extra = result.extra_tokens
@@ -593,26 +656,40 @@ def _made(
     if result.data is not None:
         budget_note = binary_note(result.size, result.handle)
         lines, extra = [budget_note], 0
-    if more:
-        summary = (
-            f"{returned:,} of {result.measure.total:,} {result.measure.unit} shown; the rest costs ~{rest:,} tokens"
-        )
+    if more and result.unstored is not None:
+        cursor = None
+        budget_note = f"{place}; the rest (~{rest:,} tokens) is not kept: {result.unstored}"
+        lines = [f"[{budget_note}]"]
+    elif more:
+        summary = f"{place}; the rest costs ~{rest:,} tokens"
         lines = [f"➡ The rest: cursor={cursor}", f"⚡ {summary}. handle={result.handle}"]
         if hints and returned:
             room = account.after(page.price + _USUAL_NOTE).allocation
             lines[-1] += f". Budget allows ~{max(1, room * returned // max(1, page.price)):,} more at once."
         budget_note = f"{summary}; go on with the continuation_token"
-    whole, note, tokens = noted(content, lines, _left(account), count, tokens=page.price, extra=extra)
+    if result.remark:
+        lines = [result.remark, *lines]
+    made = noted(
+        content,
+        lines,
+        account,
+        count,
+        tokens=page.price,
+        extra=extra,
+        place=place if start and not more else None,
+        warn=result.warn,
+    )
     return Shown(
-        text=whole,
+        text=made.text,
         content=content,
-        note=note,
+        note=made.note,
+        warning=made.warning,
         handle=result.handle,
         cursor=cursor,
         total=result.measure.total,
         returned=returned,
         unit=result.measure.unit,
-        token_count=tokens,
+        token_count=made.tokens,
         allocation=allocation,
         total_tokens=result.total_tokens,
         remaining_tokens=rest,
@@ -621,14 +698,10 @@ def _made(
     )
 
 
-def _left(account: Account) -> Callable[[int], int]:
-    return lambda tokens: account.after(tokens).remaining
-
-
 def _empty_page(made: Shown, needed: int) -> Shown:
     nothing = f"nothing fitted (needs at least {needed:,} tokens); the continuation_token begins with it"
     return msgspec.structs.replace(
-        made, text="", content="", note="", token_count=0, returned=0, budget_note=nothing
+        made, text="", content="", note="", warning=None, token_count=0, returned=0, budget_note=nothing
     )
 
 

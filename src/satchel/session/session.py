@@ -12,15 +12,15 @@ import msgspec
 
 from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.fitting.listing import as_json, clean
-from satchel.model.checks import check_budget, check_limit, repair_surrogates
+from satchel.model.checks import MAX_LIMIT, check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
 from satchel.model.memory import SCOPE_FIELDS, Memory, PlacedFields, Scope, check_name, utc_now
 from satchel.model.signatures import checked_keywords
 from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
-from satchel.session.budget import Budget, resolve_budget
-from satchel.session.digests.base import Measure
+from satchel.session.budget import Budget, context_window, resolve_budget
+from satchel.session.digests.base import BEGIN, Measure, Reached
 from satchel.session.digests.digest import SHAPES
-from satchel.session.find import find_lines, shown_lines
+from satchel.session.find import LEAST_TOKENS, find_matches, shown_matches
 from satchel.session.hints import with_hint
 from satchel.session.ledger import KEEP_DAYS, Ledger, Posting, turn_row
 from satchel.session.messages import PROVIDERS, Provider, history_within, messages_within
@@ -31,6 +31,7 @@ from satchel.session.results import (
     LedgerEntry,
     Messages,
     Output,
+    ReadOptions,
     ResultOptions,
     Shown,
     ToolResult,
@@ -78,6 +79,9 @@ RECORDED = ("system", "user", "assistant", "history")
 
 # The result read last by `page` is cached up to this many bytes.
 _LARGEST_HELD = 16_000_000
+
+# Half of a smaller window would not hold a page and its note.
+_LEAST_WINDOW = 2_000
 
 # Arguments of calls whose results have not come yet; digests mention them.
 _CALLS_REMEMBERED = 256
@@ -140,7 +144,7 @@ class Session:
         self._scope = msgspec.structs.replace(row.scope, session=row.name)
         self._notebook = notebook
         self._asked: OrderedDict[str, Any] = OrderedDict()
-        self._paged: tuple[tuple[bytes, str], _Stored, Measure] | None = None
+        self._paged: tuple[tuple[bytes, str], _Stored, Measure, Reached] | None = None
 
     def __repr__(self) -> str:
         return f"<Session {self.name!r}>"
@@ -259,19 +263,23 @@ class Session:
                 posting.begin_turn()
                 posting.enter(entry, content)
 
-    def page(self, cursor: str, *, max_tokens: int | None = None, call_id: str | None = None) -> Shown:
-        """Return the page that a cursor points to, within the current allocation or `max_tokens`.
+    def page(self, cursor: str, **options: Unpack[ReadOptions]) -> Shown:
+        """Return the page that a cursor points to, within the current allocation; `ReadOptions` lists the options.
 
         The contents of all pages together are the original. A cursor that was altered or belongs to another session
         is rejected; one whose result has expired raises `ExpiredError`.
         """
+        asked = check_budget(options.get("max_tokens"))
         account = self._ledger.account
         entry, start = _start_of(self._ledger, cursor, account.row.secret)
-        whole, measured = self._output_to_page(entry)
+        whole, measured, since = self._output_to_page(entry)
         if not isinstance(whole.output, str) or start > len(whole.output):
             raise InputError(
                 f"the cursor {cursor[:60]!r} points beyond the end of its result; use one as it was shown"
             )
+        before = measured.reached(whole.output, start, since if since.at <= start else BEGIN)
+        if self._paged is not None and self._paged[1].content is whole.content:
+            self._paged = (*self._paged[:3], before)
         result = ToolResult(
             tool=entry.tool,
             handle=entry.handle,
@@ -281,14 +289,19 @@ class Session:
             measure=measured,
             total_tokens=entry.total_tokens,
             secret=account.row.secret,
-            max_tokens=check_budget(max_tokens),
+            max_tokens=asked,
+            remark=options.get("remark"),
+            before=before,
         )
         hints, count = self.hints == "footer", self.counter.count
         shown = page_of(result, start, account, hints=hints, count=count)
+        if not options.get("record", True):
+            return shown
         with self._ledger.posting() as posting:
-            if shown.token_count > posting.account.granted(result.max_tokens):
+            if shown.token_count > posting.account.granted(asked):
                 shown = page_of(result, start, posting.account, hints=hints, count=count)
-            again = self._page_entry(whole, f"more of {entry.handle}, from character {start:,} on", call_id)
+            about = f"more of {entry.handle}, from character {start:,} on"
+            again = self._page_entry(whole, about, options.get("call_id"))
             posting.use(entry, whole.content)
             posting.enter(with_page(again, shown, start=start), whole.content)
         return shown
@@ -304,11 +317,10 @@ class Session:
             posting.use(entry, whole.content)
         return whole.output
 
-    def find(
-        self, handle: str, pattern: str, *, max_tokens: int | None = None, call_id: str | None = None
-    ) -> Found:
-        """Return the lines of a result that match a regular expression, with line numbers.
+    def find(self, handle: str, pattern: str, *, start: int = 1, **options: Unpack[ReadOptions]) -> Found:
+        """Return the matches of a regular expression in a result, from the match with the number `start` on.
 
+        A match stays within its line. A short line is shown whole, of a long line the characters around each match.
         The pattern ignores case unless it contains capital letters. The search stops after one second: then
         `Found.complete` is false, or `InputError` is raised if nothing was found by then.
         """
@@ -316,14 +328,18 @@ class Session:
         whole = _stored(self._ledger, entry)
         if not isinstance(whole.output, str):
             raise InputError(f"the result {entry.handle!r} is binary and has no lines; expand returns its bytes")
-        asked, count = check_budget(max_tokens), self.counter.count
-        lines = find_lines(whole.output, pattern)
-        found = shown_lines(lines, allocation=self._ledger.account.granted(asked), count=count)
+        asked, remark, count = check_budget(options.get("max_tokens")), options.get("remark"), self.counter.count
+        granted = self._ledger.account.granted(asked)
+        most = min(MAX_LIMIT, max(1, granted // LEAST_TOKENS))
+        matches = find_matches(whole.output, pattern, start=start, most=most)
+        found = shown_matches(matches, allocation=granted, count=count, remark=remark)
+        if not options.get("record", True):
+            return found
         with self._ledger.posting() as posting:
             if found.token_count > (granted := posting.account.granted(asked)):
-                found = shown_lines(lines, allocation=granted, count=count)
-            asked_for = shortened(redact(pattern).text)
-            again = self._page_entry(whole, f"{found.matches:,} lines of {entry.handle} match {asked_for}", call_id)
+                found = shown_matches(matches, allocation=granted, count=count, remark=remark)
+            about = f"{found.matches:,} matches of {shortened(redact(pattern).text)} in {entry.handle}"
+            again = self._page_entry(whole, about, options.get("call_id"))
             posting.use(entry, whole.content)
             # The store keeps UTF-8, which cannot encode lone surrogates.
             note = redact(repair_surrogates(found.text)).text
@@ -337,15 +353,29 @@ class Session:
             posting.pin(entry, pinned=_as_truth("pinned", pinned))
         return LedgerEntry.of(_entry_of(self._ledger, handle))
 
+    def learn_window(self, window: int | str) -> None:
+        """Take half of a context window as the total, if the total was only assumed.
+
+        `window` is a number of tokens or the name of a model.
+        """
+        tokens = context_window(window) if isinstance(window, str) else check_budget(window) or 0
+        if tokens < _LEAST_WINDOW:
+            raise BudgetError(f"window {window!r} is not at least {_LEAST_WINDOW:,} tokens")
+        with self._ledger.posting() as posting:
+            budget = posting.account.budget
+            if budget.assumed:
+                posting.set(budget=as_json(budget.for_window(tokens)))
+
     def next_turn(self) -> int:
         """Begin a turn, in which the whole tier of tool results is available again, and return its number."""
         with self._ledger.posting() as posting:
             posting.begin_turn()
             return posting.row.turn
 
-    def allocation(self) -> int:
-        """Return how many tokens the next result may have."""
-        return self._ledger.account.allocation
+    def allocation(self, *, new_turn: bool = False) -> int:
+        """Return how many tokens the next result may have, in this turn or in a new one."""
+        account = self._ledger.account
+        return (account.in_next_turn() if new_turn else account).allocation
 
     def suggest_limit(self, cost_of_one_item: int | str) -> int:
         """Return how many items fit in the next result, at least 1.
@@ -449,15 +479,18 @@ class Session:
             **options,
         )
 
-    def _output_to_page(self, entry: LedgerRow) -> "tuple[_Stored, Measure]":
-        """Return the output to page through. The last one is cached: the next page is usually of it too."""
+    def _output_to_page(self, entry: LedgerRow) -> "tuple[_Stored, Measure, Reached]":
+        """Return the output to page through, and what lies before its last page.
+
+        The last output is cached: the next page is usually of it too.
+        """
         if (paged := self._paged) is not None and paged[0] == (entry.content, entry.shape):
-            return paged[1]._replace(entry=entry), paged[2]
+            return paged[1]._replace(entry=entry), paged[2], paged[3]
         whole = _stored(self._ledger, entry)
         measured = SHAPES[entry.shape].measure(whole.output if isinstance(whole.output, str) else "")
         if entry.size <= _LARGEST_HELD:
-            self._paged = ((entry.content, entry.shape), whole, measured)
-        return whole, measured
+            self._paged = ((entry.content, entry.shape), whole, measured, BEGIN)
+        return whole, measured, BEGIN
 
     def _page_entry(self, whole: "_Stored", digest: str, call_id: str | None) -> LedgerRow:
         """Return the entry for a page or for found lines; the caller adds its tokens and position."""
@@ -499,8 +532,6 @@ class Prepared:
         self._result = result
         self._compression = compression
         self._hints = hints
-        self.warning: str | None = None
-        """The low-budget warning, if the caller asked for warnings and one is due."""
         self._warned: int | None = None
         self.shown = self._page(ledger.recent_account)
         self._reserve()
@@ -513,10 +544,20 @@ class Prepared:
                 account = self._ledger.with_reservations(posting.account, before=self)
                 if self._is_over(account):
                     self.shown = self._page(account)
+                    self._warned = self._level_after(account)
                 self._post(posting, entry, content)
         finally:
             self._ledger.release(self)
         return self.shown
+
+    def discard(self) -> None:
+        """Release the tokens of a result that will not be entered."""
+        self._ledger.release(self)
+
+    def unstored(self, why: str) -> Shown:
+        """Return what to show if the result could not be entered: its page says why there is no more of it."""
+        result = msgspec.structs.replace(self._result, unstored=why)
+        return page_of(result, 0, self._ledger.recent_account, hints=self._hints, count=self._ledger.count)
 
     def _reserve(self) -> None:
         """Reserve its tokens in the ledger; cut it again if other results that are not entered yet need them."""
@@ -526,10 +567,13 @@ class Prepared:
                 self.shown = self._page(account)
             tokens = self.shown.token_count + self._result.extra_tokens
             self._ledger.reserve(self, tokens, new_turn=self._result.new_turn)
-        after = account.after(tokens)
-        if self._result.warn and after.level != account.row.warned:
-            self._warned = after.level
-            self.warning = after.warning if after.level > account.row.warned else None
+        self._warned = self._level_after(account)
+
+    def _level_after(self, account: Account) -> int | None:
+        """Return the warning level to record, or None if it stays: a level counts only if the model is told."""
+        level = account.after(self.shown.token_count + self._result.extra_tokens).level
+        told = self.shown.warning is not None or level < account.row.warned
+        return level if self._result.warn and told else None
 
     def _page(self, account: Account) -> Shown:
         return page_of(self._result, 0, account, hints=self._hints, count=self._ledger.count)
@@ -577,12 +621,13 @@ def _entry_of(ledger: Ledger, handle: object) -> LedgerRow:
     """Return the entry with this handle, which must belong to this session."""
     name = check_handle(handle)
     found = ledger.ledgers.by_handle(ledger.org, name)
-    if found is None:
-        raise UnknownIdError(f"no result has the handle {name!r}; handles are shown below each result")
-    session, entry = found
-    if session != ledger.session:
-        raise UnknownIdError(f"the handle {name!r} belongs to another session; use it in that session")
-    return entry
+    # One message for both cases: whether a handle exists elsewhere is not this session's to know.
+    if found is None or found[0] != ledger.session:
+        raise UnknownIdError(
+            f"no result has the handle {name!r} in this session; handles are shown below each result and work only "
+            "in the session of that result"
+        )
+    return found[1]
 
 
 def _start_of(ledger: Ledger, cursor: object, secret: bytes) -> tuple[LedgerRow, int]:

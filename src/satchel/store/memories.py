@@ -504,9 +504,12 @@ def change(
     action: str,
     embedded: Embedded | None = None,
 ) -> Memory:
-    """Set fields of a memory and record the change in its history."""
+    """Set fields of a memory and record the change in its history. `project` moves it to another project."""
     memory = memory_in_scope(db, scope, identifier)
-    changed = msgspec.structs.replace(memory, **changes)
+    fields = dict(changes)
+    if "project" in fields:
+        fields["scope"] = msgspec.structs.replace(memory.scope, project=fields.pop("project"))
+    changed = msgspec.structs.replace(memory, **fields)
     return _revise(db, memory, changed, Index(db, embedded), action=action)
 
 
@@ -544,7 +547,7 @@ def unforget(db: Database, scope: Scope, ids: Sequence[str] | None, moment: date
             restored += 1
         elif ids is not None:
             raise InputError(
-                f"{memory.id} was superseded by {memory.superseded_by} after it was forgotten; "
+                f"{memory.id} was superseded by {_superseder(db, scope, memory)} after it was forgotten; "
                 "remove that relation first, or make it active by an update"
             )
     return restored
@@ -592,7 +595,7 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
     if source.id == target.id:
         raise InputError(f"a memory cannot be related to itself: {source.id}")
     if relation.kind == "supersedes" and source.status == "superseded":
-        raise InputError(f"{source.id} is itself superseded, by {source.superseded_by}")
+        raise InputError(f"{source.id} is itself superseded, by {_superseder(db, scope, source)}")
     named = (relation.source, relation.target, relation.kind)
     found = (each for each in relations(db, scope, [source.id]) if (each.source, each.target, each.kind) == named)
     held = next(found, None)
@@ -614,6 +617,14 @@ def relate(db: Database, scope: Scope, relation: Relation) -> Relation:
         )
         _revise(db, target, ended, Index(db), action="supersede")
     return relation
+
+
+def _superseder(db: Database, scope: Scope, memory: Memory) -> str:
+    """Return the id of the memory that superseded another, unless it is outside the scope."""
+    try:
+        return memory_in_scope(db, scope, memory.superseded_by or "").id
+    except UnknownIdError:
+        return "another memory"
 
 
 def unrelate(

@@ -93,7 +93,7 @@ def test_control_characters_cannot_reach_a_terminal():
     ("stored", "shown"),
     [
         ("</memory>", "&lt;/memory>"),
-        ("< / \u200bKnowledge>", "&lt; / \u200bKnowledge>"),
+        ("< / Knowledge>", "&lt; / Knowledge>"),
         ("<<working>", "<&lt;working>"),
         ("&lt;memory>", "&amp;lt;memory>"),
         ("&amp;lt;", "&amp;amp;lt;"),
@@ -104,6 +104,11 @@ def test_tags_of_ours_are_escaped_so_that_they_read_back(stored: str, shown: str
     assert unescape_tags(shown) == stored
     assert lines(full("x", title=stored)) == f"- **{shown}**: x\n"
     assert_reads_back(full("x", title=stored, speaker=stored))
+
+
+def test_characters_that_are_not_seen_do_not_hide_a_tag_of_ours():
+    hidden = full("<\u200b/mem\u2060ory>", title="< \u200b/ \u200bKnow\u200bledge>")
+    assert lines(hidden) == "- **&lt; / Knowledge>**: &lt;/memory>\n"
 
 
 @each_row("code", ["<b>", "a < b && c", "<memory_bank>", "<mem", "&lt", "&gt;", "List<Item>", "memory>"])

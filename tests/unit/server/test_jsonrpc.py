@@ -1,5 +1,7 @@
 """JSON-RPC messages as lines: splitting, decoding, checking, and the errors for invalid ones."""
 
+import json
+
 import pytest
 
 from satchel.server.jsonrpc import (
@@ -11,8 +13,10 @@ from satchel.server.jsonrpc import (
     encode,
     find_response_id,
     repair_escapes,
+    repeated_key,
     request_fault,
 )
+from tables import each_row
 
 
 def test_lines_are_the_same_however_the_pieces_fall():
@@ -108,3 +112,26 @@ def test_only_escapes_of_lone_surrogates_are_replaced(escaped, repaired):
 def test_a_request_that_breaks_a_rule_is_told_which(fields, fault):
     found = request_fault(fields)
     assert (found and (found.code, found.with_type)) == fault
+
+
+@each_row(
+    ("text", "key"),
+    [
+        ('{"a": 1, "a": 2}', "'a'"),
+        ('{"a": 1, "\\u0061": 2}', "'a'"),
+        ('[{"b": {"x": [1, {"c": 1, "d": 2, "c": 1}]}}]', "'c'"),
+        ('{"": 1, "": 1}', "''"),
+        (json.dumps({"k" * 70: 1})[:-1] + ', "' + "k" * 70 + '": 1}', repr("k" * 60 + "…")),
+        ('{"a": {"a": 1}, "b": [{"a": 1}, {"a": 1}]}', None),
+        ('{"a": "\\"a\\": 1, \\"a\\": 2"}', None),
+        ('{"n": ' + "9" * 5_000 + ', "n": 1}', "'n'"),
+        ("", None),
+        ("{", None),
+        ('{"a": 1, "a"', None),
+        ("[" * 100_000, None),
+        (b"\xff", None),
+        (b'{"a": 1, "a": 2}', "'a'"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_found(text: str | bytes, key: str | None):
+    assert repeated_key(text) == key

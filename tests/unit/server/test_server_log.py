@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from satchel.server.process import LONGEST_LINE, _OneLine
+from satchel.server.process import LONGEST_LINE, RepeatFilter, _OneLine
 
 
 def logged(said: str, **options: object) -> str:
@@ -34,3 +34,22 @@ def test_a_long_line_is_cut_after_it_is_spelled_out():
 def test_an_error_is_named_in_the_same_line():
     error = ValueError("no\x1b[2J")
     assert logged("x", exc_info=(ValueError, error, None)) == r"satchel: Host: x: ValueError: no\x1b[2J"
+
+
+def test_a_message_that_repeats_is_written_once_a_minute_with_the_number_left_out():
+    now = 0.0
+    repeats = RepeatFilter(clock=lambda: now)
+
+    def passed(said: str, **extra: str) -> str | None:
+        record = logging.LogRecord("asyncio", logging.ERROR, "", 1, "%s", (said,), None)
+        record.__dict__.update(extra)
+        return record.getMessage() if repeats.filter(record) else None
+
+    assert passed("no descriptors") == "no descriptors"
+    assert [passed("no descriptors") for _ in range(10_000)] == [None] * 10_000
+    assert passed("another thing") == "another thing"
+    assert passed("from 10.0.0.1", repeats_as="connections") == "from 10.0.0.1"
+    assert passed("from 10.0.0.2", repeats_as="connections") is None
+    now = 61.0
+    assert passed("no descriptors") == "no descriptors (left out since: 10,000 such lines)"
+    assert passed("from 10.0.0.3", repeats_as="connections") == "from 10.0.0.3 (left out since: 1 such lines)"

@@ -243,7 +243,7 @@ class TestFinding:
     def test_its_digest_says_what_was_looked_for(self, session):
         handle = session.result("grep", LINES).handle
         session.find(handle, "login_?1")
-        assert "match 'login_?1'" in session.history().text
+        assert "matches of 'login_?1' in" in session.history().text
 
 
 class TestCursors:
@@ -267,7 +267,7 @@ class TestCursors:
             session.page(moved)
 
     def test_one_of_another_session_is_refused(self, bag, cursor):
-        with pytest.raises(UnknownIdError, match="belongs to another session"):
+        with pytest.raises(UnknownIdError, match="no result has the handle"):
             bag.session("else").page(cursor)
 
     def test_one_of_another_org_is_unknown(self, bag, cursor):

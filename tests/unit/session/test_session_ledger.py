@@ -9,6 +9,7 @@ from tool_lines import LINES
 
 import satchel
 from satchel import Budget, InputError
+from satchel.session.budget import resolve_budget
 
 
 @pytest.fixture
@@ -182,6 +183,45 @@ class TestWarnings:
         assert session.state().warning == session.state().warning is not None
         assert session.warning()
         assert session.warning() is None
+
+
+class TestWindow:
+    def test_a_window_that_becomes_known_replaces_an_assumed_total(self, bag):
+        session = bag.session("s", budget=Budget(per_call=3_000, assumed=True))
+        assert "left" not in session.result("cat", "text").note
+        session.learn_window(1_000_000)
+        assert (session.budget.total, session.budget.per_call, session.budget.assumed) == (500_000, 3_000, False)
+        assert "~349k left" in session.result("cat", "text").note
+        session.learn_window("gpt-4o")
+        assert session.budget.total == 500_000
+
+    def test_a_small_window_limits_a_call_too(self, bag):
+        session = bag.session("s", budget=Budget(assumed=True))
+        session.learn_window("gpt-4")
+        assert (session.budget.total, session.budget.per_call) == (4_096, 1_638)
+
+    @pytest.mark.parametrize("window", [0, 1_999, -5, True, "no-such-model-at-all", None, 1.5])
+    def test_what_is_no_window_is_refused(self, bag, window):
+        session = bag.session("s", budget=Budget(assumed=True))
+        with pytest.raises(InputError):
+            session.learn_window(window)
+        assert session.budget == Budget(assumed=True)
+
+    def test_only_a_default_total_is_assumed(self, tmp_path):
+        def assumed(settings="", **options):
+            (tmp_path / "satchel.toml").write_text(f"[budget]\n{settings}", encoding="utf-8")
+            environ = options.pop("environ", {})
+            return resolve_budget(
+                environ=environ, file=tmp_path / "satchel.toml", total_is_real=False, **options
+            ).assumed
+
+        assert assumed()
+        assert assumed(per_call=3_000)
+        assert not assumed(total=50_000)
+        assert not assumed(model="gpt-4o")
+        assert not assumed(environ={"SATCHEL_BUDGET_TOTAL": "50000"})
+        assert not assumed('model = "gpt-4o"')
+        assert not resolve_budget(environ={}, file=tmp_path / "satchel.toml", total=None).assumed
 
 
 class TestFeedback:

@@ -4,25 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
 
-from satchel.cli.clients import json_file
-from satchel.cli.clients.entry import Edited, Form, ServerEntry
+from satchel.cli.clients import json_file, yaml_file
+from satchel.cli.clients.entry import VARIABLE, Edited, Fields, Form, GatewayForm, RemoteEntry, ServerEntry
 from satchel.errors import InputError
 
-__all__ = [
-    "CLIENTS",
-    "GENERIC",
-    "Client",
-    "Surroundings",
-    "claude_code",
-    "claude_desktop",
-    "codex",
-    "cursor",
-    "gemini",
-    "surroundings",
-    "vscode",
-]
+__all__ = ["CLIENTS", "GENERIC", "Client", "Surroundings", "surroundings"]
 
 
 class Surroundings(NamedTuple):
@@ -38,13 +27,18 @@ class Surroundings(NamedTuple):
         return Path(value) if value else None
 
     @property
+    def dot_config(self) -> Path:
+        """The folder that programs from the Unix world use on every platform."""
+        return self.folder("XDG_CONFIG_HOME") or self.home / ".config"
+
+    @property
     def applications(self) -> Path:
         """The folder for the data of desktop applications."""
         if self.platform == "win32":
             return self.folder("APPDATA") or self.home / "AppData" / "Roaming"
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
-        return self.folder("XDG_CONFIG_HOME") or self.home / ".config"
+        return self.dot_config
 
 
 def surroundings() -> Surroundings:
@@ -55,28 +49,26 @@ def surroundings() -> Surroundings:
     return Surroundings(sys.platform, os.environ, home)
 
 
-def claude_code(around: Surroundings) -> Path:
-    return (around.folder("CLAUDE_CONFIG_DIR") or around.home) / ".claude.json"
+# The user's file of each client that needs more than a fixed place
 
 
-def claude_desktop(around: Surroundings) -> Path:
+def _claude_desktop(around: Surroundings) -> Path:
     return (_packaged(around) or around.applications / "Claude") / "claude_desktop_config.json"
 
 
-def cursor(around: Surroundings) -> Path:
-    return around.home / ".cursor" / "mcp.json"
+def _cline(around: Surroundings) -> Path:
+    """Return the file that the command line and the editor extensions share; older extensions have their own."""
+    if named := around.folder("CLINE_MCP_SETTINGS_PATH"):
+        return named
+    data = around.folder("CLINE_DATA_DIR") or (around.folder("CLINE_DIR") or around.home / ".cline") / "data"
+    shared = data / "settings" / "cline_mcp_settings.json"
+    extension = around.applications / "Code/User/globalStorage/saoudrizwan.claude-dev/settings" / shared.name
+    return extension if extension.exists() and not shared.exists() else shared
 
 
-def codex(around: Surroundings) -> Path:
-    return (around.folder("CODEX_HOME") or around.home / ".codex") / "config.toml"
-
-
-def vscode(around: Surroundings) -> Path:
-    return around.applications / "Code" / "User" / "mcp.json"
-
-
-def gemini(around: Surroundings) -> Path:
-    return (around.folder("GEMINI_CLI_HOME") or around.home) / ".gemini" / "settings.json"
+def _zed(around: Surroundings) -> Path:
+    folder = around.applications / "Zed" if around.platform == "win32" else around.dot_config / "zed"
+    return folder / "settings.json"
 
 
 def _packaged(around: Surroundings) -> Path | None:
@@ -93,102 +85,243 @@ def _packaged(around: Surroundings) -> Path | None:
     return found[0] if found else None
 
 
+# How headers are written: a value may refer to an environment variable as ${NAME}
+
+Headers = Mapping[str, str]
+
+
+def _headers_with(reference: str, *, under: str | None = None) -> Callable[[Headers], dict[str, Any]]:
+    """Return a function that writes headers, with `reference` (such as `{env:%s}`) for each variable."""
+
+    def fields(headers: Headers) -> dict[str, Any]:
+        written = {name: VARIABLE.sub(lambda found: reference % found[1], value) for name, value in headers.items()}
+        return {under: {"headers": written}} if under else {"headers": written}
+
+    return fields
+
+
+def _codex_headers(headers: Headers) -> dict[str, Any]:
+    """Return fields of Codex, which takes a bearer token or a whole value from a variable."""
+    fields: dict[str, Any] = {}
+    for name, value in headers.items():
+        bearer = VARIABLE.fullmatch(value.removeprefix("Bearer "))
+        if bearer and value.startswith("Bearer ") and name.lower() == "authorization":
+            fields["bearer_token_env_var"] = bearer[1]
+        elif whole := VARIABLE.fullmatch(value):
+            fields.setdefault("env_http_headers", {})[name] = whole[1]
+        elif VARIABLE.search(value):
+            raise InputError(
+                f"Codex takes the whole value of the header {name} from a variable, not a part of it; "
+                f"put all of it in the variable and give --header '{name}: ${{NAME}}'"
+            )
+        else:
+            fields.setdefault("http_headers", {})[name] = value
+    return fields
+
+
+def _zed_headers(headers: Headers) -> dict[str, Any]:
+    """Return the headers as they are: Zed sends them verbatim."""
+    for name, value in headers.items():
+        if VARIABLE.search(value):
+            raise InputError(
+                f"Zed cannot take the header {name} from the environment; leave out --header if the server has "
+                "OAuth, or put the server in a file for `satchel gateway --config FILE` and add that as a command"
+            )
+    return {"headers": dict(headers)}
+
+
 # The supported clients, and the form of their entries
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+# A cold start takes seconds on a busy machine, an answer less than one.
+_START, _CALL = 30, 60
 
 
 class Client(NamedTuple):
-    """An MCP client: its name, its files, and the key that holds its servers."""
+    """An MCP client: its name, its files, and how it writes a server."""
 
     title: str
     own_file: Callable[[Surroundings], Path]
     project_file: str | None = None
     project_remark: str | None = None
+    # Another name that its file may have, in the same folder.
+    other_name: str | None = None
+    # "yaml" is a file for each server, which Satchel writes as a whole.
+    format: Literal["json", "toml", "yaml"] = "json"
+    # The key that holds the servers.
     key: str = "mcpServers"
-    more: Mapping[str, Any] = {}
-    toml: bool = False
     # Whether its files may contain comments and trailing commas.
     comments: bool = True
-    # Whether its model sees the structured content of an answer instead of the text, if there are both.
-    prefers_structured: bool = False
+    # Further fields of a server with a command, and of a remote one; None if the file cannot have remote servers.
+    local: Mapping[str, Any] = _NONE
+    remote: Mapping[str, Any] | None = _NONE
+    # Whether the program and its arguments are one list.
+    command_list: bool = False
+    url_key: str = "url"
+    headers: Callable[[Headers], dict[str, Any]] = _headers_with("${env:%s}")
+    # Written to a new entry only, so that a user's own value is kept.
+    timeouts: Mapping[str, int] = _NONE
+    # The field that makes the client refuse to start without the server.
+    required_key: str | None = None
+    # What to know about every entry, and about one whose headers refer to variables.
+    remark: str | None = None
+    variable_remark: str | None = None
     # Which variables it resolves: none, ${NAME} or ${NAME:-…}, those of an editor such as ${env:NAME} and
-    # ${workspaceFolder}, or those of an environment that it does not pass on completely.
-    variables: Literal["none", "environment", "editor", "kept"] = "none"
+    # ${workspaceFolder}, those of an environment that it does not pass on completely, or {env:NAME} and {file:…}.
+    variables: Literal["none", "environment", "editor", "kept", "braces"] = "none"
     # Whether a url without a type may use the old SSE transport.
     url_is_sse: bool = False
 
-    def file(self, around: Surroundings, folder: Path | None = None) -> Path:
-        """Return the user's file, or the file in a project folder."""
-        if folder is None:
-            return self.own_file(around)
-        if self.project_file is None:
+    def file(self, around: Surroundings, folder: Path | None = None, *, name: str = "satchel") -> Path:
+        """Return the user's file, or the file in a project folder, for a server of this name."""
+        if folder is not None and self.project_file is None:
             raise InputError(f"{self.title} has no project file; leave out --local")
-        return folder / self.project_file
+        path = self.own_file(around) if folder is None else folder / cast(str, self.project_file)
+        if self.file_per_server:
+            return path.with_stem(name)
+        if self.other_name and not path.exists() and path.with_name(self.other_name).exists():
+            return path.with_name(self.other_name)
+        return path
 
-    def with_entry(self, text: str, entry: ServerEntry) -> Edited:
-        """Return the text of a configuration with the entry added or updated."""
-        if self.toml:
-            from satchel.cli.clients import toml_file
-
-            return toml_file.with_entry(text, entry, key=self.key)
-        return json_file.with_entry(text, entry, key=self.key, more=self.more)
-
-    def without_entry(self, text: str, name: str) -> Edited:
-        """Return the text of a configuration without the entry of this name."""
-        if self.toml:
-            from satchel.cli.clients import toml_file
-
-            return toml_file.without_entry(text, name, key=self.key)
-        return json_file.without_entry(text, name, key=self.key)
+    @property
+    def file_per_server(self) -> bool:
+        """Whether each server has a file of its own, which Satchel writes as a whole."""
+        return self.format == "yaml"
 
     @property
     def form(self) -> Form:
         """The module that edits its file format."""
-        if self.toml:
+        return yaml_file if self.format == "yaml" else self.gateway_form
+
+    @property
+    def gateway_form(self) -> GatewayForm:
+        """The module that moves servers in its file format, which must not be a file for each server."""
+        if self.format == "toml":
             from satchel.cli.clients import toml_file
 
             return toml_file
         return json_file
 
-    def snippet(self, entry: ServerEntry) -> str:
-        """Return the entry, ready to be pasted."""
-        if self.toml:
-            from satchel.cli.clients import toml_file
+    def fields(self, entry: ServerEntry | RemoteEntry, *, required: bool = False) -> Fields:
+        """Return an entry in the form of this client; raises `InputError` if it has no such form."""
+        needed = {}
+        if required:
+            if self.required_key is None:
+                raise InputError(f"{self.title} cannot require a server; leave out --required")
+            needed = {self.required_key: True}
+        if isinstance(entry, ServerEntry):
+            words = [entry.command, *entry.args]
+            command = {"command": words} if self.command_list else {"command": words[0], "args": words[1:]}
+            return Fields(entry.name, {**command, **needed}, {**self.local, **self.timeouts})
+        if self.remote is None:
+            raise InputError(
+                f"{self.title} reads no remote servers from its file; add the URL in its settings, under Connectors"
+            )
+        headers = self.headers(entry.headers) if entry.headers else {}
+        return Fields(entry.name, {**self.remote, self.url_key: entry.url, **headers, **needed}, self.timeouts)
 
-            return toml_file.entry_toml(entry, key=self.key)
-        return json_file.entry_json(entry, key=self.key, more=self.more)
+    def with_entry(self, text: str, entry: Fields) -> Edited:
+        """Return the text of a configuration with the entry added or updated."""
+        return self.form.with_entry(text, entry, key=self.key)
+
+    def without_entry(self, text: str, name: str) -> Edited:
+        """Return the text of a configuration without the entry of this name."""
+        return self.form.without_entry(text, name, key=self.key)
+
+    def snippet(self, entry: Fields) -> str:
+        """Return the entry, ready to be pasted."""
+        return self.form.whole_file(entry, key=self.key)
 
 
 CLIENTS = {
     "claude-code": Client(
         "Claude Code",
-        claude_code,
+        lambda around: (around.folder("CLAUDE_CONFIG_DIR") or around.home) / ".claude.json",
         project_file=".mcp.json",
         project_remark="Claude Code asks before it starts a project's servers",
         comments=False,
-        prefers_structured=True,
+        remote={"type": "http"},
+        headers=_headers_with("${%s}"),
+        timeouts={"timeout": _CALL * 1000},
         variables="environment",
     ),
-    "claude-desktop": Client("Claude Desktop", claude_desktop, comments=False),
-    "cursor": Client("Cursor", cursor, project_file=".cursor/mcp.json", variables="editor"),
+    "claude-desktop": Client("Claude Desktop", _claude_desktop, comments=False, remote=None),
+    "cursor": Client(
+        "Cursor",
+        lambda around: around.home / ".cursor" / "mcp.json",
+        project_file=".cursor/mcp.json",
+        variables="editor",
+    ),
     "codex": Client(
         "Codex",
-        codex,
+        lambda around: (around.folder("CODEX_HOME") or around.home / ".codex") / "config.toml",
         project_file=".codex/config.toml",
         project_remark="Codex reads this file in trusted projects only",
+        format="toml",
         key="mcp_servers",
-        toml=True,
-        prefers_structured=True,
+        headers=_codex_headers,
+        timeouts={"startup_timeout_sec": _START, "tool_timeout_sec": _CALL},
+        required_key="required",
     ),
     "vscode": Client(
         "VS Code",
-        vscode,
+        lambda around: around.applications / "Code" / "User" / "mcp.json",
         project_file=".vscode/mcp.json",
         key="servers",
-        more={"type": "stdio"},
-        prefers_structured=True,
+        local={"type": "stdio"},
+        remote={"type": "http"},
         variables="editor",
     ),
-    "gemini": Client("Gemini CLI", gemini, project_file=".gemini/settings.json", variables="kept", url_is_sse=True),
+    "gemini": Client(
+        "Gemini CLI",
+        lambda around: (around.folder("GEMINI_CLI_HOME") or around.home) / ".gemini" / "settings.json",
+        project_file=".gemini/settings.json",
+        url_key="httpUrl",
+        headers=_headers_with("${%s}"),
+        timeouts={"timeout": _CALL * 1000},
+        remark="Gemini CLI starts servers in trusted folders only",
+        variables="kept",
+        url_is_sse=True,
+    ),
+    "opencode": Client(
+        "opencode",
+        lambda around: around.dot_config / "opencode" / "opencode.json",
+        project_file="opencode.json",
+        other_name="opencode.jsonc",
+        key="mcp",
+        local={"type": "local"},
+        remote={"type": "remote"},
+        command_list=True,
+        headers=_headers_with("{env:%s}"),
+        # For the start, too, for which the default is five seconds.
+        timeouts={"timeout": _START * 1000},
+        variables="braces",
+    ),
+    "cline": Client(
+        "Cline",
+        _cline,
+        remote={"type": "streamableHttp"},
+        timeouts={"timeout": _CALL},
+        variable_remark="Cline resolves variables in editors; on its command line, use a server with OAuth instead",
+        url_is_sse=True,
+    ),
+    "continue": Client(
+        "Continue",
+        lambda around: around.home / ".continue" / "mcpServers" / "satchel.yaml",
+        project_file=".continue/mcpServers/satchel.yaml",
+        format="yaml",
+        remote={"type": "streamable-http"},
+        headers=_headers_with("${{ secrets.%s }}", under="requestOptions"),
+        timeouts={"connectionTimeout": _START * 1000},
+        remark="Continue reads this file in editors; on its command line, name it with `cn --mcp FILE`",
+    ),
+    "windsurf": Client(
+        "Windsurf",
+        lambda around: around.home / ".codeium" / "windsurf" / "mcp_config.json",
+        url_key="serverUrl",
+        variables="editor",
+    ),
+    "zed": Client("Zed", _zed, project_file=".zed/settings.json", key="context_servers", headers=_zed_headers),
 }
 
 # The form that most clients have in common.

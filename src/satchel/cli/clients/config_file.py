@@ -14,7 +14,19 @@ from satchel.cli.clients.entry import Edited, What
 from satchel.errors import InputError, SatchelError
 from satchel.store.file_lock import locked
 
-__all__ = ["Change", "carry_out", "content_of", "difference", "new_backup", "planned", "replaced", "shared"]
+__all__ = [
+    "Change",
+    "carry_out",
+    "content_of",
+    "difference",
+    "missing_folders",
+    "new_backup",
+    "planned",
+    "replaced",
+    "shared",
+    "text_of",
+    "with_text",
+]
 
 
 Mask = Callable[[str], str]
@@ -45,7 +57,7 @@ def difference(before: str, after: str, *, path: str, mask: Mask) -> str:
     ]
     around = len(above) + len(below)
     spans = (_span(start, around + len(gone)), _span(start, around + len(come)))
-    names = ("/dev/null" if not old else path, path)
+    names = (path if old else "/dev/null", path if new else "/dev/null")
     heading = [f"--- {names[0]}", f"+++ {names[1]}", f"@@ -{spans[0]} +{spans[1]} @@"]
     return mask("\n".join([*heading, *shown]) + "\n")
 
@@ -88,42 +100,71 @@ Edit = Callable[[str], Edited]
 Step = Callable[[], object]
 
 
-def _nothing() -> None: ...
-
-
 class Change(NamedTuple):
-    """The result of an edit: the bytes before (None if there was no file) and after, and the backup."""
+    """The result of an edit: the bytes before and after (None for no file), and what was made for it."""
 
     path: Path
     before: bytes | None
-    after: bytes
+    after: bytes | None
     what: What
+    # Whether to keep a backup, and where it is.
+    keeps_backup: bool = True
     backup: Path | None = None
+    # Folders that were made for the file, the outermost first.
+    folders: tuple[Path, ...] = ()
 
     @property
     def changes(self) -> bool:
         return self.what not in ("unchanged", "absent")
 
 
-def planned(path: Path, edit: Edit) -> Change:
-    """Return what an edit would make of a file; raises `InputError` if it is not possible."""
+def _nothing() -> None: ...
+
+
+def _as_it_is(change: Change) -> Change:
+    return change
+
+
+def text_of(content: bytes | None) -> str:
+    """Return the text of a file, without a byte order mark; raises `UnicodeDecodeError`."""
+    return (content or b"").removeprefix(_BOM).decode()
+
+
+def with_text(content: bytes | None, text: str) -> bytes:
+    """Return a text as the content of a file, with a byte order mark if the content before has one."""
+    return (_BOM if (content or b"").startswith(_BOM) else b"") + text.encode()
+
+
+def planned(path: Path, edit: Edit, *, adjust: Callable[[Change], Change] = _as_it_is) -> Change:
+    """Return what an edit would make of a file; raises `InputError` if it is not possible.
+
+    `adjust` may replace the result, such as by the file's exact content of an earlier time.
+    """
     before = content_of(path)
     try:
-        text = (before or b"").removeprefix(_BOM).decode()
+        text = text_of(before)
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again") from error
     try:
         edited = edit(text)
     except InputError as error:
         raise InputError(f"{path}: {error}; nothing was changed") from error
-    bom = _BOM if before is not None and before.startswith(_BOM) else b""
-    change = Change(path, before, bom + edited.text.encode(), edited.what)
+    change = Change(path, before, with_text(before, edited.text), edited.what)
     if change.changes:
         _check_writable(path)
+        return adjust(change)
     return change
 
 
-def carry_out(path: Path, edit: Edit, *, now: datetime, first: Step = _nothing, then: Step = _nothing) -> Change:
+def carry_out(
+    path: Path,
+    edit: Edit,
+    *,
+    now: datetime,
+    adjust: Callable[[Change], Change] = _as_it_is,
+    first: Step = _nothing,
+    then: Callable[[Change], object] = _as_it_is,
+) -> Change:
     """Edit a file and keep a backup beside it. Starts again if another program writes to the file meanwhile.
 
     `first` runs just before the file is replaced, `then` as soon as it has its final content; other installs wait
@@ -131,13 +172,13 @@ def carry_out(path: Path, edit: Edit, *, now: datetime, first: Step = _nothing, 
     """
     for _ in range(_ATTEMPTS):
         with _alone_in(_nearest_folder(path)):
-            change = planned(path, edit)
+            change = planned(path, edit, adjust=adjust)
             try:
                 done = replaced(change, now, first) if change.changes else change
             except OSError as error:
                 raise SatchelError(f"{path} cannot be written: {error.strerror}; nothing was changed") from error
             if done is not None:
-                then()
+                then(done)
                 return done
     raise SatchelError(f"{path} keeps changing; close the program that writes to it and try again")
 
@@ -192,16 +233,27 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | None:
-    """Back up and replace the file, and return the change with its backup; None if the file changed meanwhile."""
+    """Back up and replace or remove the file, and return the change with what was made for it.
+
+    Returns None if the file changed meanwhile.
+    """
     # Resolve symbolic links, so that a link stays one.
     target = Path(os.path.realpath(change.path))
+    folders = missing_folders(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
         backup = None
-        if change.before is not None:
+        if change.before is not None and change.keeps_backup:
             descriptor, backup = new_backup(target, now)
             undo.callback(backup.unlink, missing_ok=True)
             _fill(descriptor, backup, change.before, like=target)
+        if change.after is None:
+            if content_of(target) != change.before:
+                return None
+            first()
+            target.unlink()
+            undo.pop_all()
+            return change._replace(backup=backup)
         # In the same folder, because renaming is atomic only within a file system.
         descriptor, name = tempfile.mkstemp(prefix=".satchel-", suffix=".partial", dir=target.parent)
         partial = Path(name)
@@ -212,7 +264,12 @@ def replaced(change: Change, now: datetime, first: Step = _nothing) -> Change | 
         first()
         partial.replace(target)
         undo.pop_all()
-    return change._replace(backup=backup)
+    return change._replace(backup=backup, folders=folders)
+
+
+def missing_folders(path: Path) -> tuple[Path, ...]:
+    """Return the folders above a path that do not exist, the outermost first."""
+    return tuple(folder for folder in reversed(path.parents) if not folder.exists())
 
 
 def new_backup(target: Path, now: datetime) -> tuple[int, Path]:

@@ -15,8 +15,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from satchel.cli.clients.client import Client, Surroundings
-from satchel.cli.clients.config_file import Change, carry_out, content_of, new_backup, planned, replaced
+from satchel.cli.clients.config_file import (
+    Change,
+    carry_out,
+    content_of,
+    missing_folders,
+    new_backup,
+    planned,
+    replaced,
+)
 from satchel.cli.clients.entry import Edited, Listed, Region, What, satchel_entry, words_of_satchel
+from satchel.cli.clients.receipt import Receipts
 from satchel.errors import InputError, SatchelError
 
 __all__ = [
@@ -86,12 +95,12 @@ def read_gateway_file(path: Path) -> GatewayFile | None:
         raise InputError(f"{path} is invalid: {error}; restore it from a backup beside it") from error
 
 
-def write_gateway_file(path: Path, held: GatewayFile, *, now: datetime) -> None:
-    """Write the file to disk, readable by its owner only; the previous version is kept beside it."""
+def write_gateway_file(path: Path, held: GatewayFile, *, now: datetime) -> Path | None:
+    """Write the file to disk, readable by its owner only, and return the backup of the previous version, if any."""
     content = msgspec.json.format(msgspec.json.encode(held), indent=2) + b"\n"
     before = content_of(path)
     if before == content:
-        return
+        return None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         done = replaced(Change(path, before, content, "updated"), now)
@@ -100,6 +109,7 @@ def write_gateway_file(path: Path, held: GatewayFile, *, now: datetime) -> None:
         raise SatchelError(f"{path} cannot be written: {error.strerror}; nothing was changed") from error
     if done is None:
         raise SatchelError(f"{path} was changed by another program just now; try again")
+    return done.backup
 
 
 def rename_to_backup(path: Path, *, now: datetime) -> Path | None:
@@ -113,6 +123,13 @@ def rename_to_backup(path: Path, *, now: datetime) -> Path | None:
     except OSError as error:
         raise SatchelError(f"{path} is no longer needed but cannot be renamed: {error.strerror}") from error
     return backup
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise SatchelError(f"{path} is no longer needed but cannot be removed: {error.strerror}") from error
 
 
 def newest_backup(path: Path) -> Path | None:
@@ -163,6 +180,7 @@ _EVERY_OF_OURS = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?|(?:env|i
 _VARIABLES = {
     "none": (_NONE, _EVERY_OF_OURS),
     "environment": (_NONE, _EDITORS),
+    "braces": (re.compile(r"\{(?:env|file):[^}]*\}"), _EVERY_OF_OURS),
     "editor": (re.compile(r"\$\{(?!env:[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}"), _NONE),
     # Gemini CLI removes variables that look like secrets, so the gateway may not have them.
     "kept": (re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[^}]*\})"), _NONE),
@@ -185,23 +203,37 @@ def runnable(client: Client, value: Any) -> Runnable | str:
     """Convert an entry for the gateway, or return the reason why the gateway cannot run it."""
     if not isinstance(value, dict):
         return "it is not an object with a command or a url"
+    value = _common_form(client, value)
     if value.get("disabled") is True or value.get("enabled") is False:
         return "it is disabled"
     for key in _NEEDS:
         if value.get(key):
             return f"it needs {key}, which the gateway does not support"
-    known = _USED_IN_TOML if client.toml else _USED
+    known = _USED_IN_TOML if client.format == "toml" else _USED
     used = {key: each for key, each in value.items() if key in known}
     try:
         _check_variables(client, used)
         server, variables = _runnable_server(client, used)
-        for key, ours in (_CHOSEN_IN_TOML if client.toml else _CHOSEN).items():
+        for key, ours in (_CHOSEN_IN_TOML if client.format == "toml" else _CHOSEN).items():
             if used.get(key) is not None:
                 server[ours] = _words(used, key)
     except _UnknownShapeError as error:
         return str(error)
     unused = tuple(key for key in value if key not in known and key not in ("enabled", "disabled"))
     return Runnable(server, unused, tuple(dict.fromkeys(variables)))
+
+
+def _common_form(client: Client, value: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry with the names of fields that most clients use."""
+    names = {"serverUrl": "url"} if client.url_key == "serverUrl" else {}
+    if client.command_list:
+        names["environment"] = "env"
+    value = {names.get(key, key): each for key, each in value.items()}
+    if client.command_list:
+        value["type"] = {"local": "stdio", "remote": "http"}.get(str(value.get("type")), value.get("type"))
+        if isinstance(value.get("command"), list) and value["command"]:
+            value["command"], *value["args"] = value["command"]
+    return value
 
 
 def _runnable_server(client: Client, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -240,7 +272,8 @@ def _check_not_sse(client: Client, value: Mapping[str, Any]) -> None:
     if path.rstrip("/").endswith("/sse"):
         raise _UnknownShapeError("its url ends in /sse, which the gateway does not support")
     if client.url_is_sse:
-        raise _UnknownShapeError(f"{client.title} may use sse for a url without a type; use httpUrl instead")
+        remedy = "use httpUrl instead" if client.url_key == "httpUrl" else "give it a type"
+        raise _UnknownShapeError(f"{client.title} may use sse for a url without a type; {remedy}")
 
 
 def _headers(value: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -329,6 +362,7 @@ class GatewayMove(NamedTuple):
     client: Client
     path: Path
     ours: Path
+    receipts: Receipts
 
 
 class Moved(NamedTuple):
@@ -362,6 +396,8 @@ def move_behind_gateway(
 ) -> tuple[Moved, Change]:
     """Move servers to Satchel's file and put the gateway in their place; without `now`, only plan it."""
     found: Moved | None = None
+    backup: Path | None = None
+    folders: tuple[Path, ...] = ()
 
     def edit(text: str) -> Edited:
         nonlocal found
@@ -370,38 +406,71 @@ def move_behind_gateway(
 
     def first() -> None:
         # Before the client's file is changed: whatever fails next, each server is in one of the two files.
+        nonlocal backup, folders
         if found is not None and found.held is not None and now is not None:
-            write_gateway_file(move.ours, found.held, now=now)
+            folders = missing_folders(move.ours)
+            backup = write_gateway_file(move.ours, found.held, now=now)
 
-    change = planned(move.path, edit) if now is None else carry_out(move.path, edit, now=now, first=first)
+    def then(change: Change) -> None:
+        if change.changes:
+            # Without a receipt, uninstall leaves the backups; the servers are in Satchel's file in any case.
+            with contextlib.suppress(OSError):
+                backups = [backup] if backup else []
+                # Some servers may have been in Satchel's file only, so the bytes before are not all there was.
+                move.receipts.installed(
+                    change, GATEWAY, reversible=False, more_backups=backups, more_folders=folders
+                )
+
+    if now is None:
+        change = planned(move.path, edit)
+    else:
+        change = carry_out(move.path, edit, now=now, first=first, then=then)
     assert found is not None
     return found, change
 
 
-def restore_servers(move: GatewayMove, *, now: datetime | None) -> tuple[Restored, Change, Path | None]:
-    """Restore the servers and rename Satchel's file to a backup, whose path is returned. `now=None` only plans."""
+def restore_servers(move: GatewayMove, *, now: datetime | None) -> tuple[Restored, Change, list[Path], Path | None]:
+    """Restore the servers and remove what the install made; without `now`, only plan it.
+
+    Returns what was removed, and the backup of Satchel's file if that has something that is not in the client's.
+    """
     found: Restored | None = None
     backup: Path | None = None
+    removed: list[Path] = []
 
     def edit(text: str) -> Edited:
         nonlocal found
         found = _restored_text(move, text, read_gateway_file(move.ours))
         return Edited(found.text, found.what)
 
-    def then() -> None:
-        nonlocal backup
-        backup = rename_to_backup(move.ours, now=now) if now is not None else None
+    def adjust(change: Change) -> Change:
+        return move.receipts.undone(change, GATEWAY)
 
-    change = planned(move.path, edit) if now is None else carry_out(move.path, edit, now=now, then=then)
+    def then(change: Change) -> None:
+        nonlocal backup
+        assert found is not None
+        if now is None:
+            return
+        if change.changes and not found.taken and not found.edited:
+            _remove(move.ours)
+            removed.append(move.ours)
+        else:
+            backup = rename_to_backup(move.ours, now=now)
+        removed.extend(move.receipts.uninstalled(change, GATEWAY))
+
+    if now is None:
+        change = planned(move.path, edit, adjust=adjust)
+    else:
+        change = carry_out(move.path, edit, now=now, adjust=adjust, then=then)
     assert found is not None
-    return found, change, backup
+    return found, change, removed, backup
 
 
 def _moved(
     move: GatewayMove, text: str, held: GatewayFile | None, options: Sequence[str], only: Sequence[str]
 ) -> Moved:
     client = move.client
-    listed = client.form.listed(text, key=client.key)
+    listed = client.gateway_form.listed(text, key=client.key)
     _check_gateway(move, listed, held)
     _check_names(only, listed, held)
     moved: dict[str, Runnable] = {}
@@ -423,13 +492,14 @@ def _moved(
         variables |= dict.fromkeys(answer.variables)
     if not servers and GATEWAY not in there:
         return Moved(text, "unchanged", None, {}, staying)
-    entry = satchel_entry(GATEWAY, ["--config", str(move.ours), *options], subcommand="gateway")
-    more = {**client.more, **({"env_vars": list(variables)} if variables else {})}
-    after = client.form.with_gateway(text, list(moved), entry, key=client.key, more=more)
+    entry = client.fields(satchel_entry(GATEWAY, ["--config", str(move.ours), *options], subcommand="gateway"))
+    if variables:
+        entry = entry._replace(values={**entry.values, "env_vars": list(variables)})
+    after = client.gateway_form.with_gateway(text, list(moved), entry, key=client.key)
     if after == text:
         return Moved(text, "unchanged", None, {}, staying, behind=tuple(sources))
     whole = _restored(client, text, held)[0] if held else text
-    region = client.form.region(whole, after, key=client.key)
+    region = client.gateway_form.region(whole, after, key=client.key)
     origin = Origin(
         file=str(move.path),
         sources=sources,
@@ -447,7 +517,7 @@ def _moved(
 
 def _restored_text(move: GatewayMove, text: str, held: GatewayFile | None) -> Restored:
     client = move.client
-    listed = client.form.listed(text, key=client.key)
+    listed = client.gateway_form.listed(text, key=client.key)
     _check_gateway(move, listed, held)
     if held is None:
         return Restored(text, "absent")
@@ -462,14 +532,14 @@ def _restored_text(move: GatewayMove, text: str, held: GatewayFile | None) -> Re
 def _restored(client: Client, text: str, held: GatewayFile) -> tuple[str, tuple[str, ...]]:
     """Return the text with the servers restored, exactly as before if possible, and the names others use now."""
     origin = held.origin
-    exact = client.form.region_restored(text, origin.region, origin.sources, GATEWAY, key=client.key)
+    exact = client.gateway_form.region_restored(text, origin.region, origin.sources, GATEWAY, key=client.key)
     if exact is not None:
         return exact, ()
-    listed = client.form.listed(text, key=client.key)
+    listed = client.gateway_form.listed(text, key=client.key)
     there = {each.name for each in listed}
     missing = {name: source for name, source in origin.sources.items() if name not in there}
     if missing or GATEWAY in there:
-        text = client.form.with_servers(text, missing, GATEWAY, key=client.key)
+        text = client.gateway_form.with_servers(text, missing, GATEWAY, key=client.key)
     return text, _taken(client, listed, held)
 
 
@@ -483,8 +553,8 @@ def _taken(client: Client, listed: Sequence[Listed], held: GatewayFile) -> tuple
 
 
 def _value(client: Client, held: GatewayFile, name: str) -> Any:
-    text = client.form.single_server_file(held.origin.sources[name], key=client.key)
-    return next((each.value for each in client.form.listed(text, key=client.key) if each.name == name), None)
+    text = client.gateway_form.single_server_file(held.origin.sources[name], key=client.key)
+    return client.form.entry_value(text, name, key=client.key)
 
 
 def _server_now(client: Client, held: GatewayFile, name: str) -> dict[str, Any] | None:

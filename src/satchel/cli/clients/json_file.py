@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from satchel.cli.clients.entry import Edited, Listed, Region, ServerEntry
+from satchel.cli.clients.entry import Edited, Fields, Listed, Region, is_remote, other_kind
 from satchel.errors import InputError
 
 __all__ = [
@@ -18,8 +18,9 @@ __all__ = [
     "Style",
     "Token",
     "appended",
-    "entry_json",
-    "fields",
+    "entry_value",
+    "has_servers",
+    "is_blank",
     "layout_at",
     "layout_of",
     "listed",
@@ -38,10 +39,12 @@ __all__ = [
     "spliced",
     "style_of",
     "value_at",
+    "whole_file",
     "with_entry",
     "with_gateway",
     "with_servers",
     "without_entry",
+    "without_servers",
     "without_space",
     "words_at",
     "written",
@@ -413,37 +416,43 @@ def spliced(text: str, edits: Iterable[Edit]) -> str:
 # The entry: added, updated and removed, with every other byte unchanged
 
 
-_REMOTE = ("url", "httpUrl", "serverUrl")
+def whole_file(entry: Fields, *, key: str) -> str:
+    """Return a file that contains only the entry."""
+    return rendered({key: {entry.name: entry.all}}, "", PLAIN, lines=True) + "\n"
 
 
-def entry_json(entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
-    """Return a whole file that contains only the entry."""
-    return rendered({key: {entry.name: fields(entry, more)}}, "", PLAIN, lines=True) + "\n"
-
-
-def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> Edited:
-    """Return the text with the entry under `key`; in an existing entry only command and arguments are set."""
+def with_entry(text: str, entry: Fields, *, key: str) -> Edited:
+    """Return the text with the entry under `key`; an existing entry gets only the values, not the defaults."""
     if not text.strip(WHITE):
-        return Edited(entry_json(entry, key=key, more=more), "added")
+        return Edited(whole_file(entry, key=key), "added")
     root = read_document(text)
     style = style_of(text, root)
     root_layout = layout_of(text, root, style)
     servers = member_of(text, root, key)
     if servers is None:
-        edits = appended(
-            text, root, [written(key, {entry.name: fields(entry, more)}, style, root_layout)], style, root_layout
-        )
-        return Edited(spliced(text, edits), "added")
+        member = written(key, {entry.name: entry.all}, style, root_layout)
+        return Edited(spliced(text, appended(text, root, [member], style, root_layout)), "added")
     inner = object_of(text, servers)
     inner_layout = layout_of(text, inner, style, root_layout)
     found = member_of(text, inner, entry.name)
     if found is None:
-        member = written(entry.name, fields(entry, more), style, inner_layout)
+        member = written(entry.name, entry.all, style, inner_layout)
         edits = appended(text, inner, [member], style, inner_layout)
         return Edited(spliced(text, edits), "added")
     inside = object_of(text, found)
     edits = _updated(text, inside, entry, style, layout_of(text, inside, style, inner_layout))
-    return Edited(spliced(text, edits), "updated" if edits else "unchanged")
+    after = _without_obsolete(spliced(text, edits), entry, style, key=key)
+    return Edited(after, "updated" if after != text else "unchanged")
+
+
+def _without_obsolete(text: str, entry: Fields, style: Style, *, key: str) -> str:
+    for field in entry.obsolete(entry_value(text, entry.name, key=key) or {}):
+        servers = _servers(text, key)
+        member = member_of(text, servers, entry.name) if servers else None
+        inside = object_of(text, member) if member else None
+        gone = member_of(text, inside, field) if inside else None
+        text = spliced(text, removed(text, inside, gone, style)) if inside and gone else text
+    return text
 
 
 def without_entry(text: str, name: str, *, key: str) -> Edited:
@@ -459,28 +468,49 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     return Edited(spliced(text, removed(text, inner, found, style_of(text, root))), "removed")
 
 
-def fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the entry."""
-    return {**more, "command": entry.command, "args": list(entry.args)}
+def entry_value(text: str, name: str, *, key: str) -> Any:
+    """Return the parsed entry of this name; None if there is none."""
+    inside = _servers(text, key)
+    found = member_of(text, inside, name) if inside else None
+    return value_at(text, found.value, found.end) if found else None
 
 
-def _updated(text: str, inside: Object, entry: ServerEntry, style: Style, layout: Layout) -> list[Edit]:
-    kind = member_of(text, inside, "type")
-    if any(member_of(text, inside, key) for key in _REMOTE) or (
-        kind and words_at(text, kind.value, kind.end) != "stdio"
-    ):
-        raise InputError(
-            f'{position(text, inside.start)}: "{entry.name}" is a remote server, not one with a command; '
-            "uninstall it first, or give another --name"
-        )
+def has_servers(text: str, *, key: str) -> bool:
+    """Return whether there is an object for the servers, even an empty one."""
+    return bool(text.strip(WHITE)) and member_of(text, read_document(text), key) is not None
+
+
+def without_servers(text: str, *, key: str) -> str:
+    """Return the text without the object for the servers if that is empty."""
+    root = read_document(text) if text.strip(WHITE) else None
+    servers = member_of(text, root, key) if root else None
+    if root is None or servers is None or without_space(text[servers.value : servers.end]) != ["{", "}"]:
+        return text
+    return spliced(text, removed(text, root, servers, style_of(text, root)))
+
+
+def is_blank(text: str) -> bool:
+    """Return whether the text has no comments and at most a schema, which opencode adds to a file that it reads."""
+    tokens = without_space(text)
+    return not tokens or (tokens[0] == "{" and tokens[-1] == "}" and (len(tokens) == 2 or _is_schema(tokens[1:-1])))
+
+
+def _is_schema(tokens: Sequence[str]) -> bool:
+    return tokens[0] == '"$schema"' and len(tokens) in (3, 4) and tokens[3:] in ([], [","])
+
+
+def _updated(text: str, inside: Object, entry: Fields, style: Style, layout: Layout) -> list[Edit]:
+    there = {member.key: value_at(text, member.value, member.end) for member in inside.members}
+    if is_remote(there) != is_remote(entry.values):
+        raise InputError(f"{position(text, inside.start)}: {other_kind(entry.name, there)}")
     edits: list[Edit] = []
     missing: dict[str, Any] = {}
-    for key, wanted in fields(entry, {}).items():
+    for key, wanted in entry.values.items():
         member = member_of(text, inside, key)
         if member is None:
             missing[key] = wanted
-        elif words_at(text, member.value, member.end) != wanted:
-            edits.append(Edit(member.value, member.end, rendered(wanted, "", style, lines=False)))
+        elif there[key] != wanted:
+            edits.append(Edit(member.value, member.end, rendered(wanted, layout.indent, style, lines=layout.lines)))
     members = [written(key, value, style, layout) for key, value in missing.items()]
     return edits + (appended(text, inside, members, style, layout) if members else [])
 
@@ -527,12 +557,12 @@ def single_server_file(source: str, *, key: str) -> str:
     return f"{{{quoted(key)}: {{{source}}}}}"
 
 
-def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
+def with_gateway(text: str, names: Sequence[str], entry: Fields, *, key: str) -> str:
     """Return the text without some servers, and with an entry in the place of the first."""
     root = read_document(text) if names else None
     servers = member_of(text, root, key) if root else None
     if root is None or servers is None:
-        return with_entry(text, entry, key=key, more=more).text
+        return with_entry(text, entry, key=key).text
     inside, style = object_of(text, servers), style_of(text, root)
     # Only this part is parsed again for each server, because a file may have megabytes.
     part = text[inside.start : inside.end]
@@ -541,7 +571,7 @@ def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: st
     if not is_there:
         members = read_object(part, 0)
         first = next(member for member in members.members if member.key in going)
-        new = written(entry.name, fields(entry, more), style, layout_at(part, members, first))
+        new = written(entry.name, entry.all, style, layout_at(part, members, first))
         part = spliced(part, [Edit(first.start, first.end, new)])
         going.remove(first.key)
     for name in going:
@@ -549,7 +579,7 @@ def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: st
         gone = member_of(part, members, name)
         part = spliced(part, removed(part, members, gone, style)) if gone else part
     text = spliced(text, [Edit(inside.start, inside.end, part)])
-    return with_entry(text, entry, key=key, more=more).text if is_there else text
+    return with_entry(text, entry, key=key).text if is_there else text
 
 
 def with_servers(text: str, sources: Mapping[str, str], name: str, *, key: str) -> str:

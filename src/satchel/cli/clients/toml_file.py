@@ -11,14 +11,16 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from satchel.cli.clients.config_file import shared
-from satchel.cli.clients.entry import Edited, Listed, Region, ServerEntry
+from satchel.cli.clients.entry import Edited, Fields, Listed, Region, is_remote, other_kind
 from satchel.errors import InputError
 
 __all__ = [
     "Statement",
     "appended",
     "checked",
-    "entry_toml",
+    "entry_value",
+    "has_servers",
+    "is_blank",
     "listed",
     "newline_of",
     "read_toml",
@@ -27,11 +29,13 @@ __all__ = [
     "says",
     "single_server_file",
     "statements",
+    "whole_file",
     "with_entry",
     "with_gateway",
     "with_servers",
     "without_entry",
     "without_runs",
+    "without_servers",
 ]
 
 
@@ -137,32 +141,29 @@ def _path(statement: str) -> Path:
 _NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
-def entry_toml(entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> str:
+def whole_file(entry: Fields, *, key: str) -> str:
     """Return the table of the entry, as in a file."""
-    lines = [
-        f"[{key}.{entry.name}]",
-        *(f"{name} = {_rendered(value)}" for name, value in _fields(entry, more).items()),
-    ]
+    lines = [f"[{key}.{entry.name}]", *(f"{name} = {_rendered(value)}" for name, value in entry.all.items())]
     return "\n".join(lines) + "\n"
 
 
-def with_entry(text: str, entry: ServerEntry, *, key: str, more: Mapping[str, Any] = _NO_MORE) -> Edited:
-    """Return the text with the entry under `key`; in an existing entry only the command line and `more` are set."""
+def with_entry(text: str, entry: Fields, *, key: str) -> Edited:
+    """Return the text with the entry under `key`; an existing entry gets only the values, not the defaults."""
     before = read_toml(text)
     found = _entry(before, key, entry.name)
     if found is None:
-        after = appended(text, entry_toml(entry, key=key, more=more).replace("\n", newline_of(text)))
+        after = appended(text, whole_file(entry, key=key).replace("\n", newline_of(text)))
+        fields = entry.all
     else:
-        if "url" in found:
-            raise InputError(
-                f'"{entry.name}" is a remote server, not one with a command; '
-                "uninstall it first, or give another --name"
-            )
-        wanted = {name: value for name, value in _fields(entry, more).items() if found.get(name) != value}
-        if not wanted:
+        if is_remote(found) != is_remote(entry.values):
+            raise InputError(other_kind(entry.name, found))
+        wanted = {name: value for name, value in entry.values.items() if found.get(name) != value}
+        obsolete = entry.obsolete(found)
+        if not wanted and not obsolete:
             return Edited(text, "unchanged")
-        after = _updated(text, (key, entry.name), wanted)
-    expected = {**before, key: {**before.get(key, {}), entry.name: {**(found or {}), **_fields(entry, more)}}}
+        after = _without_fields(_updated(text, (key, entry.name), wanted), (key, entry.name), obsolete)
+        fields = {name: value for name, value in {**found, **entry.values}.items() if name not in obsolete}
+    expected = {**before, key: {**before.get(key, {}), entry.name: fields}}
     return Edited(checked(after, expected, key, entry.name), "added" if found is None else "updated")
 
 
@@ -176,8 +177,24 @@ def without_entry(text: str, name: str, *, key: str) -> Edited:
     return Edited(checked(after, expected, key, name), "removed")
 
 
-def _fields(entry: ServerEntry, more: Mapping[str, Any]) -> dict[str, Any]:
-    return {"command": entry.command, "args": list(entry.args), **more}
+def entry_value(text: str, name: str, *, key: str) -> Any:
+    """Return the parsed entry of this name; None if there is none."""
+    return _entry(read_toml(text), key, name)
+
+
+def has_servers(text: str, *, key: str) -> bool:
+    """Return whether there are tables of servers; unlike in JSON, there is nothing else to keep."""
+    return key in read_toml(text)
+
+
+def without_servers(text: str, *, key: str) -> str:
+    """Return the text: without tables of servers there is nothing to remove."""
+    return text
+
+
+def is_blank(text: str) -> bool:
+    """Return whether there is nothing in the text."""
+    return not text.strip()
 
 
 def _entry(document: dict[str, Any], key: str, name: str) -> dict[str, Any] | None:
@@ -244,6 +261,13 @@ def _updated(text: str, path: tuple[str, str], wanted: dict[str, Any]) -> str:
     return text
 
 
+def _without_fields(text: str, path: tuple[str, str], fields: Sequence[str]) -> str:
+    own = (each for each in statements(text) if each.path[:2] == path and each.path[2:3])
+    for each in reversed([each for each in own if each.path[2] in fields]):
+        text = text[: each.start] + text[each.end :]
+    return text
+
+
 def _runs(every: Iterable[Statement], path: tuple[str, str]) -> list[tuple[int, int]]:
     """Return the ranges of an entry: each of its tables, from the header to the last value."""
     runs: list[tuple[int, int]] = []
@@ -282,7 +306,14 @@ def _blank_line(text: str) -> int:
 
 
 def _rendered(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(name)} = {_rendered(each)}" for name, each in value.items()) + " }"
     written: str = tomlkit.item(value).as_string()
+    return written
+
+
+def _key(name: str) -> str:
+    written: str = tomlkit.key(name).as_string()
     return written
 
 
@@ -323,18 +354,17 @@ def single_server_file(source: str, *, key: str) -> str:
     return source
 
 
-def with_gateway(text: str, names: Sequence[str], entry: ServerEntry, *, key: str, more: Mapping[str, Any]) -> str:
+def with_gateway(text: str, names: Sequence[str], entry: Fields, *, key: str) -> str:
     """Return the text without some servers, and with an entry in the place of the first."""
     document = read_toml(text)
     servers = _servers(document, key)
     going = [block for block in _blocks(text, key) if block.name in names]
     if going and entry.name not in servers:
-        after = _replaced(text, going, [entry_toml(entry, key=key, more=more).replace("\n", newline_of(text))])
+        after = _replaced(text, going, [whole_file(entry, key=key).replace("\n", newline_of(text))])
     else:
-        after = with_entry(without_runs(text, _block_spans(going)), entry, key=key, more=more).text
+        after = with_entry(without_runs(text, _block_spans(going)), entry, key=key).text
     left = {name: value for name, value in servers.items() if name not in names}
-    fields = read_toml(entry_toml(entry, key=key, more=more))[key][entry.name]
-    left[entry.name] = {**left.get(entry.name, {}), **fields}
+    left[entry.name] = {**left[entry.name], **entry.values} if entry.name in left else entry.all
     return checked(after, {**document, key: left}, key, entry.name)
 
 

@@ -1,6 +1,6 @@
 """Delivering a tool result to the client: stored in full, returned within its token allocation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,21 +8,16 @@ import msgspec
 from satchel.errors import StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
+from satchel.server.gateway.structured import examine_structured, most_tokens
 from satchel.server.jsonrpc import Message
 from satchel.server.process import short_line
 from satchel.session.media import part_tokens
-from satchel.session.results import Shown
 from satchel.session.session import Prepared, Session
 from satchel.text.redact import redact_values
 
 __all__ = ["Call", "Delivered", "Delivery", "is_small", "text_of", "tool_error"]
 
-# A page inside a JSON string needs more tokens, because quotation marks are escaped once more.
-_SHARE_OF_A_STRING = 0.8
-_AROUND_A_STRING = 100
-_LEAST_TEXT = 400
 _MAX_CHARACTERS_PER_TOKEN = 16
-_UNRECORDED_TOKENS = 8_000
 _FEW_PARTS, _FEW_CHARACTERS = 3, 4_000
 # Members of parts whose base64 is not text to mask.
 _BINARY = ("data", "blob")
@@ -34,8 +29,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any]
     call_id: str | None = None
-    promises_structure: bool = False
-    """Whether the tool has an output schema."""
+    remark: str | None = None
+    """A line for the client about the call."""
 
 
 class Delivered(NamedTuple):
@@ -45,20 +40,37 @@ class Delivered(NamedTuple):
     to_enter: Prepared | None = None
 
 
-class _Room(NamedTuple):
-    """Tokens for the text of an answer, and for its page, which appears twice: as text and inside a JSON string."""
+class _Said(NamedTuple):
+    """What a server answered."""
 
-    whole: int
-    page: int
+    result: Message
+    content: list[Message]
+    texts: list[str]
+    output: str
+    """All it says as one text, which is stored and paged; structured content is part of it if it says more."""
+    is_text: bool
+    """Whether the texts alone are all of the output."""
+    structured_tokens: int | None
+    """What structured content costs a client that shows it too; None if it is not passed on."""
+
+    @property
+    def text_only(self) -> Message:
+        return {name: value for name, value in self.result.items() if name != "structuredContent"}
 
 
 class Delivery:
-    """Passes tool results through a session. Each call runs in its own thread."""
+    """Passes tool results through a session. Each call runs in its own thread.
+
+    The client gets the parts of a result unchanged if all of them fit together, structured content included,
+    because some clients show it besides the text. Structured content that is only the text in a wrapper is left
+    out. What does not fit comes as one text, which every client shows: a page of the texts, and of what only the
+    structured content says.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._count = session.counter.count
-        self._deferred_warning: str | None = None
+        self._per_call = session.budget.per_call
 
     def __call__(self, call: Call, result: Any, *, new_turn: bool) -> Delivered:
         """Return the client's answer for what the server answered."""
@@ -67,108 +79,104 @@ class Delivery:
         content = result.get("content", []) if isinstance(result, dict) else None
         if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
             return Delivered(tool_error(f"the server of {call.tool} did not answer with a tool result"))
-        structured = result.get("structuredContent")
-        texts = [text for part in content if (text := text_of(part)) is not None]
-        output = "\n".join(texts)
-        if structured is not None and not _texts_contain(texts, structured):
-            output += ("\n\n" if output else "") + "structuredContent:\n" + as_json(structured)
-        others = sum(part_tokens(part, count=self._count) for part in content if text_of(part) is None)
+        said = self._read(result, content)
         try:
-            room = self._room(call, structured, others)
-            ready = self._session.prepare(
-                call.tool,
-                output,
-                call_id=call.call_id,
-                arguments=call.arguments,
-                error=result.get("isError") is True,
-                extra_tokens=others,
-                max_tokens=None if room is None else others + room.page,
-                new_turn=new_turn,
-                warn=True,
-            )
-            # A result with more pages must be on disk before the client can ask for them; a complete one need not.
-            whole = ready.shown.cursor is None
-            shown = ready.shown if whole else ready.enter()
+            return self._recorded(call, said, new_turn=new_turn)
         except StoreError as error:
-            return Delivered(self._unrecorded(call, result, content, texts, str(error)))
-        note = self._warned(shown, ready.warning)
-        answer: Message = result | {"content": self._content(content, texts, shown, note)}
-        if structured is not None:
-            # Other calls of the same turn may have used tokens in the meantime.
-            most = shown.allocation if room is None or shown.allocation < room.page else room.whole
-            answer = self._with_structure(answer, structured, shown, most, call)
-        return Delivered(answer, ready if whole else None)
+            return Delivered(self._unrecorded(call, said, short_line(str(error))))
 
-    def _room(self, call: Call, structured: Any, others: int) -> "_Room | None":
-        """Return the tokens for the text, or None if they are simply the allocation."""
-        in_both = structured is not None and call.promises_structure
-        if not others and not in_both:
+    def _read(self, result: Message, content: list[Message]) -> _Said:
+        texts = [text for part in content if (text := text_of(part)) is not None]
+        output, structured = "\n".join(texts), result.get("structuredContent")
+        if structured is None:
+            return _Said(result, content, texts, output, True, None)
+        beyond, is_structure = examine_structured(structured, content, texts)
+        if beyond is not None:
+            output = f"{output}\n\nstructuredContent:\n{as_json(beyond)}" if output else as_json(beyond)
+        tokens = None
+        if is_structure and len(as_json(structured)) <= _MAX_CHARACTERS_PER_TOKEN * self._per_call:
+            tokens = most_tokens(structured, count=self._count)
+        return _Said(result, content, texts, output, beyond is None, tokens)
+
+    def _recorded(self, call: Call, said: _Said, *, new_turn: bool) -> Delivered:
+        others = sum(part_tokens(part, count=self._count) for part in said.content if text_of(part) is None)
+        if said.structured_tokens is not None:
+            delivered = self._with_structure(call, said, others, said.structured_tokens, new_turn=new_turn)
+            if delivered is not None:
+                return delivered
+        ready = self._prepared(call, said, others, new_turn=new_turn)
+        shown = ready.shown
+        # A result with more pages must be on disk before the client can ask for them; a complete one need not.
+        if shown.cursor is None:
+            if said.is_text and self._fit([*said.texts, shown.note], shown.allocation):
+                return Delivered(said.text_only | {"content": _with_note(said.content, shown.note)}, ready)
+            return Delivered(said.text_only | {"content": _with_page(said.content, shown.text)}, ready)
+        try:
+            shown = ready.enter()
+        except StoreError as error:
+            shown = ready.unstored(short_line(str(error)))
+        return Delivered(said.text_only | {"content": _with_page(said.content, shown.text)})
+
+    def _with_structure(
+        self, call: Call, said: _Said, others: int, structured_tokens: int, *, new_turn: bool
+    ) -> Delivered | None:
+        """Return the result as the server gave it, with its note, if all of it fits together; otherwise None."""
+        extra = others + structured_tokens
+        room = self._session.allocation(new_turn=new_turn) - extra
+        if room <= 0 or not self._fit(said.texts, room):
             return None
-        allocation = self._session.allocation()
-        # Images cannot be cut. Even if they use up the allocation, the text must say what there is and how to go
-        # on.
-        room = max(allocation - others, min(_LEAST_TEXT, allocation))
-        page = room
-        if in_both and not self._fits(as_json(structured), room):
-            page = max(1, int(_SHARE_OF_A_STRING * room) - _AROUND_A_STRING)
-        return _Room(room, page)
+        # If the stored text has the structured content too, that is counted there already.
+        beyond = 0 if said.is_text else self._count(said.output) - self._count("\n".join(said.texts))
+        ready = self._prepared(call, said, max(others, extra - beyond), new_turn=new_turn)
+        if ready.shown.cursor is None and self._fit([*said.texts, ready.shown.note], room):
+            return Delivered(said.result | {"content": _with_note(said.content, ready.shown.note)}, ready)
+        ready.discard()
+        return None
 
-    def _content(self, content: list[Message], texts: Sequence[str], shown: Shown, note: str) -> list[Message]:
-        """Return all parts unchanged plus the note if they fit; otherwise the page in place of the texts."""
-        if shown.cursor is None and self._fit([*texts, note], shown.allocation):
-            return [*content, _text(note)] if note else content
-        page = shown.text + note.removeprefix(shown.note)
-        others = [part for part in content if text_of(part) is None]
-        before = next((at for at, part in enumerate(content) if text_of(part) is not None), len(others))
-        return [*others[:before], _text(page), *others[before:]]
+    def _prepared(self, call: Call, said: _Said, extra_tokens: int, *, new_turn: bool) -> Prepared:
+        return self._session.prepare(
+            call.tool,
+            said.output,
+            call_id=call.call_id,
+            arguments=call.arguments,
+            error=said.result.get("isError") is True,
+            extra_tokens=extra_tokens,
+            remark=call.remark,
+            new_turn=new_turn,
+            warn=True,
+        )
 
-    def _warned(self, shown: Shown, warning: str | None) -> str:
-        """Return the note with a due warning on its own line; if that does not fit, the next result carries it."""
-        warning = warning or self._deferred_warning
-        self._deferred_warning = None
-        if warning is None or self._fits(f"{shown.text}\n{warning}", shown.allocation):
-            return shown.note if warning is None else f"{shown.note}\n{warning}"
-        self._deferred_warning = warning
-        return shown.note
-
-    def _with_structure(self, answer: Message, structured: Any, shown: Shown, most: int, call: Call) -> Message:
-        if self._fits(as_json(structured), most):
-            return answer
-        answer = {name: value for name, value in answer.items() if name != "structuredContent"}
-        if not call.promises_structure:
-            return answer
-        page = shown.structured() | {"continuation_token": shown.cursor or shown.handle}
-        with_text = page | {"text": shown.text}
-        fits = self._fits(as_json(with_text), most)
-        return answer | {"structuredContent": with_text if fits else page}
-
-    def _unrecorded(
-        self, call: Call, result: Message, content: list[Message], texts: Sequence[str], why: str
-    ) -> Message:
-        """Return the result, cut to a fixed size, when the store fails: the tool has run, so answer anyway."""
-        note = short_line(f"[this result is not recorded, and cannot be paged: {why}]")
-        room = max(0, _UNRECORDED_TOKENS - self._count(note))
-        structured = result.get("structuredContent")
-        answer = {name: value for name, value in result.items() if name != "structuredContent"}
-        if structured is not None and self._fits(as_json(structured), _UNRECORDED_TOKENS):
-            answer["structuredContent"] = structured
-        elif structured is not None and call.promises_structure:
-            answer["structuredContent"] = {"continuation_token": "", "budget_note": note}
-        if self._fit([*texts, note], _UNRECORDED_TOKENS):
-            return answer | {"content": [*content, _text(note)]}
-        cut = truncate("\n".join(texts), token_budget=room, counter=self._session.counter)
-        others = [part for part in content if text_of(part) is None]
-        return answer | {"content": [_text(cut.text), *others, _text(note)]}
+    def _unrecorded(self, call: Call, said: _Said, why: str) -> Message:
+        """Return the result, cut to the limit of one call, if the store cannot even be read."""
+        remark = f"{call.remark}\n" if call.remark else ""
+        note = f"{remark}[this result is not recorded: {why}]"
+        if said.is_text and self._fit([*said.texts, note], self._per_call):
+            return said.text_only | {"content": _with_note(said.content, note)}
+        note = f"{remark}[the end of this result is cut off and not kept: {why}]"
+        room = max(0, self._per_call - self._count(f"\n{note}"))
+        cut = truncate(said.output, token_budget=room, counter=self._session.counter)
+        return said.text_only | {"content": _with_page(said.content, f"{cut.text}\n{note}")}
 
     def _fit(self, texts: Sequence[str], most: int) -> bool:
         """Whether the texts fit, no matter if a client counts them one by one or joined."""
+        length = sum(map(len, texts))
         # No counter needs more than this many tokens for a character of at most four bytes.
-        if sum(8 * len(text) for text in texts) <= most:
+        if 8 * length <= most:
             return True
+        if length > _MAX_CHARACTERS_PER_TOKEN * most:
+            return False
         return sum(map(self._count, texts)) <= most and self._count("\n".join(texts)) <= most
 
-    def _fits(self, text: str, most: int) -> bool:
-        return len(text) <= _MAX_CHARACTERS_PER_TOKEN * most and self._fit([text], most)
+
+def _with_note(content: list[Message], note: str) -> list[Message]:
+    return [*content, _text(note)] if note else content
+
+
+def _with_page(content: list[Message], page: str) -> list[Message]:
+    """Return the parts with the page in place of the texts."""
+    others = [part for part in content if text_of(part) is None]
+    before = next((at for at, part in enumerate(content) if text_of(part) is not None), len(others))
+    return [*others[:before], _text(page), *others[before:]]
 
 
 def is_small(result: Any) -> bool:
@@ -195,28 +203,3 @@ def text_of(part: Message) -> str | None:
 
 def _text(text: str) -> Message:
     return {"type": "text", "text": text}
-
-
-def _texts_contain(texts: Sequence[str], structured: Any) -> bool:
-    """Whether the texts contain the whole structured content, as JSON or in the plain form that many SDKs use."""
-    value = structured
-    if isinstance(structured, dict) and structured.keys() == {"result"}:
-        value = structured["result"]
-    if len(texts) == 1 and (texts[0] == value or _read(texts[0]) in (structured, value)):
-        return True
-    return isinstance(value, list) and len(value) == len(texts) and all(map(_same, texts, value))
-
-
-def _same(text: str, value: Any) -> bool:
-    return text == value or bool(_read(text) == value)
-
-
-def _read(text: str) -> Any:
-    try:
-        return _decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return _UNREADABLE
-
-
-_UNREADABLE = object()
-_decode: Callable[[str], Any] = msgspec.json.Decoder().decode

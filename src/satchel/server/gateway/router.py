@@ -5,15 +5,16 @@ of its own for reading the rest of a long result.
 """
 
 import asyncio
+import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from satchel import __version__
-from satchel.errors import BudgetError, InputError, SatchelError
+from satchel.errors import BudgetError, InputError, SatchelError, StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
@@ -38,19 +39,20 @@ from satchel.server.jsonrpc import (
 )
 from satchel.server.process import short_line
 from satchel.server.recorder import BackgroundWriter
+from satchel.session.results import ReadOptions
 from satchel.session.session import Prepared, Session
 from satchel.text.tokens import Counter
 
 __all__ = [
     "DEFINITIONS",
     "NAMES",
-    "PAGE",
     "OwnTools",
     "Router",
     "ToolCalls",
-    "allowing_pages",
     "client_info",
     "initialize_result",
+    "taken_arguments",
+    "window_told",
 ]
 
 
@@ -81,7 +83,7 @@ class Router:
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
         self.fleet = Fleet(servers, send, log, reserved=NAMES, start_seconds=start_seconds)
         self._offers = self.fleet.offers
-        self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer)
+        self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer, log)
         self._handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -184,6 +186,8 @@ class Router:
     async def _initialize(self, params: Message) -> Message:
         client = client_info(params)
         self.fleet.introduce(client)
+        if (window := window_told(params)) is not None:
+            await self._calls.learn_window(window)
         await self.fleet.settled(INITIALIZE_SECONDS)
         said = [(each.name, each.instructions) for each in self.fleet.upstreams]
         return initialize_result(client, said, self._counter)
@@ -294,7 +298,7 @@ MAX_INSTRUCTION_TOKENS = 1_000
 _FORWARDED = ("roots", "sampling", "elicitation")
 
 GUIDE = """Tool results too long for the token budget come in pages: result_page(cursor) gives the next one,
-result_find(handle, pattern) the matching lines of the whole; budget_status() tells what is left."""
+result_find(handle, pattern) the matches in the whole; budget_status() tells what is used."""
 
 
 def client_info(params: Message) -> ClientInfo:
@@ -305,6 +309,19 @@ def client_info(params: Message) -> ClientInfo:
         version=version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[-1],
         capabilities={name: known[name] for name in _FORWARDED if isinstance(known.get(name), dict)},
     )
+
+
+def window_told(params: Message) -> int | str | None:
+    """Return the context window that a client names, as a number of tokens or as the name of its model.
+
+    The protocol has no field for it, so it is an experimental capability: `{"satchel": {"window": 200000}}` or
+    `{"satchel": {"model": "claude-sonnet-5"}}`.
+    """
+    told: Any = params
+    for name in ("capabilities", "experimental", "satchel"):
+        told = told.get(name) if isinstance(told, dict) else None
+    window = (told.get("window") or told.get("model")) if isinstance(told, dict) else None
+    return window if isinstance(window, int | str) and not isinstance(window, bool) else None
 
 
 def initialize_result(client: ClientInfo, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
@@ -338,6 +355,9 @@ THREADS = 8
 LONGEST_ERROR = 2_000
 
 _CALL_ID = "claudecode/toolUseId"
+# A tool that can run as a task is called like any other, because tasks are not forwarded. A tool with an output
+# schema would have to return structured content even for a page of a result, and some clients show nothing else.
+_NOT_SHOWN = ("execution", "outputSchema")
 
 Forward = Callable[[Upstream, str, Message], Any]
 
@@ -352,9 +372,11 @@ class ToolCalls:
         forward: Forward,
         states: Callable[[], Message],
         writer: BackgroundWriter[Prepared],
+        log: Callable[[str], None],
     ) -> None:
         self._session = session
         self._writer = writer
+        self._log = log
         self._offers = offers
         self._forward = forward
         self._delivery = Delivery(session)
@@ -380,6 +402,9 @@ class ToolCalls:
                 return await self._delivered(partial(self._own, name, params.get("arguments") or {}), at_once=False)
             if (offer := await self._offers.find("tools", name)) is None:
                 return tool_error(f"there is no tool {name[:80]!r}; the list of tools may have changed")
+            taken, remark = taken_arguments(name, offer.definition, params.get("arguments") or {})
+            if remark is not None:
+                params = params | {"arguments": taken}
             try:
                 result = await self._forward(offer.upstream, "tools/call", params | {"name": offer.name})
             except UnavailableError as error:
@@ -388,10 +413,21 @@ class ToolCalls:
                 if len(said := as_json(error.error)) <= LONGEST_ERROR:
                     raise
                 result = {"content": [{"type": "text", "text": said}], "isError": True}
-            deliver = partial(self._delivery, _call(name, params, offer), result)
+            deliver = partial(self._delivery, _call(name, params, remark), result)
             return await self._delivered(deliver, at_once=is_small(result))
         finally:
             self._in_flight -= 1
+
+    async def learn_window(self, window: int | str) -> None:
+        """Note the client's context window. One that is not known changes nothing."""
+
+        def learn() -> None:
+            try:
+                self._session.learn_window(window)
+            except SatchelError as error:
+                self._log(f"the client's context window is not used: {error}")
+
+        await self._in_thread(learn)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -421,31 +457,74 @@ class ToolCalls:
 
     @staticmethod
     def _shown(name: str, offer: Offer) -> Message:
-        # A tool that can run as a task is called like any other, because tasks are not forwarded.
-        definition = {field: value for field, value in offer.definition.items() if field != "execution"}
+        definition = {field: value for field, value in offer.definition.items() if field not in _NOT_SHOWN}
         definition["name"] = name
         if not isinstance(definition.get("inputSchema"), dict):
             # One tool without an input schema can make a client reject the whole list.
             definition["inputSchema"] = {"type": "object"}
-        if isinstance(schema := definition.get("outputSchema"), dict):
-            definition["outputSchema"] = allowing_pages(schema)
         return definition
 
 
-def _call(name: str, params: Message, offer: Offer) -> Call:
+def _call(name: str, params: Message, remark: str | None) -> Call:
     meta = params.get("_meta")
     call_id = meta.get(_CALL_ID) if isinstance(meta, dict) else None
     return Call(
         tool=name,
         arguments=params.get("arguments") or {},
         call_id=call_id if isinstance(call_id, str) else None,
-        promises_structure=isinstance(offer.definition.get("outputSchema"), dict),
+        remark=remark,
     )
+
+
+# Arguments that a tool does not take
+
+# Gemini CLI adds this parameter to the schema of every tool, and forwards it.
+_ADDED_BY_CLIENTS = frozenset({"wait_for_previous"})
+_MOST_NAMED, _LONGEST_NAMED = 3, 40
+
+
+def taken_arguments(
+    tool: str, definition: Message, arguments: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return the arguments to pass to a server's tool, and a remark about those that are left out.
+
+    An argument is left out only if the tool's schema forbids it, so that the server would reject the call, and if
+    the call means the same without it: the client added it, or the tool only reads. A misspelt filter of a tool
+    that deletes must reach the server, which then refuses to delete.
+    """
+    annotations = definition.get("annotations")
+    reads = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    forbidden = _forbidden(definition.get("inputSchema"), arguments)
+    ignored = [name for name in forbidden if reads or name in _ADDED_BY_CLIENTS]
+    if not ignored:
+        return arguments, None
+    properties = definition["inputSchema"].get("properties")
+    taken = {name: value for name, value in arguments.items() if name not in ignored}
+    return taken, _remark(ignored, properties if isinstance(properties, dict) else {})
+
+
+def _forbidden(schema: Any, arguments: Mapping[str, Any]) -> list[str]:
+    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False:
+        return []
+    properties = schema.get("properties")
+    if schema.get("patternProperties") or not isinstance(properties, dict | None):
+        return []
+    return [name for name in arguments if name not in (properties or {})]
+
+
+def _remark(ignored: Sequence[str], known: Collection[str]) -> str:
+    """Return a line that names the ignored arguments and, if there is one, a similar name that the tool takes."""
+    from difflib import get_close_matches
+
+    names = [" ".join(name.split())[:_LONGEST_NAMED] for name in ignored[:_MOST_NAMED]]
+    more = f" and {len(ignored) - _MOST_NAMED} more" if len(ignored) > _MOST_NAMED else ""
+    near = [found[0] for name in names if (found := get_close_matches(name, known, n=1))]
+    return f"[ignored: {', '.join(names)}{more}{f'; did you mean {near[0]}?' if near else ''}]"
 
 
 # The gateway's own tools: next page, search in a result, budget
 
-_MOST = {"type": "integer", "minimum": 1}
+_MOST = {"type": "integer", "description": "Limit of the answer in tokens."}
 
 
 def _tool(name: str, description: str, required: list[str], **properties: Message) -> Message:
@@ -463,22 +542,26 @@ DEFINITIONS = (
         "result_page",
         "The next page of a tool result that was too long to be shown whole.",
         ["cursor"],
-        cursor={"type": "string", "description": "From the end of the page before."},
+        cursor={"type": "string", "description": "From the end of the previous page."},
         max_tokens=_MOST,
     ),
     _tool(
         "result_find",
-        "Lines of a stored tool result that match a regular expression, without paging through it.",
+        "Matches of a regular expression in a stored tool result, with the text around them.",
         ["handle", "pattern"],
         handle={"type": "string", "description": "From the result's note; a cursor does too."},
-        pattern={"type": "string"},
+        pattern={"type": "string", "description": "Regular expression; case counts if it has capitals."},
+        start={"type": "integer", "description": "Number of the first match to show, to go on. Default: 1."},
         max_tokens=_MOST,
     ),
-    _tool("budget_status", "Tokens used and left in this session, and the state of each server.", []),
+    _tool("budget_status", "Tokens used in this session, tokens left if known, and the state of each server.", []),
 )
+_PARAMETERS = {each["name"]: tuple(each["inputSchema"]["properties"]) for each in DEFINITIONS}
 NAMES = frozenset(definition["name"] for definition in DEFINITIONS)
-# Fields of the budget's state that would only cost a model tokens.
-_NOT_FOR_MODELS = ("project", "created_at", "updated_at")
+# Fields of the budget's state that would only cost a model tokens, and those that are unknown without a window.
+_NOT_FOR_MODELS = ("project", "created_at", "updated_at", "assumed")
+_OF_A_WINDOW = ("total_budget", "remaining", "warning")
+_NO_WINDOW = "unknown, so what is left is too; --total or --model of the gateway names it"
 
 
 class OwnTools:
@@ -492,27 +575,51 @@ class OwnTools:
 
     def __call__(self, name: str, arguments: Mapping[str, Any], *, new_turn: bool) -> Delivered:
         try:
-            self._settle()
-            if new_turn:
-                self._session.next_turn()
-            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments)}]})
+            return Delivered({"content": [{"type": "text", "text": self._text(name, arguments, new_turn)}]})
         except SatchelError as error:
             return Delivered(tool_error(str(error)))
 
-    def _text(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def _text(self, name: str, arguments: Mapping[str, Any], new_turn: bool) -> str:
+        self._settle()
+        if new_turn:
+            # A store that cannot be written can often be read.
+            with contextlib.suppress(StoreError):
+                self._session.next_turn()
+        ignored = [each for each, value in arguments.items() if each not in _PARAMETERS[name] and value is not None]
         if name == "budget_status":
-            told = self._session.state().to_dict() | {"servers": self._servers()}
-            return as_json({name: value for name, value in told.items() if name not in _NOT_FOR_MODELS})
-        most = arguments.get("max_tokens")
-        if name == "result_page":
-            shown = self._session.page(_argument(arguments, "cursor"), max_tokens=most)
-            if not shown.text:
-                raise BudgetError(shown.budget_note or "nothing fitted")
-            return shown.text
-        found = self._session.find(_argument(arguments, "handle"), _argument(arguments, "pattern"), max_tokens=most)
+            remark = {"ignored": [each[:_LONGEST_NAMED] for each in ignored[:_MOST_NAMED]]} if ignored else {}
+            return as_json(self._status() | remark)
+        options: ReadOptions = {
+            # Models that must fill in every parameter give 0 for a number that they do not want to set.
+            "max_tokens": arguments.get("max_tokens") or None,
+            "remark": _remark(ignored, _PARAMETERS[name]) if ignored else None,
+        }
+        read = self._page if name == "result_page" else self._find
+        try:
+            return read(arguments, options)
+        except StoreError:
+            return read(arguments, {**options, "record": False})
+
+    def _page(self, arguments: Mapping[str, Any], options: ReadOptions) -> str:
+        shown = self._session.page(_argument(arguments, "cursor"), **options)
+        if not shown.text:
+            raise BudgetError(shown.budget_note or "nothing fitted")
+        return shown.text
+
+    def _find(self, arguments: Mapping[str, Any], options: ReadOptions) -> str:
+        handle, pattern = _argument(arguments, "handle"), _argument(arguments, "pattern")
+        found = self._session.find(handle, pattern, start=arguments.get("start") or 1, **options)
         if not found.text:
             raise BudgetError(f"nothing fitted into {found.allocation} tokens; give max_tokens of 100 or more")
         return found.text
+
+    def _status(self) -> Message:
+        told = self._session.state().to_dict() | {"servers": self._servers()}
+        if told["assumed"]:
+            used = {name: tokens for name, tokens in told["used"].items() if name != "response_reserve"}
+            told = {name: value for name, value in told.items() if name not in _OF_A_WINDOW}
+            told |= {"used": used, "window": _NO_WINDOW}
+        return {name: value for name, value in told.items() if name not in _NOT_FOR_MODELS}
 
 
 def _argument(arguments: Mapping[str, Any], name: str) -> str:
@@ -520,56 +627,3 @@ def _argument(arguments: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{name} is missing; give it as a string")
     return value
-
-
-# Output schemas that also allow a page, for results that are too large to be returned whole
-
-Schema = dict[str, Any]
-
-PAGE: Schema = {
-    "type": "object",
-    "properties": {
-        "continuation_token": {"type": "string"},
-        "total": {"type": "integer"},
-        "returned": {"type": "integer"},
-        "unit": {"type": "string"},
-        "budget_note": {"type": "string"},
-        "text": {"type": "string"},
-    },
-    "required": ["continuation_token"],
-}
-
-_DATA = frozenset({"const", "default", "enum", "examples"})
-_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_WHOLE = "#/anyOf/0"
-
-
-def allowing_pages(schema: Schema) -> Schema:
-    """Return a schema for a result or a page of it; references inside the schema still resolve."""
-    own_base = "$id" in schema
-    whole = schema if own_base else _moved(schema)
-    dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
-    return dialect | {"type": "object", "anyOf": [_without_dialect(whole), PAGE]}
-
-
-def _without_dialect(schema: Schema) -> Schema:
-    # Below the root, `$schema` is allowed only in a schema with its own `$id`.
-    return schema if "$id" in schema else {name: value for name, value in schema.items() if name != "$schema"}
-
-
-def _moved(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_moved(each) for each in value]
-    if not isinstance(value, dict) or "$id" in value:
-        return value
-    return {name: _moved_member(name, each) for name, each in value.items()}
-
-
-def _moved_member(name: str, value: Any) -> Any:
-    if name in _DATA:
-        return value
-    if name in _BY_NAME and isinstance(value, dict):
-        return {key: _moved(each) for key, each in value.items()}
-    if name == "$ref" and isinstance(value, str) and (value == "#" or value.startswith("#/")):
-        return _WHOLE + value[1:]
-    return _moved(value)

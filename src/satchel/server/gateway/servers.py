@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from satchel.errors import InputError
+from satchel.model.checks import expanded
 from satchel.server.jsonrpc import json_type
 
 __all__ = [
@@ -187,7 +188,7 @@ def _server(name: str, entry: "_ServerFields") -> Server:
         env, cwd = entry.texts("env"), entry.text("cwd")
         if wrong := next((key for key in env if not key or "=" in key or "\0" in key), None):
             raise InputError(f"{entry.place}.env: {shortened(wrong)} is not a valid variable name")
-        if cwd is not None and not Path(cwd).expanduser().is_dir():
+        if cwd is not None and not expanded(cwd).is_dir():
             raise InputError(f"{entry.place}.cwd {shortened(cwd)} is not a folder")
         return CommandServer(
             name=name,
@@ -195,7 +196,7 @@ def _server(name: str, entry: "_ServerFields") -> Server:
             command=command,
             args=entry.words("args"),
             env=env,
-            cwd=None if cwd is None else str(Path(cwd).expanduser()),
+            cwd=None if cwd is None else str(expanded(cwd)),
         )
     if url and kind != "stdio":
         _check_url(url, entry.place)

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -24,8 +25,10 @@ __all__ = [
     "Caller",
     "Keyring",
     "Token",
+    "UnreadableTokensError",
     "add_token",
     "caller_of",
+    "is_own_token",
     "new_token",
     "parse_token",
     "read_tokens",
@@ -37,6 +40,7 @@ __all__ = [
 Access = Literal["read", "write", "metrics"]
 
 PREFIX = "satchel_"
+OAUTH_ID = "oauth-"
 ID_BYTES = 5
 SECRET_BYTES = 32
 _SHAPE = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * ID_BYTES}}})_([A-Za-z0-9_-]{{43}})")
@@ -78,6 +82,12 @@ class Caller(NamedTuple):
     access: Access
     org: str | None
     project: str | None = None
+    user: str | None = None
+
+    @property
+    def is_oauth(self) -> bool:
+        """Whether an OAuth issuer vouches for the caller, and not the token file."""
+        return self.id.startswith(OAUTH_ID)
 
 
 def new_token(
@@ -107,6 +117,11 @@ def parse_token(given: str) -> tuple[str, str]:
     """Split a token into id and secret; both are empty if it is malformed."""
     found = _SHAPE.fullmatch(given)
     return (found[1], found[2]) if found else ("", "")
+
+
+def is_own_token(given: str) -> bool:
+    """Whether a text looks like a token of a token file, and not like one of an OAuth issuer."""
+    return given.startswith(PREFIX)
 
 
 def secret_matches(secret: str, token: Token | None) -> bool:
@@ -200,26 +215,51 @@ def _file_lock(path: Path) -> Iterator[None]:
 # The tokens that a running service knows
 
 
+TOKEN_FILE_SECONDS = 60.0
+RETRY_SECONDS = 1.0
+SETTLED_NS = 100_000_000
+
 _log = logging.getLogger(__name__)
-_Stamp = tuple[int, int, int]
-_UNREADABLE = (0, 0, 0)
+_Stamp = tuple[int, ...]
+
+
+class UnreadableTokensError(SatchelError):
+    """Raised for every token when the token file has been unreadable for too long: one may have been revoked."""
 
 
 class Keyring:
     """The tokens of a file, which is read again whenever it changes.
 
-    If the file cannot be read, the known tokens stay valid. If it is gone, no token is valid.
+    While the file cannot be read, the known tokens stay valid for `patience` seconds and reading is tried again at
+    least once a second. After that every token is refused until the file can be read. If the file is gone, no token
+    is valid.
     """
 
-    def __init__(self, path: Path, *, changed: Callable[[frozenset[str]], None] = lambda ids: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        patience: float = TOKEN_FILE_SECONDS,
+        changed: Callable[[frozenset[str]], None] = lambda ids: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = path
+        self._patience = patience
         self._changed = changed
-        self._stamp = _stamp(path)
+        self._clock = clock
+        self._failed_since: float | None = None
+        self._tried_at = 0.0
+        self._failed_stamp: _Stamp | None = None
+        stamp = _stamp(path)
         self._tokens: dict[str, Token] = {token.id: token for token in read_tokens(path)}
+        self._stamp = _settled(stamp)
 
     def caller(self, authorization: str) -> Caller | None:
-        """Return the caller for an Authorization header, or None if its token is unknown or expired."""
-        self._reload_if_changed()
+        """Return the caller for an Authorization header, or None if its token is unknown or expired.
+
+        Raises `UnreadableTokensError` if the file has been unreadable for too long.
+        """
+        self.check()
         scheme, _, given = authorization.partition(" ")
         identifier, secret = parse_token(given.strip()) if scheme.lower() == "bearer" else ("", "")
         token = self._tokens.get(identifier)
@@ -227,28 +267,83 @@ class Keyring:
             return None
         return caller_of(token)
 
+    @property
+    def unreadable_seconds(self) -> float:
+        """How long the file has been unreadable; 0 if it can be read."""
+        return 0.0 if self._failed_since is None else max(self._clock() - self._failed_since, 0.001)
+
+    def check(self) -> None:
+        """Read the file if it has changed; raises `UnreadableTokensError` if that has failed for too long."""
+        self._reload_if_changed()
+        if self.unreadable_seconds > self._patience:
+            raise UnreadableTokensError(
+                f"the token file has been unreadable for more than {self._patience:g} s, "
+                "so no token is accepted until it can be read"
+            )
+
     def _reload_if_changed(self) -> None:
         # Checked before each request, so that a revoked token is rejected from the next request on.
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
+        try:
+            stamp = _stamp(self._path)
+        except OSError as error:
+            self._failed(None, f"cannot look at the token file {self._path}: {error.strerror}")
             return
-        self._stamp = stamp
+        if stamp == self._stamp and self._failed_since is None:
+            return
+        # Reading the same invalid file before every request would cost too much.
+        again = self._failed_since is not None and stamp == self._failed_stamp
+        if again and self._clock() - self._tried_at < RETRY_SECONDS:
+            return
         try:
             tokens = read_tokens(self._path) if stamp else []
         except InputError as error:
-            _log.warning("keeping the known tokens, because the file cannot be used: %s", error)
+            self._failed(stamp, str(error))
             return
+        self._succeeded(stamp, tokens)
+
+    def _succeeded(self, stamp: _Stamp | None, tokens: Sequence[Token]) -> None:
         if stamp is None:
             _log.warning("the token file %s is gone: all tokens are rejected until it is back", self._path)
-        self._tokens = {token.id: token for token in tokens}
-        self._changed(frozenset(self._tokens))
+        elif self._failed_since is not None:
+            _log.warning("the token file %s can be read again", self._path)
+        # Only now: a file that could not be read is tried again.
+        self._stamp, self._failed_since, self._failed_stamp = _settled(stamp), None, None
+        known = {token.id: token for token in tokens}
+        if known != self._tokens:
+            self._tokens = known
+            self._changed(frozenset(known))
+
+    def _failed(self, stamp: _Stamp | None, reason: str) -> None:
+        now = self._clock()
+        if self._failed_since is None:
+            self._failed_since = now
+        self._failed_stamp, self._tried_at = stamp, now
+        if now - self._failed_since <= self._patience:
+            _log.warning("keeping the known tokens for at most %g s, because %s", self._patience, reason)
+            return
+        _log.error("ALL TOKENS ARE REFUSED until the token file can be read: %s", reason)
+        if self._tokens:
+            self._tokens = {}
+            self._changed(frozenset())
 
 
 def _stamp(path: Path) -> _Stamp | None:
+    """Return what changes whenever the file does, or None if there is no file.
+
+    A replacement may keep size and mtime; the kernel still sets ctime, which no program can set.
+    """
     try:
         found = os.stat(path)  # noqa: PTH116  # once a request; Path.stat takes twice as long
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError:
-        return _UNREADABLE
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_ctime_ns, found.st_mtime_ns, found.st_mode, found.st_dev, found.st_ino, found.st_size
+
+
+def _settled(stamp: _Stamp | None) -> _Stamp | None:
+    """Return the stamp, or one that no file has if the file changed just now.
+
+    The kernel's clock advances in steps of a few milliseconds: a second change in the same step has the same stamp.
+    """
+    if stamp is not None and abs(time.time_ns() - stamp[0]) < SETTLED_NS:
+        return ()
+    return stamp

@@ -1,7 +1,6 @@
 """The service as an ASGI application: checks a request, calls the library in a thread, and answers."""
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -26,6 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
+from satchel.model.invisible import json_bytes
 from satchel.server.http.access import Caller
 from satchel.server.http.gate import Gate, TenantViews
 from satchel.server.http.mcp_endpoint import McpEndpoints
@@ -34,6 +34,8 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
 from satchel.server.http.responses import check_size, read_within, spent
 from satchel.server.http.routes import ROUTES, Matched, Route, openapi, route_for
+from satchel.server.jsonrpc import repeated_key, repeated_key_fault, repeated_key_response
+from satchel.server.listening import WELL_KNOWN
 
 __all__ = [
     "Application",
@@ -141,7 +143,10 @@ class Application:
         if path == "/openapi.json":
             _only_get(method)
             return Reply(HTTPStatus.OK, self._description)
-        caller = self._gate.caller(headers, scope)
+        if path.startswith(WELL_KNOWN):
+            _only_get(method)
+            return self._well_known(path)
+        caller = await self._gate.caller(headers, scope)
         if path == "/metrics":
             _only_get(method)
             self._gate.check(caller, "metrics")
@@ -178,7 +183,7 @@ class Application:
         most = self._limits.most_answer if route.access == "read" else None
         value = read(query) if most is None else read_within(read, query, most)
         self.metrics.spent(route.operation, spent(value))
-        content = b"" if value is None else _encoded(value)
+        content = b"" if value is None else json_bytes(value)
         if most is not None:
             check_size(len(content), most)
         return content
@@ -192,6 +197,9 @@ class Application:
             return
         body = await self._body(receive, Headers(scope=scope))
         async with self._threads.turn(caller.org):
+            if (refused := await anyio.to_thread.run_sync(repeated_key_response, body)) is not None:
+                await _send(send, Reply(HTTPStatus.BAD_REQUEST, msgspec.json.encode(refused)))
+                return
             replay = _replayed(body, receive)
             await self._endpoints.handle(self._tasks, caller, scope, replay, send)
 
@@ -206,7 +214,14 @@ class Application:
                 self._reading.discard(reading)
         raise _stopping()
 
+    def _well_known(self, path: str) -> Reply:
+        """Return the OAuth metadata, or 404: asking for a token would tell a client that there is some."""
+        if (metadata := self._gate.metadata_at(path)) is not None:
+            return Reply(HTTPStatus.OK, metadata)
+        raise RefusedError(HTTPStatus.NOT_FOUND, "unknown-path", "there is nothing at this path")
+
     async def _health_check(self) -> Reply:
+        self._gate.check_token_file()
         if await self._health.is_healthy():
             return Reply(HTTPStatus.OK, b'{"status":"ok"}')
         raise RefusedError(
@@ -231,7 +246,7 @@ class Application:
             self.metrics.refused(problem.type.rpartition(":")[2])
         if complaint is not None:
             _log.warning("%s", complaint)
-        return Reply(problem.status, msgspec.json.encode(problem), MEDIA_TYPE, tuple(headers.items()))
+        return Reply(problem.status, json_bytes(problem), MEDIA_TYPE, tuple(headers.items()))
 
 
 # Statuses of requests that were rejected before they were processed.
@@ -275,14 +290,6 @@ def _only_get(method: str) -> None:
         raise RefusedError(
             HTTPStatus.METHOD_NOT_ALLOWED, "unknown-method", "this path supports only GET", Allow="GET"
         )
-
-
-def _encoded(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # A tool's output may contain a lone surrogate, which UTF-8 cannot encode: escape it.
-        return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -434,6 +441,8 @@ def _query_of(route: Route, query_string: bytes) -> Any:
             raise _bad_query(f"the parameter {name!r} is given twice")
         else:
             values[name] = readers[name](value)
+            if isinstance(values[name], dict) and (key := repeated_key(value)) is not None:
+                raise _bad_query(f"in the parameter {name!r}, {repeated_key_fault(key)}")
     try:
         return msgspec.convert(values, route.query)
     except msgspec.ValidationError as error:
@@ -456,13 +465,16 @@ def _body_of(route: Route, headers: Headers, body: bytes) -> Any:
             "the body must be JSON; send Content-Type: application/json",
         )
     try:
-        return _DECODERS[route.body].decode(body)
+        value = _DECODERS[route.body].decode(body)
     except msgspec.ValidationError as error:
         raise RefusedError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-body", f"the body is invalid: {error}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"the body is not JSON: {error}") from error
+    if (key := repeated_key(body)) is not None:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "malformed-body", f"in the body, {repeated_key_fault(key)}")
+    return value
 
 
 def _bad_query(detail: str) -> RefusedError:

@@ -4,20 +4,34 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from satchel.api.satchel import Satchel
 from satchel.model.memory import check_name
-from satchel.server.http.access import Access, Caller, Keyring, anonymous_caller
+from satchel.server.connections import mark_trusted
+from satchel.server.http.access import (
+    TOKEN_FILE_SECONDS,
+    Access,
+    Caller,
+    Keyring,
+    UnreadableTokensError,
+    anonymous_caller,
+    is_own_token,
+)
 from satchel.server.http.metrics import Metrics
-from satchel.server.http.problems import RefusedError
+from satchel.server.http.problems import SOON, RefusedError
 from satchel.server.http.requests import Addition, AddManyRequest
+
+if TYPE_CHECKING:
+    # Imported only if an issuer is configured.
+    from satchel.server.http.oauth import OAuth
 
 __all__ = ["Gate", "RateLimiter", "TenantViews"]
 
@@ -33,14 +47,26 @@ _GRANTED_BY: dict[Access, tuple[Access, ...]] = {
 class Gate:
     """Authenticates requests by their tokens and limits their rate.
 
-    Without a token file everyone has access, as one org; then the service listens only on this machine.
+    A token is one of the token file, or an access token of the OAuth issuer. Without either everyone has access, as
+    one org; then the service listens only on this machine.
     """
 
-    def __init__(self, tokens: Path | None, *, org: str | None = None, rate: float) -> None:
+    def __init__(
+        self,
+        tokens: Path | None,
+        *,
+        org: str | None = None,
+        rate: float,
+        token_file_seconds: float = TOKEN_FILE_SECONDS,
+        oauth: "OAuth | None" = None,
+    ) -> None:
         self.metrics = Metrics()
-        self._anonymous = None if tokens else anonymous_caller(org)
+        self._oauth = oauth
+        self._anonymous = None if tokens or oauth else anonymous_caller(org)
         self._listeners: list[Callable[[frozenset[str]], None]] = []
-        self._keyring = Keyring(tokens, changed=self._notify) if tokens else None
+        self._keyring = (
+            Keyring(tokens, patience=token_file_seconds, changed=self._notify) if tokens is not None else None
+        )
         self._requests = RateLimiter(rate, 2 * rate)
         # Failed logins are limited by address. Callers with a valid token are not affected by others at theirs.
         self._failed_logins = RateLimiter(FAILED_LOGINS_PER_SECOND, FAILED_LOGINS_BURST)
@@ -48,43 +74,74 @@ class Gate:
     @property
     def one_org(self) -> bool:
         """Whether all callers belong to the same org."""
-        return self._keyring is None
+        return self._anonymous is not None
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Register a callback that gets the ids of all tokens whenever they change."""
         self._listeners.append(listener)
 
-    def caller(self, headers: Headers, scope: Scope) -> Caller:
+    async def caller(self, headers: Headers, scope: Scope) -> Caller:
         """Return the caller of a request; rejects an unknown token and a caller over its rate limit."""
-        caller = self._known(headers, scope)
+        caller = self._anonymous or await self._known(headers, scope)
+        mark_trusted(scope)
         if wait := self._requests.take(caller.id):
             raise _too_often("this token sends too many requests", wait)
         return caller
 
     def check(self, caller: Caller, needed: Access) -> None:
         """Reject a caller whose token does not grant the needed access; without tokens everyone has it."""
-        if caller is not self._anonymous and caller.access not in _GRANTED_BY[needed]:
-            raise RefusedError(
-                HTTPStatus.FORBIDDEN, "not-allowed", f"this token grants {caller.access}, but this needs {needed}"
-            )
+        if caller is self._anonymous or caller.access in _GRANTED_BY[needed]:
+            return
+        if self._oauth is not None and caller.is_oauth and needed != "metrics":
+            raise self._oauth.insufficient(self._oauth.scope_for(needed))
+        raise RefusedError(
+            HTTPStatus.FORBIDDEN, "not-allowed", f"this token grants {caller.access}, but this needs {needed}"
+        )
 
-    def _known(self, headers: Headers, scope: Scope) -> Caller:
-        if self._keyring is None:
-            assert self._anonymous is not None
-            return self._anonymous
-        given = headers.getlist("authorization")
-        caller = self._keyring.caller(given[0]) if len(given) == 1 else None
-        if caller is None:
-            peer = scope.get("client") or ("unknown", 0)
-            if wait := self._failed_logins.take(peer[0]):
-                raise _too_often("too many requests without a valid token", wait)
+    def metadata_at(self, path: str) -> bytes | None:
+        """Return the OAuth metadata of the service if it is at this path, else None."""
+        return None if self._oauth is None else self._oauth.metadata_at(path)
+
+    def check_token_file(self) -> None:
+        """Reject the request if the token file has been unreadable for too long."""
+        if self._keyring is not None:
+            with self._reading(self._keyring):
+                self._keyring.check()
+
+    @contextmanager
+    def _reading(self, keyring: Keyring) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableTokensError as error:
             raise RefusedError(
-                HTTPStatus.UNAUTHORIZED,
-                "unauthorized",
-                "a valid bearer token is required",
-                WWW_Authenticate='Bearer realm="satchel"',
-            )
-        return caller
+                HTTPStatus.SERVICE_UNAVAILABLE, "unreadable-tokens", str(error), Retry_After=str(SOON)
+            ) from error
+        finally:
+            self.metrics.token_file_unreadable_seconds = keyring.unreadable_seconds
+
+    async def _known(self, headers: Headers, scope: Scope) -> Caller:
+        given = headers.getlist("authorization")
+        try:
+            return await self._caller_of(given[0] if len(given) == 1 else "")
+        except RefusedError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                peer = scope.get("client") or ("unknown", 0)
+                if wait := self._failed_logins.take(peer[0]):
+                    raise _too_often("too many requests without a valid token", wait) from error
+            raise
+
+    async def _caller_of(self, authorization: str) -> Caller:
+        scheme, _, token = authorization.partition(" ")
+        if self._oauth is not None and scheme.lower() == "bearer" and not is_own_token(token.strip()):
+            return await self._oauth.caller(token.strip())
+        if self._keyring is not None:
+            with self._reading(self._keyring):
+                if (caller := self._keyring.caller(authorization)) is not None:
+                    return caller
+        challenge = 'Bearer realm="satchel"' if self._oauth is None else self._oauth.challenge()
+        raise RefusedError(
+            HTTPStatus.UNAUTHORIZED, "unauthorized", "a valid bearer token is required", WWW_Authenticate=challenge
+        )
 
     def _notify(self, ids: frozenset[str]) -> None:
         for listener in self._listeners:
@@ -125,7 +182,9 @@ class RateLimiter:
         return wait
 
 
-# Scope: the caller's org, and its project if the token is bound to one
+# Scope: the caller's org, and its project and user if the token is bound to them
+
+MAX_VIEWS = 10_000
 
 _SCOPE_FIELDS = ("project", "user", "agent", "session")
 # A new memory is compared with memories of other sessions too, so these fields alone narrow the view.
@@ -133,19 +192,21 @@ _SCOPE_OF_NEW = ("project", "user")
 
 
 class TenantViews:
-    """Views of the store, one for each org and project that tokens are bound to."""
+    """Views of the store, one for each org, project and user that tokens are bound to."""
 
     def __init__(self, bag: Satchel) -> None:
         self._bag = bag
-        self._views: dict[tuple[str | None, str | None], Satchel] = {}
+        self._views: dict[tuple[str | None, ...], Satchel] = {}
         self._lock = threading.Lock()
 
     def of(self, caller: Caller) -> Satchel:
         """Return the view of everything a caller may read."""
-        key = caller.org, caller.project
+        key = caller.org, caller.project, caller.user
         with self._lock:
             if key not in self._views:
-                self._views[key] = self._bag.scoped(org=caller.org, project=caller.project)
+                if len(self._views) >= MAX_VIEWS:
+                    self._views.clear()
+                self._views[key] = self._bag.scoped(org=caller.org, project=caller.project, user=caller.user)
             return self._views[key]
 
     def within(self, caller: Caller, query: Any, body: Any) -> Satchel:
@@ -159,7 +220,7 @@ class TenantViews:
 
 
 def _check(caller: Caller, named: Any) -> None:
-    for field in ("org", "project"):
+    for field in ("org", "project", "user"):
         held, given = getattr(caller, field), check_name(field, getattr(named, field, None))
         if held is not None and given is not None and given != held:
             raise RefusedError(

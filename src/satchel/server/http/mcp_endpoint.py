@@ -25,9 +25,8 @@ from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import as_problem
 from satchel.server.http.responses import Spent
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.catalog import TOOLS
+from satchel.server.mcp.catalog import MEMORY_TOOLS
 from satchel.server.mcp.server import build_server
-from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
@@ -35,17 +34,18 @@ from satchel.server.specs.specs import Specs
 __all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
 
 MAX_SESSIONS = 1_000
+MAX_OAUTH_CALLERS = 1_000
 IDLE_SECONDS = 600.0
 
 _log = logging.getLogger(__name__)
 
-# Spec documents are files on a developer's machine, so the service does not offer their tools.
-_SERVED = {name: tool for name, tool in TOOLS.items() if tool not in (SPECS, CHECK)}
-
 
 def tools_for(caller: Caller) -> dict[str, Tool]:
-    """Return all tools, or the read-only ones if the caller may not write."""
-    return {name: tool for name, tool in _SERVED.items() if caller.access == "write" or tool.effect == "reads"}
+    """Return the tools of memory, or the read-only ones if the caller may not write.
+
+    Spec documents are files on a developer's machine, so the service does not offer their tools.
+    """
+    return {name: tool for name, tool in MEMORY_TOOLS.items() if caller.access == "write" or tool.effect == "reads"}
 
 
 class McpEndpoints:
@@ -64,17 +64,27 @@ class McpEndpoints:
 
     async def handle(self, tasks: TaskGroup, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._beginning:
-            if (endpoint := self._endpoints.get(caller)) is None:
-                self._endpoints[caller] = endpoint = _Endpoint(self._manager(caller))
+            if (endpoint := self._endpoints.pop(caller, None)) is None:
+                self._make_room(caller)
+                endpoint = _Endpoint(self._manager(caller))
                 await tasks.start(endpoint.run)
+            # At the end: the one used last.
+            self._endpoints[caller] = endpoint
         # An event stream never ends by itself, so it does not count as a call in flight.
         with endpoint.call() if scope["method"] == "POST" else nullcontext():
             await endpoint.handle(scope, receive, send)
 
     def keep_only(self, known: frozenset[str]) -> None:
         """End the sessions of revoked tokens, after their calls in flight are answered."""
-        for caller in [each for each in self._endpoints if each.id not in known]:
+        for caller in [each for each in self._endpoints if not each.is_oauth and each.id not in known]:
             self._endpoints.pop(caller).stop()
+
+    def _make_room(self, caller: Caller) -> None:
+        """End the sessions of the OAuth callers that were idle longest, whose number nothing else bounds."""
+        if caller.is_oauth:
+            others = [each for each in self._endpoints if each.is_oauth]
+            for each in others[: max(0, len(others) - MAX_OAUTH_CALLERS + 1)]:
+                self._endpoints.pop(each).stop()
 
     def _manager(self, caller: Caller) -> StreamableHTTPSessionManager:
         context = ToolContext(self._views.of(caller), self._specs, remembers_session=False)

@@ -31,6 +31,7 @@ class Metrics:
         self._spent: dict[str, list[int]] = {}
         self._refused: Counter[str] = Counter()
         self.in_flight = 0
+        self.token_file_unreadable_seconds = 0.0
 
     def called(self, operation: str, outcome: str, seconds: float) -> None:
         """Count a finished call. The outcome is an HTTP status, or `ok` or `error` for an MCP tool."""
@@ -79,6 +80,9 @@ class Metrics:
             yield f'satchel_refusals_total{{reason="{reason}"}} {count}'
         yield from _head("satchel_in_flight", "gauge", "Calls that are running or waiting for a thread.")
         yield f"satchel_in_flight {self.in_flight}"
+        name = "satchel_token_file_unreadable_seconds"
+        yield from _head(name, "gauge", "How long the token file could not be read; 0 if it can.")
+        yield f"{name} {self.token_file_unreadable_seconds:.3f}"
 
 
 def _head(name: str, kind: str, about: str) -> Iterator[str]:

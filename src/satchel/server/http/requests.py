@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from satchel.api.operations import Offered, offered
 from satchel.api.parameters import Limit, Name, Tokens
 from satchel.api.satchel import NEVER_EMPTY
+from satchel.model.checks import MAX_OFFSET
 from satchel.model.memory import SCOPE_FIELDS
 from satchel.session.session import Hints, Holds
 
@@ -248,9 +249,10 @@ class PageRequest(Request, frozen=True, kw_only=True):
 
 
 class FindRequest(Request, frozen=True, kw_only=True):
-    """Which lines."""
+    """Which matches."""
 
     pattern: Annotated[str, Meta(max_length=LONGEST_PATTERN)]
+    start: Annotated[int, Meta(ge=1, le=MAX_OFFSET)] = 1
     max_tokens: Tokens | None = None
     call_id: CallId | None = None
 

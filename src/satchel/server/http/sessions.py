@@ -92,7 +92,9 @@ def page(view: Satchel, asked: PageRequest, *, name: str) -> Shown:
 
 
 def find(view: Satchel, asked: FindRequest, *, name: str, handle: str) -> Found:
-    return view.find_session(name).find(handle, asked.pattern, max_tokens=asked.max_tokens, call_id=asked.call_id)
+    return view.find_session(name).find(
+        handle, asked.pattern, start=asked.start, max_tokens=asked.max_tokens, call_id=asked.call_id
+    )
 
 
 def expand(view: Satchel, asked: SessionRequest, *, name: str, handle: str) -> Whole:

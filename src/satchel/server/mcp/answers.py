@@ -1,5 +1,6 @@
 """Answers of tools: cut to their token budget, footers included, with the remainder kept for a cursor."""
 
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -10,7 +11,7 @@ import msgspec
 
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds, self_counted
-from satchel.fitting.listing import FittedPortions, Portion, as_json, fit_portions, join_portions
+from satchel.fitting.listing import FittedPortions, Portion, fit_portions, join_portions
 
 __all__ = [
     "RELEVANT",
@@ -22,7 +23,9 @@ __all__ = [
     "answer_of",
     "cursor_for",
     "fitted",
+    "most_as_json",
     "nothing_fitted",
+    "remarked",
     "said",
     "with_footer",
 ]
@@ -45,6 +48,8 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """The cursor of the next page; None if there is none."""
     asked: bool = False
     """True if the caller set the budget; False if it is the limit of the server."""
+    remark: str = ""
+    """A line about the call itself, such as which of its arguments were ignored."""
 
 
 def with_footer(body: str, footer: Footer, count: Count) -> tuple[str, int]:
@@ -52,13 +57,17 @@ def with_footer(body: str, footer: Footer, count: Count) -> tuple[str, int]:
     above = f"{body}\n" if body else ""
 
     def make(tokens: int) -> str:
-        return above + "\n".join([*_budget_lines(footer, tokens), f"📏 {_cost(footer, tokens)}"])
+        remark = [footer.remark] if footer.remark else []
+        return above + "\n".join([*remark, *_budget_lines(footer, tokens), f"📏 {_cost(footer, tokens)}"])
 
     return self_counted(make, count)
 
 
 def _cost(footer: Footer, tokens: int) -> str:
-    """Return the cost line; if nothing relevant was left out, it also says how many memories there are."""
+    """Return the cost line. It also says how many memories there are if nothing relevant was left out, or if the
+    next page has those that the limit of the call left out."""
+    if footer.whole and footer.cursor is not None:
+        return f"{footer.shown:,} of {footer.total:,} {footer.noun}, ~{tokens:,} tokens"
     if footer.noun != RELEVANT or not footer.whole or not footer.shown:
         return f"~{tokens:,} tokens"
     noun = RELEVANT if footer.shown != 1 else "relevant memory"
@@ -67,15 +76,13 @@ def _cost(footer: Footer, tokens: int) -> str:
 
 
 def _budget_lines(footer: Footer, tokens: int) -> list[str]:
-    if footer.whole:
-        return []
-    lines = [
-        f"⚡ Budget: ~{tokens:,}/{footer.budget:,} tokens used. "
-        f"{footer.shown:,} of {footer.total:,} {footer.noun} shown. "
-        "Increase max_tokens or use detail_level=summary for more."
-    ]
-    if footer.cursor is not None:
-        lines.insert(0, f"➡ The rest: cursor={footer.cursor}")
+    lines = [] if footer.cursor is None else [f"➡ The rest: cursor={footer.cursor}"]
+    if not footer.whole:
+        lines.append(
+            f"⚡ Budget: ~{tokens:,}/{footer.budget:,} tokens used. "
+            f"{footer.shown:,} of {footer.total:,} {footer.noun} shown. "
+            "Increase max_tokens or use detail_level=summary for more."
+        )
     return lines
 
 
@@ -96,10 +103,36 @@ class Answer(NamedTuple):
     data: dict[str, Any]
     most: int | None = None
     """The budget of the text and of the data; None for the short answer to a write."""
+    above: str = ""
+    """The text without its footer."""
+    footer: Footer | None = None
+    """The facts of the footer; None if there is none."""
 
     def structured(self, count: Count) -> dict[str, Any] | None:
-        """Return the data, or None if they need more tokens than the budget allows."""
-        return self.data if self.most is None or count(as_json(self.data)) <= self.most else None
+        """Return the data, or None if text and data together need more tokens than the budget allows."""
+        fits = self.most is None or count(self.text) + most_as_json(self.data, count) <= self.most
+        return self.data if fits else None
+
+
+def most_as_json(data: dict[str, Any], count: Count) -> int:
+    """Return the most tokens that data need as JSON: compact, with spaces, indented, ASCII only or not."""
+    layouts: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 2})
+    return max(
+        count(json.dumps(data, ensure_ascii=escaped, **layout)) for escaped in (False, True) for layout in layouts
+    )
+
+
+def remarked(answer: Answer, remark: str, count: Count) -> Answer:
+    """Return an answer with a remark about the call, unless there is no room left for it."""
+    if answer.most is None:
+        return answer._replace(text=f"{answer.text}\n{remark}", data=answer.data | {"remark": remark})
+    if answer.footer is None:
+        return answer
+    footer = msgspec.structs.replace(answer.footer, remark=remark)
+    text, tokens = with_footer(answer.above, footer, count)
+    if tokens > answer.most:
+        return answer
+    return answer._replace(text=text, data=answer.data | {"text": text, "token_count": tokens}, footer=footer)
 
 
 class Page(NamedTuple):
@@ -118,21 +151,24 @@ def fitted(
     noun: str = "memories",
     cursor: str | None = None,
     in_turn: bool = False,
+    more: bool = False,
 ) -> Page:
-    """Return as many of the portions as fit the budget, as one page."""
+    """Return as many of the portions as fit the budget, as one page. With `more`, others follow these."""
+
+    def footer(budget: int, shown: Sequence[Portion], whole: bool) -> Footer:
+        return Footer(
+            budget=budget,
+            shown=len(shown),
+            total=total,
+            whole=whole,
+            noun=noun,
+            cursor=cursor if more or not whole else None,
+            asked=allowance.given,
+        )
 
     def made_for(budget: int) -> FittedPortions:
         def assemble(shown: Sequence[Portion], whole: bool) -> str:
-            footer = Footer(
-                budget=budget,
-                shown=len(shown),
-                total=total,
-                whole=whole,
-                noun=noun,
-                cursor=cursor,
-                asked=allowance.given,
-            )
-            return with_footer(join_portions(shown), footer, count)[0]
+            return with_footer(join_portions(shown), footer(budget, shown, whole), count)[0]
 
         return fit_portions(portions, budget=budget, count=count, assemble=assemble, in_turn=in_turn)
 
@@ -141,8 +177,17 @@ def fitted(
         # The footer that names a larger budget may be longer itself.
         needed = budget_that_holds(lambda budget: made_for(budget).smallest_budget or 0, needed)
         return Page(nothing_fitted(needed, total, allowance, count, noun=noun), made.rest)
-    used = cursor if made.rest else None
-    answer = answer_of(made.text, count(made.text), allowance, shown=len(made.shown), total=total, cursor=used)
+    end = footer(allowance.tokens, made.shown, not made.rest)
+    answer = answer_of(
+        made.text,
+        count(made.text),
+        allowance,
+        shown=len(made.shown),
+        total=total,
+        cursor=end.cursor,
+        above=join_portions(made.shown),
+        footer=end if made.text else None,
+    )
     return Page(answer, made.rest)
 
 
@@ -154,16 +199,19 @@ def answer_of(
     shown: int,
     total: int,
     cursor: str | None = None,
+    above: str = "",
+    footer: Footer | None = None,
 ) -> Answer:
+    """Return the answer to a read: its text, and the same with its numbers for a program."""
     # The text once more: many clients show a model the data alone where there are any.
     data: dict[str, Any] = {"text": text, "token_count": tokens, "included": shown, "omitted": total - shown}
-    return Answer(text, data | {"cursor": cursor} if cursor else data, allowance.tokens)
+    return Answer(text, data | {"cursor": cursor} if cursor else data, allowance.tokens, above, footer)
 
 
 def said(text: str, allowance: Allowance, count: Count) -> Answer:
     """Return a remark in place of memories, such as "Nothing matched.", or only its footer if it does not fit."""
     whole = Footer(budget=allowance.tokens, shown=0, total=0, whole=True)
-    return _first_that_fits([with_footer(text, whole, count), with_footer("", whole, count)], allowance, total=0)
+    return _first_that_fits([(text, whole), ("", whole)], allowance, count, total=0)
 
 
 def nothing_fitted(
@@ -173,14 +221,18 @@ def nothing_fitted(
     cut = Footer(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun)
     whole = Footer(budget=allowance.tokens, shown=0, total=total, whole=True, noun=noun)
     needs = f"Nothing fitted (needs at least {smallest:,} tokens).\n"
-    texts = [with_footer(needs, cut, count), with_footer(needs, whole, count), with_footer("", whole, count)]
-    answer = _first_that_fits(texts, allowance, total=total)
+    answer = _first_that_fits([(needs, cut), (needs, whole), ("", whole)], allowance, count, total=total)
     return answer._replace(data=answer.data | {"smallest_budget": smallest})
 
 
-def _first_that_fits(texts: Sequence[tuple[str, int]], allowance: Allowance, *, total: int) -> Answer:
-    text, tokens = next((each for each in texts if each[1] <= allowance.tokens), ("", 0))
-    return answer_of(text, tokens, allowance, shown=0, total=total)
+def _first_that_fits(
+    forms: Sequence[tuple[str, Footer]], allowance: Allowance, count: Count, *, total: int
+) -> Answer:
+    for above, footer in forms:
+        text, tokens = with_footer(above, footer, count)
+        if tokens <= allowance.tokens:
+            return answer_of(text, tokens, allowance, shown=0, total=total, above=above, footer=footer)
+    return answer_of("", 0, allowance, shown=0, total=total)
 
 
 # What of an answer did not fit, kept for whoever comes back with its cursor.
@@ -197,6 +249,8 @@ class Remainder(msgspec.Struct, frozen=True):
     portions: tuple[Portion, ...]
     total: int
     noun: str
+    per_page: int | None = None
+    """How many portions a page has at most; None if only tokens limit it."""
 
     @property
     def size(self) -> int:

@@ -1,16 +1,30 @@
 """The catalog of the MCP server: tools by name, instructions and guide for the model, resources."""
 
+import json
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import InputError
-from satchel.server.mcp.reading_tools import CONTEXT, GET, PACK, SEARCH, STATS, TIMELINE
+from satchel.model.memory import check_name
+from satchel.server.mcp.reading_tools import CONTEXT, GET, LIST, PACK, SEARCH, STATS, TIMELINE
 from satchel.server.mcp.spec_tools import CHECK, SPECS
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.mcp.writing_tools import FORGET, RELATE, SAVE, SESSION, UPDATE
+from satchel.server.mcp.writing_tools import FORGET, RELATE, SAVE, SAVE_MANY, SESSION, UPDATE
 
-__all__ = ["CORE", "GUIDE", "INSTRUCTIONS", "TEMPLATES", "TOOLS", "chosen_tools", "pack_resources", "read_resource"]
+__all__ = [
+    "CORE",
+    "GUIDE",
+    "INSTRUCTIONS",
+    "MEMORY_TOOLS",
+    "TEMPLATES",
+    "TOOLS",
+    "chosen_tools",
+    "complete_project",
+    "guide_for",
+    "pack_resources",
+    "read_resource",
+]
 
 
 INSTRUCTIONS = """\
@@ -35,8 +49,11 @@ what matters for the task. Give `max_tokens`, 1,000 to 2,000 is plenty for most 
 3. While you work: `mem_save` what will be worth knowing later: decisions and why, fixes and their cause, \
 preferences of the user, facts about the code base that took effort to find. One idea each, with a `title`, a \
 `kind`, and the `project`. A `topic_key` such as `deploy/day` replaces what was said of the topic before, and \
-keeps its history. Link with `relate_to`, for example `fixes:ID`. Secrets are masked; leave them out all the same.
-4. When something no longer holds: `mem_update` it, `mem_relate` the new one as `supersedes`, or `mem_forget` it.
+keeps its history. Link with `relate_to`, for example `fixes:ID`. `mem_save_many` saves several at once. Secrets \
+are masked; leave them out all the same.
+4. When something no longer holds: `mem_update` it, `mem_relate` the new one as `supersedes`, or `mem_forget` it. \
+By filter, `mem_forget` first says how many memories match; `undo` restores what it forgot. `mem_list` shows what \
+there is by date.
 5. At the end: `mem_session` with `action=end` and a summary: what was done, what was decided, what is open.
 
 ## Context budget
@@ -51,21 +68,35 @@ says how sure the hit is. Without \
 """
 
 
+def guide_for(project: str | None) -> str:
+    """Return the guide, with the project to name in calls if there is one."""
+    if (name := check_name("project", project)) is None:
+        return GUIDE
+    return f"{GUIDE}\n## Project\n\nGive `project={json.dumps(name, ensure_ascii=False)}` in every call.\n"
+
+
 # The tools by name, and the few that are enough for most clients
 
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
     for tool in (
-        SAVE, SEARCH, CONTEXT, TIMELINE, GET, UPDATE, FORGET, RELATE, SESSION, STATS, PACK, SPECS, CHECK,
+        SAVE, SAVE_MANY, SEARCH, CONTEXT, LIST, TIMELINE, GET, UPDATE, FORGET, RELATE, SESSION, STATS, PACK, SPECS,
+        CHECK,
     )
 }  # fmt: skip
 CORE = (SAVE.name, SEARCH.name, CONTEXT.name, GET.name)
+MEMORY_TOOLS: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if tool not in (SPECS, CHECK)}
+"""The tools that need nothing but the store."""
 
 
-def chosen_tools(wanted: str) -> dict[str, Tool]:
-    """Return the tools that `--tools` names: `all`, `core`, or names separated by commas."""
-    names = {"all": tuple(TOOLS), "core": CORE}.get(wanted.strip()) or [each.strip() for each in wanted.split(",")]
+def chosen_tools(wanted: str, *, specs: bool = True) -> dict[str, Tool]:
+    """Return the tools that `--tools` names: `all`, `core`, or names separated by commas.
+
+    Without `specs`, where there are no spec documents to read, all tools are those of memory.
+    """
+    groups = {"all": tuple(TOOLS if specs else MEMORY_TOOLS), "core": CORE}
+    names = groups.get(wanted.strip()) or [each.strip() for each in wanted.split(",")]
     for name in names:
         if name not in TOOLS:
             raise InputError(f"there is no tool {name!r}; say all, core or some of: {', '.join(TOOLS)}")
@@ -102,6 +133,14 @@ def pack_resources(context: ToolContext) -> list[dict[str, Any]]:
     ]
 
 
+def complete_project(context: ToolContext, written: str) -> list[str]:
+    """Return the projects that begin with a text, then those that contain it, each with the most memories first."""
+    text = written.casefold()
+    matching = [(name, name.casefold()) for name in context.bag.projects() if name]
+    starting = [name for name, folded in matching if folded.startswith(text)]
+    return starting + [name for name, folded in matching if text in folded and not folded.startswith(text)]
+
+
 def read_resource(context: ToolContext, uri: str) -> str:
     """Return the text of a resource: the answer of the tool that serves the same purpose."""
     try:
@@ -112,7 +151,7 @@ def read_resource(context: ToolContext, uri: str) -> str:
     if parts.scheme == "satchel" and name and parts.netloc == "pack":
         return TOOLS["context_pack"].call(context, {"project": name}).text
     if parts.scheme == "satchel" and name and parts.netloc == "memory":
-        return TOOLS["mem_get"].call(context, {"ids": [name]}).text
+        return TOOLS["mem_get"].call(context, {"id": name}).text
     raise InputError(
         f"there is no resource {uri[:100]!r}; there are satchel://pack/PROJECT and satchel://memory/ID"
     )

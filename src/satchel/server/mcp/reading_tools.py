@@ -1,4 +1,4 @@
-"""Tools that read: mem_search, mem_get, mem_timeline, mem_stats, mem_context, context_pack."""
+"""Tools that read: mem_search, mem_list, mem_get, mem_timeline, mem_stats, mem_context, context_pack."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,6 +10,7 @@ from satchel.fitting.engine import Count
 from satchel.fitting.listing import Detail, Portion, as_json, clean, entry
 from satchel.model.checks import MAX_LIMIT
 from satchel.model.memory import KINDS, Memory, Relation
+from satchel.server.arguments import MAX_TOKENS, ids
 from satchel.server.mcp.answers import (
     RELEVANT,
     Allowance,
@@ -20,12 +21,13 @@ from satchel.server.mcp.answers import (
     nothing_fitted,
     with_footer,
 )
-from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, names, tool_for
+from satchel.server.mcp.tool import CURSOR, DETAIL, tool_for
 from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
     "CONTEXT",
     "GET",
+    "LIST",
     "NOTHING_MATCHED",
     "NOTHING_RELEVANT",
     "PACK",
@@ -63,11 +65,10 @@ def _search(context: ToolContext, given: dict[str, Any]) -> Answer:
 def _get(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_get", given)) is not None:
         return page
-    wanted = list(dict.fromkeys(given["ids"]))
-    if not wanted:
-        raise InputError("mem_get needs ids")
+    if not given["id"]:
+        raise InputError("mem_get needs id")
     portions, missing = [], []
-    for identifier in wanted:
+    for identifier in given["id"]:
         try:
             portions.append(_whole(context.bag, identifier))
         except InputError as error:
@@ -113,6 +114,19 @@ def _timeline(context: ToolContext, given: dict[str, Any]) -> Answer:
     return context.listed("mem_timeline", portions, given, nothing=NOTHING_MATCHED, in_turn=True)
 
 
+def _list(context: ToolContext, given: dict[str, Any]) -> Answer:
+    if (page := context.continued("mem_list", given)) is not None:
+        return page
+    bag, asked = context.view(given), context.options(given)
+    per_page, detail = asked.pop("limit"), asked.pop("detail", "summary")
+    found = bag.recent(**asked, limit=MOST_LISTED + 1)
+    portions = entries(bag, found[:MOST_LISTED], detail)
+    if len(found) > MOST_LISTED:
+        oldest = found[MOST_LISTED - 1].at.date()
+        portions.append(Portion(f"There are older ones: until={oldest} lists them.\n"))
+    return context.listed("mem_list", portions, given, nothing=NOTHING_MATCHED, per_page=per_page)
+
+
 def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_stats", given)) is not None:
         return page
@@ -135,6 +149,8 @@ def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
     return context.listed("mem_stats", portions, given, nothing=NOTHING_MATCHED, noun="lines")
 
 
+# How many memories a list and its further pages show.
+MOST_LISTED = 1_000
 _PAGED = {"max_tokens": MAX_TOKENS, "cursor": CURSOR}
 
 SEARCH = tool_for(
@@ -147,8 +163,14 @@ GET = tool_for(
     "get",
     "Read memories whole, with their relations.",
     _get,
-    own={"ids": names(), **_PAGED},
-    required=("ids",),
+    own={"id": ids("one id or several"), **_PAGED},
+    required=("id",),
+)
+LIST = tool_for(
+    "recent",
+    "List memories by date, newest first, without a query.",
+    _list,
+    own={"detail_level": DETAIL, **_PAGED},
 )
 TIMELINE = tool_for(
     "timeline",
@@ -194,7 +216,7 @@ def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
                 block.smallest_budget, block.included + block.omitted, allowance, context.count, noun=RELEVANT
             )
         return context.remark(NOTHING_RELEVANT if block.irrelevant else NOTHING_MATCHED, given)
-    shown, wanted = block.included, block.included + block.omitted
+    wanted = block.included + block.omitted
     if block.complete:
         cursor = None
     elif cursor is not None:
@@ -202,8 +224,19 @@ def _framed(context: ToolContext, given: dict[str, Any], query: str) -> Answer:
         short = [each for each in block.receipt.entries if each.reason == "over budget" or each.level in PARTS]
         left = entries(bag, [bag.get(each.id) for each in short], given["detail"])
         context.keep_for_cursor(cursor, "mem_context", left, total=wanted)
-    text, tokens = footers.final(block.body, block.facts, cursor) or (block.text, block.token_count)
-    return answer_of(text, tokens, allowance, shown=shown, total=wanted, cursor=cursor)
+    text, tokens, above, footer = footers.final(block.body, block.facts, cursor) or (
+        block.text, block.token_count, "", None,
+    )  # fmt: skip
+    return answer_of(
+        text,
+        tokens,
+        allowance,
+        shown=block.included,
+        total=wanted,
+        cursor=cursor,
+        above=above,
+        footer=footer,
+    )
 
 
 class _Footers(Frame):
@@ -222,26 +255,29 @@ class _Footers(Frame):
         allowance = self._allowance._replace(tokens=budget)
         return _Footers(self._count, allowance, noun=self._noun, cursor=self._cursor)
 
-    def final(self, body: str, facts: BlockFacts, cursor: str | None = None) -> tuple[str, int] | None:
+    def final(
+        self, body: str, facts: BlockFacts, cursor: str | None = None
+    ) -> tuple[str, int, str, Footer | None] | None:
         """The block with the footers that are true once all is chosen, and its tokens; None where they do not fit.
 
-        What turned out to be said already was not left out for lack of room, and the cursor may lead nowhere.
+        What turned out to be said already was not left out for lack of room, and the cursor may lead nowhere. The
+        result also has what stands above the footer, and the footer.
         """
         made = self._footed(body, facts, cursor)
         return made if made[1] <= self._allowance.tokens else None
 
-    def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int]:
+    def _footed(self, body: str, facts: BlockFacts, cursor: str | None) -> tuple[str, int, str, Footer | None]:
         footer = Footer(
             budget=self._allowance.tokens,
             shown=facts.included,
             total=facts.included + facts.omitted,
             whole=facts.complete,
             noun=self._noun if facts.matched else "memories",
-            cursor=cursor,
+            cursor=None if facts.complete else cursor,
             asked=self._allowance.given,
         )
-        above = "" if facts.matched or not body else f"{UNMATCHED}\n"
-        return with_footer(above + body, footer, self._count)
+        above = body if facts.matched or not body else f"{UNMATCHED}\n{body}"
+        return *with_footer(above, footer, self._count), above, footer
 
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
@@ -283,19 +319,19 @@ def _pack(context: ToolContext, given: dict[str, Any]) -> Answer:
         pins="best_effort",
         frame=footers,
     )
-    shown = len(pack.memories)
-    if not shown:
+    if not pack.memories:
         if pack.smallest_budget is not None:
             return nothing_fitted(pack.smallest_budget, pack.omitted, allowance, context.count, noun=noun)
         return context.remark(NOTHING_RELEVANT if pack.irrelevant else NOTHING_MATCHED, given)
-    text, tokens = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count)
-    return answer_of(text, tokens, allowance, shown=shown, total=pack.included + pack.omitted)
+    text, tokens, above, footer = footers.final(pack.body, pack.facts) or (pack.text, pack.token_count, "", None)
+    total = pack.included + pack.omitted
+    return answer_of(text, tokens, allowance, shown=len(pack.memories), total=total, above=above, footer=footer)
 
 
 CONTEXT = tool_for(
     "context",
-    "With a query: what matters for it, packed into one block. Without: recent sessions, prompts, observations.",
+    "Context for your own task: what matters for the query, or without one the recent sessions, prompts, notes.",
     _context,
     own={"cursor": CURSOR},
 )
-PACK = tool_for("context_pack", "Whole memories as markdown to paste into any other AI service.", _pack)
+PACK = tool_for("context_pack", "Export whole memories as markdown, to paste into another AI service.", _pack)

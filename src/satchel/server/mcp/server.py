@@ -13,14 +13,30 @@ from mcp.shared.exceptions import MCPError
 
 from satchel import __version__
 from satchel.errors import SatchelError
-from satchel.server.mcp.catalog import GUIDE, INSTRUCTIONS, TEMPLATES, pack_resources, read_resource
+from satchel.server.mcp.catalog import (
+    INSTRUCTIONS,
+    TEMPLATES,
+    complete_project,
+    guide_for,
+    pack_resources,
+    read_resource,
+)
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import short_line
 
 __all__ = ["build_server"]
 
-PROMPT = types.Prompt(name="memory-guide", description="How to work with memory within a context budget.")
+MOST_COMPLETIONS = 100
+"""The limit of the specification."""
+
+PROMPT = types.Prompt(
+    name="memory-guide",
+    description="How to work with memory within a context budget.",
+    arguments=[types.PromptArgument(name="project", description="The project that you work on.", required=False)],
+)
+# The arguments that name a project; other arguments get no suggestions.
+COMPLETED = {(PROMPT.name, "project"), ("satchel://pack/{project}", "project")}
 
 Context = Any
 
@@ -42,7 +58,11 @@ def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]
     async def get_prompt(ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != PROMPT.name:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:80]!r}; there is {PROMPT.name}")
-        content = types.TextContent(type="text", text=GUIDE)
+        try:
+            text = guide_for((params.arguments or {}).get("project"))
+        except SatchelError as error:
+            raise MCPError(types.INVALID_PARAMS, short_line(str(error))) from error
+        content = types.TextContent(type="text", text=text)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
     async def list_resources(ctx: Context, params: object) -> types.ListResourcesResult:
@@ -61,6 +81,22 @@ def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[contents])
 
+    async def complete(ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        ref, argument = params.ref, params.argument
+        named = ref.name if isinstance(ref, types.PromptReference) else ref.uri
+        known = {PROMPT.name, *(each["uriTemplate"] for each in TEMPLATES)}
+        if named not in known:
+            raise MCPError(
+                types.INVALID_PARAMS, f"there is no {named[:80]!r}; there are: {', '.join(sorted(known))}"
+            )
+        if (named, argument.name) not in COMPLETED:
+            return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
+        work = partial(complete_project, context, argument.value)
+        found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        values = found[:MOST_COMPLETIONS]
+        more = len(found) > len(values)
+        return types.CompleteResult(completion=types.Completion(values=values, total=len(found), has_more=more))
+
     return Server(
         "satchel",
         version=__version__,
@@ -72,6 +108,7 @@ def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read,
+        on_completion=complete,
     )
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from satchel.server.arguments import MAX_TOKENS, line
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.tool import CURSOR, DETAIL, MAX_TOKENS, Tool, line
+from satchel.server.mcp.tool import CURSOR, DETAIL, Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import spec_check, spec_context
 
@@ -51,8 +52,8 @@ CHECK = Tool(
     "sdd_context_check",
     "Before a change: which artifacts, earlier changes and memories bear on it. Reports, judges nothing.",
     {
-        "change_description": line(),
-        "project": line(),
+        "change_description": line("what will change"),
+        "project": line("only this project"),
         "detail_level": DETAIL,
         "max_tokens": MAX_TOKENS,
         "cursor": CURSOR,

@@ -30,6 +30,8 @@ from satchel.server.jsonrpc import (
     find_text_response_id,
     json_type,
     repair_escapes,
+    repeated_key,
+    repeated_key_fault,
     request_fault,
 )
 from satchel.server.mcp.server import build_server
@@ -194,7 +196,7 @@ class IncomingLines:
         except UnreadableLineError as error:
             await self._outgoing.refuse(_request_id(message), PARSE_ERROR, f"a line is {error}")
             return None
-        if (fault := _fault(message) or _sdk_fault(text)) is not None:
+        if (fault := _fault(message) or _key_fault(text) or _sdk_fault(text)) is not None:
             await self._outgoing.refuse(_request_id(message), *fault)
             return None
         self._note(message)
@@ -231,6 +233,11 @@ def _call_fault(params: dict[str, Any] | None) -> tuple[int, str] | None:
     if arguments is not None and not isinstance(arguments, dict):
         return INVALID_PARAMS, f"arguments must be an object, not {json_type(arguments)}"
     return None
+
+
+def _key_fault(text: str) -> tuple[int, str] | None:
+    key = repeated_key(text)
+    return None if key is None else (INVALID_REQUEST, repeated_key_fault(key))
 
 
 def _sdk_fault(text: str) -> tuple[int, str] | None:

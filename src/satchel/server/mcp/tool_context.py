@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from satchel.api.satchel import Satchel
 from satchel.fitting.listing import Portion
 from satchel.server.mcp.answers import Allowance, Answer, PageCache, Remainder, cursor_for, fitted, said
@@ -35,7 +37,7 @@ class ToolContext:
         *,
         most_tokens: int = MOST_TOKENS,
         remembers_session: bool = True,
-        text_only: bool = False,
+        structured: bool = False,
         recorder: Recorder | None = None,
     ) -> None:
         self.bag = bag
@@ -43,8 +45,7 @@ class ToolContext:
         self.most_tokens = most_tokens
         self.remembers_session = remembers_session
         """False if several clients share the server: one must not write into the session of another."""
-        self.text_only = text_only
-        """True if read tools answer with text only, without structured content."""
+        self._sends_structured = structured
         self.recorder = recorder
         self.session: StartedSession | None = None
         self._pages = PageCache()
@@ -66,8 +67,12 @@ class ToolContext:
         return self.bag.counter.count(text)
 
     def structured(self, answer: Answer) -> dict[str, Any] | None:
-        """Return the structured content of an answer; None if it is switched off or does not fit."""
-        return None if self.text_only and answer.most is not None else answer.structured(self.count)
+        """Return the structured content of an answer, or None.
+
+        The answer to a read has it only if the server was started so, and if it fits the budget together with the
+        text, because some clients show a model both.
+        """
+        return answer.structured(self.count) if self._sends_structured or answer.most is None else None
 
     def listed(
         self,
@@ -78,11 +83,16 @@ class ToolContext:
         nothing: str,
         noun: str = "memories",
         in_turn: bool = False,
+        per_page: int | None = None,
     ) -> Answer:
-        """Return as many portions as fit. What the limit of the server leaves out is kept for a cursor."""
+        """Return as many portions as fit. What the limit of the server leaves out is kept for a cursor.
+
+        With `per_page` there are always pages, each with at most so many portions.
+        """
         if not portions:
             return self.remark(nothing, given)
-        return self._page(Remainder(tool, tuple(portions), len(portions), noun), given, in_turn=in_turn)
+        listing = Remainder(tool, tuple(portions), len(portions), noun, per_page)
+        return self._page(listing, given, in_turn=in_turn, paging=per_page is not None)
 
     def continued(self, tool: str, given: dict[str, Any]) -> Answer | None:
         """Return the next page if the call has a cursor, else None."""
@@ -104,19 +114,21 @@ class ToolContext:
         allowance = self.allowance(given)
         # Whoever set a budget wants that much; whoever did not wants it all, in several pages.
         pages = paging or not allowance.given
-        portions = _paged(rest.portions, allowance.tokens) if pages else rest.portions
+        portions = tuple(_paged(rest.portions, allowance.tokens)) if pages else rest.portions
         cursor = cursor_for(rest.tool, portions, allowance.tokens) if pages else None
+        later = portions[rest.per_page :] if rest.per_page else ()
         page = fitted(
-            portions,
+            portions[: rest.per_page],
             allowance,
             self.count,
             total=rest.total,
             noun=rest.noun,
             cursor=cursor,
             in_turn=in_turn or pages,
+            more=bool(later),
         )
-        if cursor is not None and page.rest:
-            self._pages.put(cursor, Remainder(rest.tool, page.rest, rest.total, rest.noun))
+        if cursor is not None and (left := (*page.rest, *later)):
+            self._pages.put(cursor, msgspec.structs.replace(rest, portions=left))
         return page.answer
 
 

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import anyio.to_thread
 import uvicorn
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from satchel.errors import InputError
-from satchel.server.listening import Address, check_reach, listen, security_of
+from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimits, mark_trusted, most_connections
+from satchel.server.jsonrpc import repeated_key_response
+from satchel.server.listening import WELL_KNOWN, Address, check_reach, listen, security_of
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
@@ -47,14 +50,19 @@ def serve_http(
     )
     # A redirect would name whatever host was asked for, before that is looked at.
     routes.router.redirect_slashes = False
-    app: ASGIApp = routes if token is None else RequireToken(routes, token)
+    guard = ConnectionGuard(ConnectionLimits(most=most_connections(ConnectionLimits().most)))
     configure_logging()
     with listen(host, port) as listener:
         reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
         print(f"satchel: serving {reached}", file=sys.stderr, flush=True)
-        # When there are no more descriptors, asyncio complains as many times a second as its backlog is long.
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, backlog=64, timeout_graceful_shutdown=2, lifespan="on"
+        config = guard.config(
+            RequireToken(UniqueKeys(routes), token),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=2,
+            lifespan="on",
         )
         try:
             uvicorn.Server(config).run(sockets=[listener])
@@ -83,20 +91,57 @@ def find_token(token_file: Path | None) -> str | None:
 
 
 class RequireToken:
-    """ASGI middleware that rejects requests without the token."""
+    """ASGI middleware that rejects requests without the token. With no token to require, it lets all pass."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
-        self._expected = f"bearer {token}".encode()
+        self._expected = None if token is None else f"bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._carries_it(Headers(scope=scope).get("authorization", "")):
-            refusal = PlainTextResponse("a bearer token is needed", 401, {"WWW-Authenticate": "Bearer"})
-            await refusal(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            if scope["path"].startswith(WELL_KNOWN):
+                # Clients look here first for OAuth metadata. 401 would mean that there is some.
+                await PlainTextResponse("Not Found", 404)(scope, receive, send)
+                return
+            if not self._carries_it(Headers(scope=scope).get("authorization", "")):
+                refusal = PlainTextResponse("a bearer token is needed", 401, {"WWW-Authenticate": "Bearer"})
+                await refusal(scope, receive, send)
+                return
+            mark_trusted(scope)
         await self._app(scope, receive, send)
 
     def _carries_it(self, header: str) -> bool:
+        if self._expected is None:
+            return True
         scheme, _, token = header.partition(" ")
         given = f"{scheme.lower()} {token.strip()}".encode("utf-8", "replace")
         return hmac.compare_digest(given, self._expected)
+
+
+class UniqueKeys:
+    """ASGI middleware that rejects a message in which an object has a key twice."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        messages, body, complete = [], bytearray(), False
+        # The application rejects a body that is larger.
+        while not complete and len(body) <= MOST_BYTES:
+            messages.append(await receive())
+            body += messages[-1].get("body", b"")
+            complete = not messages[-1].get("more_body", False)
+        if len(body) <= MOST_BYTES:
+            refused = await anyio.to_thread.run_sync(repeated_key_response, bytes(body))
+            if refused is not None:
+                await JSONResponse(refused, 400)(scope, receive, send)
+                return
+        messages.reverse()
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self._app(scope, replay, send)

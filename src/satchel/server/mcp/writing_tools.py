@@ -1,21 +1,46 @@
-"""Tools that write: mem_save, mem_update, mem_forget, mem_relate, mem_session."""
+"""Tools that write: mem_save, mem_save_many, mem_update, mem_forget, mem_relate, mem_session."""
 
 import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, cast
+from reprlib import repr as shortened
+from typing import Any, cast, get_args
+
+import msgspec
 
 from satchel.api.satchel import Satchel
-from satchel.api.saving import WIDTH, Outcome, Similar, outcome_of, said_again, similar_after_save
+from satchel.api.saving import (
+    WIDTH,
+    Outcome,
+    Similar,
+    new_candidate,
+    outcome_of,
+    said_again,
+    save_candidates,
+    similar_after_save,
+)
 from satchel.errors import InputError
-from satchel.fitting.listing import as_json
+from satchel.model.checks import check_limit
 from satchel.model.ids import new_id
-from satchel.model.memory import RELATIONS, Memory, RelationKind, utc_now
-from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.tool import Tool, choice, line, names, text, tool_for
+from satchel.model.memory import RELATIONS, Draft, Forgotten, Memory, RelationKind, Scope, as_time, utc_now
+from satchel.server.arguments import (
+    Arguments,
+    Parameter,
+    choice,
+    line,
+    number,
+    read_arguments,
+    schema,
+    tags,
+    text,
+    words,
+)
+from satchel.server.mcp.answers import Answer, most_as_json, remarked
+from satchel.server.mcp.tool import Tool, tool_for
 from satchel.server.mcp.tool_context import StartedSession, ToolContext
+from satchel.store.contract import Candidate
 
-__all__ = ["FORGET", "RELATE", "SAVE", "SESSION", "UPDATE"]
+__all__ = ["FORGET", "RELATE", "SAVE", "SAVE_MANY", "SESSION", "UPDATE"]
 
 # How many tokens the similar memories may add to the answer of mem_save, as text and as data.
 MOST_SIMILAR = 100
@@ -40,16 +65,16 @@ def _save(context: ToolContext, given: dict[str, Any]) -> Answer:
 def _with_similar(answer: Answer, bag: Satchel, memory: Memory, found: Sequence[Similar]) -> Answer:
     """Return the answer with the similar memories, cut to the tokens that are reserved for them."""
     own, *others = bag.short_ids([memory.id, *(each.id for each in found)])
-    how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
-    for number, width in itertools.product(range(len(found), 0, -1), _WIDTHS):
+    how = f"mem_relate(id={own}, target=ID, kind=supersedes)"
+    for shown, width in itertools.product(range(len(found), 0, -1), _WIDTHS):
         rows = [
             {"id": name, "at": each.at.date().isoformat(), "headline": _shortened(each.headline, width)}
-            for name, each in zip(others[:number], found, strict=False)
+            for name, each in zip(others[:shown], found, strict=False)
         ]
         lines = "".join(f"\n{' '.join(row.values())}" for row in rows)
         text = f'\nSimilar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]{lines}'
         data = {"similar": rows, "to_replace": how}
-        if max(bag.counter.count(text), bag.counter.count(as_json(data))) <= MOST_SIMILAR:
+        if max(bag.counter.count(text), most_as_json(data, bag.counter.count)) <= MOST_SIMILAR:
             return Answer(answer.text + text, answer.data | data)
     return answer
 
@@ -74,9 +99,113 @@ def _link(wanted: str) -> tuple[RelationKind, str]:
     return cast(RelationKind, kind or "related"), identifier
 
 
+# Several memories in one write.
+
+
+MOST_MEMORIES = 1_000
+
+
+def _save_many(context: ToolContext, given: dict[str, Any]) -> Answer:
+    asked: list[Arguments] = given["memories"]
+    session, bag = _place(context, given)
+    since = utc_now()
+    candidates = [
+        _candidate(f"memories[{place}]", {"session": session} | each.values, bag.scope)
+        for place, each in enumerate(asked)
+    ]
+    stored = save_candidates(bag, candidates)
+    histories = (bag.history(each.id) if each.revision > 1 else [] for each in stored)
+    outcomes = [outcome_of(each, told, since=since) for each, told in zip(stored, histories, strict=True)]
+    answer = _many_answer(bag, stored, outcomes)
+    told = [f"memories[{place}] {each.remark}" for place, each in enumerate(asked) if each.remark]
+    return remarked(answer, "; ".join(told[:MOST_TOLD]), context.count) if told else answer
+
+
+# How many items with ignored arguments the answer names.
+MOST_TOLD = 3
+
+
+def _candidate(name: str, fields: dict[str, Any], view: Scope) -> Candidate:
+    try:
+        return new_candidate(Draft(**fields), view)
+    except InputError as error:
+        raise InputError(f"{name}: {error}; nothing was saved") from error
+
+
+def _many_answer(bag: Satchel, stored: Sequence[Memory], outcomes: Sequence[Outcome]) -> Answer:
+    names = bag.short_ids(stored)
+    said = []
+    for outcome in get_args(Outcome):
+        which = [name for name, each in zip(names, outcomes, strict=True) if each == outcome]
+        if which:
+            said.append(f"{outcome} {_count_of(len(which))}: {' '.join(which)}")
+    data: dict[str, Any] = {
+        "memories": [
+            {"id": memory.id, "outcome": outcome} for memory, outcome in zip(stored, outcomes, strict=True)
+        ]
+    }
+    if masked := sorted({label for memory in stored for label in memory.masked}):
+        said.append(f"masked: {', '.join(masked)}")
+        data["masked"] = masked
+    if bag.embedder_trouble:
+        data["trouble"] = bag.embedder_trouble
+        said.append(f"found by their words until the embedder works: {bag.embedder_trouble}")
+    return Answer("\n".join(said), data)
+
+
+def _count_of(count: int) -> str:
+    return f"{count:,} {'memory' if count == 1 else 'memories'}"
+
+
+def _memories(name: str, value: object) -> list[Arguments]:
+    """Read a list of memories: objects with the arguments of mem_save, or texts; also as a JSON string."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            raise InputError(f"{name} {shortened(value)} is not a list of memories") from None
+    if not isinstance(value, list) or not value:
+        raise InputError(f'{name} must be a list such as [{{"text": "…"}}], not {shortened(value)}')
+    if len(value) > MOST_MEMORIES:
+        raise InputError(f"{name} has {len(value):,} entries; the most is {MOST_MEMORIES:,}")
+    return [_memory(f"{name}[{place}]", each) for place, each in enumerate(value)]
+
+
+def _bare(parameter: Parameter) -> dict[str, Any]:
+    """Return the schema of a field without what mem_save says of it already."""
+    return {key: value for key, value in parameter.schema.items() if key in ("type", "items")}
+
+
+def _memory(name: str, value: object) -> Arguments:
+    fields = {"text": value} if isinstance(value, str) else value
+    if not isinstance(fields, dict):
+        raise InputError(f"{name} must be an object with text, not {shortened(value)}")
+    known = {each: parameter for each, parameter in SAVE.parameters.items() if each != "relate_to"}
+    try:
+        return read_arguments(name, known, ("text",), fields)
+    except InputError as error:
+        said = str(error)
+        raise InputError(f"{said if said.startswith(name) else f'{name}: {said}'}; nothing was saved") from error
+
+
 def _update(context: ToolContext, given: dict[str, Any]) -> Answer:
-    memory = context.bag.update(**given)
+    emptied = {_CLEARED[name][0]: _CLEARED[name][1] for name in given.pop("clear", ())}
+    if twice := [name for name in emptied if name in given]:
+        raise InputError(f"{twice[0]} is both set and in clear; give one of them")
+    if not emptied and given.keys() == {"identifier"}:
+        raise InputError(f"nothing to change was given; to empty a field, clear takes {', '.join(_CLEARED)}")
+    memory = context.bag.update(**given, **emptied)
     return _saved_answer(context.bag, memory, "updated")
+
+
+# What `clear` can empty, and what that means for `Satchel.update`.
+_CLEARED: dict[str, tuple[str, Any]] = {
+    "title": ("title", None),
+    "tags": ("tags", None),
+    "topic_key": ("topic_key", None),
+    "pinned": ("pinned", False),
+    "project": ("move_to", None),
+}
 
 
 def _saved_answer(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: bool = False) -> Answer:
@@ -105,12 +234,43 @@ def _saved_answer(bag: Satchel, memory: Memory, outcome: Outcome, *, merged: boo
 
 
 def _forget(context: ToolContext, given: dict[str, Any]) -> Answer:
-    if not given["identifiers"]:
-        raise InputError("mem_forget needs ids")
-    purge = given.get("purge", False)
-    count = context.bag.forget(**given).count
-    done = "purged" if purge else "forgot"
-    return Answer(f"{done} {count:,} {'memory' if count == 1 else 'memories'}", {"count": count, "purged": purge})
+    """Forget by ids, or by filters if the caller confirms how many memories that ends; or undo an earlier call."""
+    bag, chosen = context.view(given), context.options(given)
+    undo, confirmed = chosen.pop("undo", None), chosen.pop("confirm", None)
+    filters = [name for name in ("kind", "tags", "since", "until") if name in chosen]
+    if undo is not None:
+        if filters or "purge" in chosen:
+            raise InputError(f"undo restores all that one call forgot; leave out {(*filters, 'purge')[0]}")
+        count = bag.unforget(chosen.get("identifiers"), at=as_time(undo, name="undo"))
+        return Answer(f"restored {_count_of(count)}", {"count": count, "restored": True})
+    if "identifiers" in chosen:
+        return _forgotten(bag.forget(**chosen))
+    if not filters:
+        raise InputError("mem_forget needs id, or a filter: kind, tags, since or until")
+    if confirmed is None:
+        return _counted(bag.forget(**chosen, dry_run=True).count, chosen)
+    # Counted and forgotten in one write, so that nothing else is forgotten than what was counted.
+    with bag.transaction():
+        count = bag.forget(**chosen, dry_run=True).count
+        return _forgotten(bag.forget(**chosen)) if count == confirmed else _counted(count, chosen)
+
+
+def _counted(count: int, chosen: dict[str, Any]) -> Answer:
+    """Return the answer to a call by filter that was not confirmed: how many match, and how to go on."""
+    purge = chosen.get("purge", False)
+    said = f"would {'purge' if purge else 'forget'} {_count_of(count)}; nothing was changed"
+    if count:
+        said += f". mem_list shows them; the same call with confirm={count} does it"
+    return Answer(said, {"count": 0, "purged": False, "confirm": count})
+
+
+def _forgotten(done: Forgotten) -> Answer:
+    said = f"{'purged' if done.purged else 'forgot'} {_count_of(done.count)}"
+    data: dict[str, Any] = {"count": done.count, "purged": done.purged}
+    if done.at is not None:
+        data["undo"] = done.at.isoformat().replace("+00:00", "Z")
+        said += f"; undo: mem_forget(undo={data['undo']})"
+    return Answer(said, data)
 
 
 def _relate(context: ToolContext, given: dict[str, Any]) -> Answer:
@@ -177,15 +337,41 @@ SAVE = tool_for(
     "add",
     "Remember one thing worth knowing later. The same topic_key replaces what it said before.",
     _save,
-    own={"relate_to": names("ids, or kind:id such as fixes:ID")},
+    own={"relate_to": tags("ids, or kind:id such as fixes:ID")},
     effect="adds",
 )
-UPDATE = tool_for("update", "Change fields of a memory; its history is kept.", _update, effect="sets")
+_LISTED = ("text", "title", "kind", "tags")
+_ITEM = schema(
+    {name: SAVE.parameters[name]._replace(schema=_bare(SAVE.parameters[name])) for name in _LISTED}, ("text",)
+)
+SAVE_MANY = Tool(
+    "mem_save_many",
+    "Remember several things in one write, all or none.",
+    {
+        "memories": Parameter({"type": "array", "description": "as for mem_save", "items": _ITEM}, _memories),
+        "project": SAVE.parameters["project"],
+        "session": SAVE.parameters["session"],
+    },
+    ("memories",),
+    _save_many,
+    "adds",
+)
+UPDATE = tool_for(
+    "update",
+    "Change, empty or move a memory; its history is kept.",
+    _update,
+    own={"clear": words(tuple(_CLEARED), "fields to empty")},
+    unlisted={"kind": "as in mem_save", "tier": "as in mem_save"},
+    effect="sets",
+)
 FORGET = tool_for(
     "forget",
-    "End memories: no longer found, still in history. purge removes them for good.",
+    "End memories, by id or filter: no longer found, still in history.",
     _forget,
-    required=("ids",),
+    own={
+        "confirm": number(check_limit, "count of the first call", whole=True, takes_zero=False),
+        "undo": line("time from its answer"),
+    },
     effect="ends",
 )
 RELATE = tool_for("relate", "Link two memories; supersedes also ends the target.", _relate, effect="sets")
@@ -193,10 +379,10 @@ SESSION = Tool(
     "mem_session",
     "Start a working session, or end it with a summary.",
     {
-        "action": choice(("start", "end")),
+        "action": choice(("start", "end"), "what to do"),
         "summary": text("goal at the start, outcome at the end"),
-        "session": line(),
-        "project": line(),
+        "session": SAVE.parameters["session"],
+        "project": SAVE.parameters["project"],
     },
     ("action",),
     _session,

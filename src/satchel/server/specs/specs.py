@@ -212,6 +212,10 @@ class Specs:
         """Return the artifacts: stages in order, decisions by name, changes newest first."""
         return self._library.survey(artifacts(self._tree, self.folder))
 
+    def exist(self) -> bool:
+        """Return whether there are any artifacts, without reading them."""
+        return bool(artifacts(self._tree, self.folder))
+
     def conventions(self) -> Survey:
         """Return the convention files, which say how to work on the project."""
         return self._library.survey(conventions(self._tree))

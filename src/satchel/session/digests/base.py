@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BEGIN",
     "BEGINNING",
     "ENOUGH",
     "LONGEST_LINE",
@@ -27,6 +28,7 @@ __all__ = [
     "Evidence",
     "Measure",
     "Rank",
+    "Reached",
     "Row",
     "Shape",
     "Source",
@@ -245,17 +247,48 @@ class Evidence(NamedTuple):
         return sum(1 for line in self.lines if pattern.match(line)) / len(self.lines)
 
 
+class Reached(NamedTuple):
+    """What lies before a position in an output."""
+
+    units: int = 0
+    """How many units end before it."""
+    at: int = 0
+    """Where the last of them ends: the position itself, unless that is inside a unit."""
+
+
+BEGIN = Reached()
+
+
 class Measure(msgspec.Struct, frozen=True):
     """The size of an output, and the unit of that size."""
 
     total: int
     unit: str
 
-    def within(self, text: str, start: int, stop: int) -> int:
-        """Return how many units a page shows; a unit that spans two pages counts on the page where it ends."""
-        if self.unit == "lines":
-            return text.count("\n", start, stop) + (stop == len(text) and not text.endswith("\n"))
-        return stop - start
+    def reached(self, text: str, stop: int, since: Reached = BEGIN) -> Reached:
+        """Return what lies before a position; `since`, for an earlier position, saves counting from the start."""
+        if self.unit != "lines":
+            return Reached(stop, stop)
+        units, at = since.units + text.count("\n", since.at, stop), text.rfind("\n", since.at, stop) + 1
+        if stop == len(text) and not text.endswith("\n"):
+            return Reached(units + 1, stop)
+        return Reached(units, max(at, since.at))
+
+    def place(self, text: str, start: int, stop: int, before: Reached, after: Reached) -> str:
+        """Say which units a page shows, such as "lines 397–792 of 12,004".
+
+        If the page begins or ends inside a unit, or shows none, its characters are named too.
+        """
+        first, last = before.units + 1, min(self.total, after.units + (after.at < stop))
+        named = f"{_numbers(self.unit, first, last)} of {self.total:,}" if first <= last else ""
+        if named and before.at == start and after.at == stop:
+            return named
+        characters = f"{_numbers('characters', start + 1, stop)} of {len(text):,}"
+        return f"{named} ({characters})" if named else characters
+
+
+def _numbers(unit: str, first: int, last: int) -> str:
+    return f"{unit.removesuffix('s')} {first:,}" if first == last else f"{unit} {first:,}–{last:,}"
 
 
 ENOUGH = 0.6

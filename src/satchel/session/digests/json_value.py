@@ -10,12 +10,14 @@ import msgspec
 from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
 from satchel.session.digests.base import (
+    BEGIN,
     BEGINNING,
     ENOUGH,
     LONGEST_LOOK,
     Evidence,
     Measure,
     Rank,
+    Reached,
     Row,
     Shape,
     Source,
@@ -52,16 +54,21 @@ _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class RecordMeasure(Measure, frozen=True):
-    """The number of records in JSON."""
+    """The number of records in JSON, and where their array begins and ends in the text."""
 
-    level: int
-    """The nesting depth of the records."""
+    start: int
+    end: int
 
-    def within(self, text: str, start: int, stop: int) -> int:
-        # A page starts where a record starts, or at the start of the text.
-        level = 0 if start else self.level
-        shown = sum(1 for depth, end in _separators(text, start, stop) if depth == level and end <= stop)
-        return min(self.total, shown + (stop == len(text)))
+    def reached(self, text: str, stop: int, since: Reached = BEGIN) -> Reached:
+        if stop <= self.start or stop >= self.end:
+            return Reached(0 if stop <= self.start else self.total, stop)
+        # Continue at the start of a record, where the depth is known.
+        units, at = since if since.at > self.start else (0, self.start)
+        level = 1 if at == self.start else 0
+        for depth, end in _separators(text, at, stop):
+            if depth == level:
+                units, at = units + 1, end
+        return Reached(units, at)
 
 
 def _separators(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -157,16 +164,15 @@ def _is_json(text: str, lines: Sequence[str]) -> bool:
 def _records_in(text: str) -> RecordMeasure | None:
     """Measure an array, or the largest array in an object."""
     try:
-        if text.lstrip()[:1] == "[":
-            return _several(len(_raw_list.decode(text)), level=1)
-        longest = max(_raw_object.decode(text).values(), key=len, default=None)
-        return None if longest is None else _several(len(_raw_list.decode(longest)), level=2)
+        array = text.strip()
+        if not array.startswith("["):
+            longest = max(_raw_object.decode(text).values(), key=len, default=None)
+            array = "" if longest is None else str(longest, "utf-8")
+        number = len(_raw_list.decode(array))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
-
-
-def _several(number: int, *, level: int) -> RecordMeasure | None:
-    return RecordMeasure(number, "records", level) if number > 1 else None
+    start = text.find(array)
+    return RecordMeasure(number, "records", start, start + len(array)) if number > 1 else None
 
 
 def _items(value: Sequence[Any], whole: bool) -> list[Row]:

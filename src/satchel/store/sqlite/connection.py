@@ -1,11 +1,11 @@
 """SQLite files and connections: checked before they are opened, copied, and with errors translated."""
 
 import contextlib
+import errno
 import os
 import random
 import stat
 import struct
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -26,6 +26,7 @@ from satchel.errors import (
 from satchel.model.memory import Memory
 from satchel.store.contract import Embedding
 from satchel.store.database import Dialect, Generation, Statements, VectorTables
+from satchel.store.partial_file import partial_file
 from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.text.terms import segment
 
@@ -288,9 +289,7 @@ def reading_errors(location: str) -> Iterator[None]:
         code = getattr(error, "extendedresult", 0)
         if isinstance(error, apsw.IOError) and code != apsw.SQLITE_IOERR_SHMSIZE:
             raise StoreError(f"{location}: {_reason(error)}") from error
-        raise StoreFullError(
-            f"no room left for {location}: nothing was written; free some disk space and try again"
-        ) from error
+        raise _full(location) from error
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise StoreFormatError(
             f"{location} is damaged or not a Satchel store ({_reason(error)}); it was not changed: "
@@ -310,7 +309,13 @@ def file_errors(location: str) -> Iterator[None]:
     except PermissionError as error:
         raise StoreError(f"cannot open {location}: {_why_not(location)}") from error
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(location) from error
         raise StoreError(f"{location}: {_reason(error)}") from error
+
+
+def _full(location: str) -> StoreFullError:
+    return StoreFullError(f"no room left for {location}: nothing was written; free some disk space and try again")
 
 
 def _reason(error: Exception) -> str:
@@ -442,9 +447,9 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
     _refuse_existing(target)
     if not target.parent.is_dir():
         raise InputError(f"the folder {target.parent} does not exist; make it first")
-    partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.partial")
-    create_file(partial)
-    try:
+    with contextlib.ExitStack() as stack:
+        with file_errors(str(target)):
+            partial = stack.enter_context(partial_file(target.parent))
         with contextlib.closing(connect(str(partial))) as copy:
             trust(copy)
             copy_into(source, copy)
@@ -457,9 +462,6 @@ def copy_to_new_file(source: apsw.Connection, target: Path) -> int:
             partial.rename(target)
             _sync(target.parent)
             return target.stat().st_size
-    finally:
-        for end in ("", "-journal", "-wal", "-shm"):
-            Path(f"{partial}{end}").unlink(missing_ok=True)
 
 
 def copy_into(source: apsw.Connection, target: apsw.Connection) -> None:

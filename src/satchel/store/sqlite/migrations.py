@@ -7,7 +7,8 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError
+from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError, StoreVersionError
+from satchel.model.checks import expanded
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
@@ -34,6 +35,7 @@ __all__ = [
     "prepare",
     "recognise",
     "recognise_abandoned",
+    "refuse_changed_version",
     "restore",
 ]
 
@@ -102,6 +104,25 @@ def recognise(connection: apsw.Connection, location: str, *, newest: int = SCHEM
     return int(version)
 
 
+def refuse_changed_version(location: str, connection: apsw.Connection) -> None:
+    """Raise an error if another process has upgraded or replaced an open store.
+
+    Checked by every read and write, because this program does not know the tables of another version.
+    """
+    version = connection.execute("PRAGMA user_version").get
+    if version == SCHEMA_VERSION:
+        return
+    if version > SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{location} was upgraded by a newer Satchel while it was open (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}); it was not changed: restart this process with the newer Satchel"
+        )
+    raise StoreVersionError(
+        f"{location} was replaced by a store of schema {version} while it was open; {SCHEMA_VERSION} is needed: "
+        "open it again to upgrade it"
+    )
+
+
 def recognise_abandoned(path: Path) -> None:
     """Refuse a foreign or newer file whose version is only in its log, if nobody has it open.
 
@@ -167,7 +188,7 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
     """Replace a store by a backup. The old store is first copied beside it; returns the path of that copy."""
     if not backup.is_file():
         raise InputError(f"there is no backup at {backup}")
-    target = Path(location).expanduser()
+    target = expanded(location)
     if target.exists() and backup.samefile(target):
         raise InputError(f"{backup} is the store itself; give a backup of it")
     _check_place(target)
@@ -183,7 +204,10 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
             if not replace:
                 raise InputError(f"{target} exists; add --force to replace it (it is kept aside)")
             kept = _keep_aside(target)
-        create_file(target)
+        if not target.exists():
+            # It appears complete or not at all, and is upgraded when it is opened.
+            copy_to_new_file(source, target)
+            return None
         # Copied by SQLite, not by moving files, because other processes may have the store open.
         with contextlib.closing(connect(str(target))) as destination:
             trust(destination)
@@ -216,5 +240,8 @@ def _look_first(path: Path) -> None:
 def _check_place(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file")
+    if path.exists() and not path.is_file():
+        # Opening a named pipe would wait for a process at its other end.
+        raise InputError(f"{path} is a pipe, a socket or a device, not a file; give another name")
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; make it first")

@@ -9,7 +9,8 @@ from typing import Self
 
 import apsw
 
-from satchel.errors import InputError, StoreError
+from satchel.errors import StoreError
+from satchel.model.checks import expanded
 from satchel.store import memories
 from satchel.store.contract import Check
 from satchel.store.database import Pool
@@ -21,12 +22,11 @@ from satchel.store.sqlite.connection import (
     connect,
     copy_to_new_file,
     reading_errors,
-    refuse_newer,
     trust,
     waiting_at_most,
     write_transaction,
 )
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, make_ready, prepare
+from satchel.store.sqlite.migrations import make_ready, prepare, refuse_changed_version
 from satchel.store.sqlite.search import SqliteSearch
 from satchel.store.store import CLOSING_SECONDS, WHILE_READING, Store
 
@@ -132,12 +132,15 @@ class SqliteStore(SqliteSearch, Store):
                 yield current
             else:
                 with self._pool.connection() as db:
+                    refuse_changed_version(self.location, db)
                     yield db
 
     @contextlib.contextmanager
     def _snapshot(self, org: str = "") -> Iterator[SqliteConnection]:
         """Return a connection for several statements that see the same state, and so the same tables."""
         with self._read() as db, db:
+            # Again, because the state that is read begins here.
+            refuse_changed_version(self.location, db)
             yield db
 
     @contextlib.contextmanager
@@ -151,7 +154,7 @@ class SqliteStore(SqliteSearch, Store):
             raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
         with self._pool.writing(), self._uses_taken() as uses, self._read() as db:
             with write_transaction(db):
-                refuse_newer(self.location, db.pragma("user_version"), newest=SCHEMA_VERSION)
+                refuse_changed_version(self.location, db)
                 if outer is None:
                     db.scrubbing = False
                 self._current.connection = db
@@ -185,18 +188,19 @@ class SqliteStore(SqliteSearch, Store):
             self._uses_taken() as uses,
             write_transaction(db),
         ):
+            refuse_changed_version(self.location, db)
             memories.count_uses(db, uses)
 
 
 def _absolute(location: str) -> Path:
     """Return an absolute path, which stays valid if the process changes its working directory."""
-    try:
-        return Path(location).expanduser().absolute()
-    except RuntimeError as error:
-        raise InputError(f"{location}: {error}") from None
+    return expanded(location).absolute()
 
 
 def _empty_log(db: SqliteConnection) -> None:
-    """Empty the log, which would keep purged data until the next checkpoint. Waits only briefly for readers."""
-    with waiting_at_most(db, CLOSING_SECONDS), contextlib.suppress(apsw.BusyError):
+    """Empty the log, which would keep purged data until the next checkpoint. Waits only briefly for readers.
+
+    The purge itself is committed, so a disk that is full or fails here does not make it a failure.
+    """
+    with waiting_at_most(db, CLOSING_SECONDS), contextlib.suppress(apsw.BusyError, apsw.FullError, apsw.IOError):
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -81,6 +81,46 @@ GEMINI = (
     '{"ui":{"theme":"GitHub"},"mcpServers":{"a":{"command":"x","trust":true},"b":{"httpUrl":"https://b.test"}}}'
 )
 
+OPENCODE = """\
+{
+  "$schema": "https://opencode.ai/config.json",
+  "mcp": {
+    "files": { "type": "local", "command": ["npx", "-y", "fs"], "environment": { "A": "1" } }, // mine
+    "asks": { "type": "remote", "url": "https://a.example.test/mcp", "headers": { "K": "{env:KEY}" } },
+    "web": { "type": "remote", "url": "https://b.example.test/mcp", "enabled": true, "timeout": 9000 },
+  },
+}
+"""
+
+CLINE = """\
+{
+  "mcpServers": {
+    "fs": { "command": "npx", "args": ["fs"], "disabled": false, "autoApprove": [], "timeout": 60 },
+    "nested": { "transport": { "type": "stdio", "command": "x" } },
+    "web": { "type": "streamableHttp", "url": "https://b.example.test/mcp" }
+  }
+}
+"""
+
+WINDSURF = """\
+{"mcpServers": {
+    "fs": {"command": "npx", "args": ["fs"], "env": {"A": "${env:A}"}},
+    "file": {"command": "x", "env": {"K": "${file:/etc/key}"}},
+    "web": {"serverUrl": "https://b.example.test/mcp", "disabledTools": []}
+}}"""
+
+ZED = """\
+// Zed settings
+{
+  "theme": "One Dark",
+  "context_servers": {
+    "ext": { "settings": {} },
+    "fs": { "enabled": true, "command": "npx", "args": ["fs"], "env": {} },
+    "web": { "url": "https://b.example.test/mcp" }
+  }
+}
+"""
+
 # The text, the names that are moved and those that stay.
 SERVED = {
     "claude-code": (CLAUDE_CODE, ["github", "docs"], ["old"]),
@@ -89,6 +129,10 @@ SERVED = {
     "codex": (CODEX, ["context7", "far away"], []),
     "vscode": (VSCODE, ["playwright", "web"], ["asks"]),
     "gemini": (GEMINI, ["a", "b"], []),
+    "opencode": (OPENCODE, ["files", "web"], ["asks"]),
+    "cline": (CLINE, ["fs", "web"], ["nested"]),
+    "windsurf": (WINDSURF, ["fs", "web"], ["file"]),
+    "zed": (ZED, ["fs", "web"], ["ext"]),
 }
 
 

@@ -17,11 +17,11 @@ import pytest
 from conftest import clean_environment
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import Change, carry_out, planned
-from satchel.cli.clients.entry import Edited, ServerEntry
+from satchel.cli.clients.entry import Edited, Fields
 from satchel.errors import InputError, SatchelError
 
 NOW = datetime(2026, 3, 9, 14, 5, 7)
-ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp",))
+ENTRY = Fields("satchel", {"command": "/opt/satchel", "args": ["mcp"]})
 BACKUP = "mcp.json.satchel-backup-20260309-140507"
 NOBODY = 65534
 
@@ -266,15 +266,16 @@ from datetime import datetime
 from pathlib import Path
 from satchel.cli.clients.client import CLIENTS
 from satchel.cli.clients.config_file import carry_out
-from satchel.cli.clients.entry import ServerEntry
+from satchel.cli.clients.entry import Fields
 from satchel.errors import InputError
-CLIENTS["cursor"].with_entry("", ServerEntry("satchel", "x", ("mcp",)))
+ENTRY = Fields("satchel", {{"command": "x", "args": ["mcp"]}})
+CLIENTS["cursor"].with_entry("", ENTRY)
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid({NOBODY})
     os.setuid({NOBODY})
 def add(text):
-    return CLIENTS["cursor"].with_entry(text, ServerEntry("satchel", "x", ("mcp",)))
+    return CLIENTS["cursor"].with_entry(text, ENTRY)
 for name in sys.argv[1:]:
     try:
         carry_out(Path(name), add, now=datetime.now())

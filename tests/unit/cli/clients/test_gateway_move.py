@@ -21,10 +21,11 @@ from satchel.cli.clients.gateway_move import (
     move_behind_gateway,
     restore_servers,
 )
+from satchel.cli.clients.receipt import Receipts
 from satchel.errors import InputError, SatchelError
 
 NOW = datetime(2026, 3, 9, 14, 5, 7)
-EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+EVERY_CLIENT = pytest.mark.parametrize("client", SERVED)
 
 Place = Callable[..., GatewayMove]
 
@@ -34,10 +35,11 @@ def place(tmp_path: Path) -> Place:
     """A client's file with a text, and the place of ours."""
 
     def made(client: str, content: str | bytes) -> GatewayMove:
-        path = tmp_path / "client" / ("config.toml" if CLIENTS[client].toml else "mcp.json")
+        path = tmp_path / "client" / ("config.toml" if CLIENTS[client].format == "toml" else "mcp.json")
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return GatewayMove(CLIENTS[client], path, tmp_path / "ours" / f"gateway-{client}.json")
+        ours = tmp_path / "config" / "satchel" / f"gateway-{client}.json"
+        return GatewayMove(CLIENTS[client], path, ours, Receipts(ours.parent, CLIENTS[client], path))
 
     return made
 
@@ -45,7 +47,7 @@ def place(tmp_path: Path) -> Place:
 def there(move: GatewayMove) -> dict[str, Any]:
     """The servers in a client's file, read by something else than ours."""
     text = move.path.read_text(encoding="utf-8-sig")
-    if move.client.toml:
+    if move.client.format == "toml":
         return tomllib.loads(text).get("mcp_servers", {})
     plain = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda match: match[1] or "", text)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", plain)).get(move.client.key, {})
@@ -71,7 +73,8 @@ def test_servers_go_behind_the_gateway_and_come_back_byte_for_byte(place: Place,
         moved = install(move)
         assert (moved.what, list(moved.moved), list(moved.staying)) == ("added", moving, staying)
         assert set(there(move)) == {GATEWAY, *staying}
-        assert there(move)[GATEWAY]["args"] == ["gateway", "--config", str(move.ours)]
+        entry = there(move)[GATEWAY]
+        assert (entry.get("args") or entry["command"][1:]) == ["gateway", "--config", str(move.ours)]
         assert list(held(move)) == moving
         assert stat.S_IMODE(move.ours.stat().st_mode) == 0o600
         assert (b"\r\n" in move.path.read_bytes()) == (b"\r\n" in content)
@@ -83,7 +86,8 @@ def test_servers_go_behind_the_gateway_and_come_back_byte_for_byte(place: Place,
         restored = uninstall(move)
         assert (restored.what, list(restored.back), restored.taken, restored.edited) == ("removed", moving, (), ())
         assert move.path.read_bytes() == content
-        assert not move.ours.exists()
+        assert list(move.path.parent.iterdir()) == [move.path]
+        assert not move.ours.parent.parent.exists()
         assert uninstall(move).what == "absent"
         assert move.path.read_bytes() == content
 
@@ -155,10 +159,10 @@ NEW_ENTRY = {True: '\n[mcp_servers.new]\ncommand = "new"\n', False: ' "new": {"c
 def with_new_server(move: GatewayMove) -> None:
     """As someone would add one by hand."""
     text = move.path.read_bytes().decode()
-    if move.client.toml:
+    if move.client.format == "toml":
         text = text.rstrip("\n") + "\n" + NEW_ENTRY[True]
     else:
-        text = re.sub(r'("(?:mcpServers|servers)": ?\{)(?=[^}])', r"\1" + NEW_ENTRY[False], text, count=1)
+        text = re.sub(rf'("{move.client.key}": ?\{{)(?=[^}}])', r"\1" + NEW_ENTRY[False], text, count=1)
     move.path.write_bytes(text.encode())
 
 
@@ -186,7 +190,7 @@ def test_what_else_changed_in_the_file_stays(place: Place, client: str):
     text, moving, _ = SERVED[client]
     move = place(client, text)
     install(move)
-    if move.client.toml:
+    if move.client.format == "toml":
         changed(move, 'model = "gpt-5"', 'model = "gpt-6"\neffort = "high"')
         expected = text.replace('model = "gpt-5"', 'model = "gpt-6"\neffort = "high"')
     else:
@@ -219,7 +223,7 @@ def test_a_server_of_the_same_name_that_came_meanwhile_wins_and_ours_is_kept(pla
         .replace(b'"new": {', f'"{moving[0]}": {{'.encode())
         .replace(b"mcp_servers.new", f"mcp_servers.{moving[0]}".encode())
     )
-    restored, _, backup = restore_servers(move, now=NOW)
+    restored, _, _, backup = restore_servers(move, now=NOW)
     assert (restored.taken, restored.back) == ((moving[0],), (moving[1],))
     assert there(move)[moving[0]] == {"command": "new"}
     assert GATEWAY not in there(move)
@@ -247,7 +251,7 @@ def test_what_was_edited_in_our_file_is_told_and_kept(place: Place):
     document = json.loads(move.ours.read_bytes())
     document["mcpServers"] |= {"a": {"command": "edited"}, "added": {"command": "x"}}
     move.ours.write_text(json.dumps(document))
-    restored, _, backup = restore_servers(move, now=NOW)
+    restored, _, _, backup = restore_servers(move, now=NOW)
     assert restored.edited == ("a", "added")
     assert move.path.read_text() == text
     assert backup is not None
@@ -300,7 +304,7 @@ class PowerCutError(BaseException):
 @EVERY_CLIENT
 @pytest.mark.parametrize("again", [install, uninstall])
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("step", [1, 2, 3])
 @pytest.mark.parametrize("interrupted", [install, uninstall])
 def test_wherever_it_is_interrupted_nothing_is_lost_and_another_run_mends_it(
     place: Place, monkeypatch, client: str, interrupted: Any, step: int, after: bool, again: Any
@@ -311,23 +315,26 @@ def test_wherever_it_is_interrupted_nothing_is_lost_and_another_run_mends_it(
     if interrupted is uninstall:
         install(move)
     steps = 0
-    rename = Path.replace
 
-    def failing(path: Path, target: Path) -> Path:
-        nonlocal steps
-        steps += 1
-        if steps == step and not after:
-            raise PowerCutError
-        moved = rename(path, target)
-        if steps == step:
-            raise PowerCutError
-        return moved
+    def failing(change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*arguments: Any, **options: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps == step and not after:
+                raise PowerCutError
+            done = change(*arguments, **options)
+            if steps == step:
+                raise PowerCutError
+            return done
+
+        return changed
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", failing)
+        for name in ("replace", "unlink"):
+            patched.setattr(Path, name, failing(getattr(Path, name)))
         with pytest.raises(PowerCutError):
             interrupted(move)
-    assert steps == step
+    assert steps >= step
     assert set(before) <= set(there(move)) | set(held(move))
 
     again(move)
@@ -345,7 +352,7 @@ def test_what_was_written_before_an_interruption_is_not_written_again(place: Pla
     install(move)
     move.path.write_bytes(text)
     install(move)
-    assert [path.name for path in move.ours.parent.iterdir()] == ["gateway-cursor.json"]
+    assert [path.name for path in move.ours.parent.glob("gateway-*")] == ["gateway-cursor.json"]
 
 
 def test_a_gateway_with_nothing_behind_it_is_not_put_anywhere(place: Place):
@@ -442,8 +449,8 @@ def test_what_is_only_planned_is_not_done(place: Place):
     assert not move.ours.exists()
     install(move)
     done = move.path.read_bytes(), move.ours.read_bytes()
-    restored, change, backup = restore_servers(move, now=None)
-    assert (restored.what, change.after, backup) == ("removed", SERVED["codex"][0].encode(), None)
+    restored, change, removed, backup = restore_servers(move, now=None)
+    assert (restored.what, change.after, removed, backup) == ("removed", SERVED["codex"][0].encode(), [], None)
     assert (move.path.read_bytes(), move.ours.read_bytes()) == done
 
 

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from satchel.cli.clients.entry import ServerEntry
-from satchel.cli.clients.json_file import entry_json, with_entry, without_entry
+from satchel.cli.clients.entry import Fields
+from satchel.cli.clients.json_file import whole_file, with_entry, without_entry
 from satchel.errors import InputError
 from tables import each_row
 
-ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp",))
+ENTRY = Fields("satchel", {"command": "/opt/satchel", "args": ["mcp"]})
 
 
-def installed(text: str, *, entry: ServerEntry = ENTRY, key: str = "mcpServers") -> str:
-    return with_entry(text, entry, key=key, more={}).text
+def installed(text: str, *, entry: Fields = ENTRY, key: str = "mcpServers") -> str:
+    return with_entry(text, entry, key=key).text
 
 
 def uninstalled(text: str) -> str:
@@ -49,7 +49,7 @@ def test_a_file_without_servers_gets_them_at_its_end():
 
 @pytest.mark.parametrize("text", ["", " \r\n\t", "{}", "{ }", "{\n}"])
 def test_an_empty_file_is_an_empty_object(text: str):
-    assert json.loads(installed(text)) == json.loads(entry_json(ENTRY, key="mcpServers", more={}))
+    assert json.loads(installed(text)) == json.loads(whole_file(ENTRY, key="mcpServers"))
     assert without_entry(text, "satchel", key="mcpServers") == (text, "absent")
 
 
@@ -93,7 +93,7 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_entry():
         '{"mcpServers": {"satchel": {"env": {"A": "1"}, "command": "/old", /* mine */ "args": ["mcp", "--x"], '
         '"alwaysAllow": ["recall"]}}}'
     )
-    edited = with_entry(before, ENTRY, key="mcpServers", more={"type": "stdio"})
+    edited = with_entry(before, ENTRY._replace(defaults={"type": "stdio"}), key="mcpServers")
     assert edited == (
         before.replace("/old", "/opt/satchel").replace('["mcp", "--x"]', '["mcp"]'),
         "updated",
@@ -102,7 +102,7 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_entry():
 
 def test_an_entry_that_says_the_same_in_other_words_is_left_alone():
     same = '{"mcpServers": {"satchel": {"args": [ "m\\u0063p", ], "command": "\\/opt\\/satchel", "timeout": 5}}}'
-    assert with_entry(same, ENTRY, key="mcpServers", more={"type": "stdio"}) == (same, "unchanged")
+    assert with_entry(same, ENTRY._replace(defaults={"type": "stdio"}), key="mcpServers") == (same, "unchanged")
 
 
 def test_only_the_key_at_the_top_counts():
@@ -120,7 +120,7 @@ def test_a_key_written_with_escapes_is_the_same_key():
 
 
 def test_letters_beyond_ascii_are_written_as_they_are():
-    entry = ServerEntry("satchel", "/home/zoë/satchel", ("mcp", "--project", 'über "x"\\'))
+    entry = Fields("satchel", {"command": "/home/zoë/satchel", "args": ["mcp", "--project", 'über "x"\\']})
     text = installed("{}", entry=entry)
     assert "/home/zoë/satchel" in text
     assert json.loads(text)["mcpServers"]["satchel"]["args"][-1] == 'über "x"\\'

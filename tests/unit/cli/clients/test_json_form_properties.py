@@ -6,17 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from written_json import KEY, documents, parsed, servers_of, written
 
-from satchel.cli.clients.entry import ServerEntry
+from satchel.cli.clients.entry import Fields
 from satchel.cli.clients.json_file import read_document, read_object, with_entry, without_entry
 
-ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp", "--project", "a // b"))
+ENTRY = Fields("satchel", {"command": "/opt/satchel", "args": ["mcp", "--project", "a // b"]})
 FIELDS = {"command": "/opt/satchel", "args": ["mcp", "--project", "a // b"]}
 
 
 def installed(text: str) -> str:
-    edited = with_entry(text, ENTRY, key=KEY, more={})
+    edited = with_entry(text, ENTRY, key=KEY)
     assert edited.what == "added"
-    assert with_entry(edited.text, ENTRY, key=KEY, more={}) == (edited.text, "unchanged")
+    assert with_entry(edited.text, ENTRY, key=KEY) == (edited.text, "unchanged")
     return edited.text
 
 
@@ -81,7 +81,7 @@ def test_an_update_sets_the_command_line_and_keeps_what_the_user_added(
     }
     fields = data.draw(st.fixed_dictionaries({}, optional=optional))
     document[KEY] = {**servers_of(document), "satchel": fields}
-    edited = with_entry(data.draw(written(document)), ENTRY, key=KEY, more={})
+    edited = with_entry(data.draw(written(document)), ENTRY, key=KEY)
     assert edited.what == "updated"
     assert parsed(edited.text) == {**document, KEY: {**document[KEY], "satchel": {**fields, **FIELDS}}}
-    assert with_entry(edited.text, ENTRY, key=KEY, more={}).what == "unchanged"
+    assert with_entry(edited.text, ENTRY, key=KEY).what == "unchanged"

@@ -43,6 +43,22 @@ WINDOWS = Surroundings("win32", {"APPDATA": "/roaming"}, HOME)
         ("vscode", WINDOWS, "/roaming/Code/User/mcp.json"),
         ("gemini", LINUX, "/home/ana/.gemini/settings.json"),
         ("gemini", LINUX._replace(environment={"GEMINI_CLI_HOME": "/g"}), "/g/.gemini/settings.json"),
+        ("opencode", LINUX, "/home/ana/.config/opencode/opencode.json"),
+        ("opencode", LINUX._replace(environment={"XDG_CONFIG_HOME": "/x"}), "/x/opencode/opencode.json"),
+        ("opencode", WINDOWS, "/home/ana/.config/opencode/opencode.json"),
+        ("cline", LINUX, "/home/ana/.cline/data/settings/cline_mcp_settings.json"),
+        (
+            "cline",
+            LINUX._replace(environment={"CLINE_DIR": "/c"}),
+            "/c/data/settings/cline_mcp_settings.json",
+        ),
+        ("cline", LINUX._replace(environment={"CLINE_DATA_DIR": "/d"}), "/d/settings/cline_mcp_settings.json"),
+        ("cline", LINUX._replace(environment={"CLINE_MCP_SETTINGS_PATH": "/m.json"}), "/m.json"),
+        ("continue", LINUX, "/home/ana/.continue/mcpServers/satchel.yaml"),
+        ("windsurf", MAC, "/home/ana/.codeium/windsurf/mcp_config.json"),
+        ("zed", LINUX, "/home/ana/.config/zed/settings.json"),
+        ("zed", MAC._replace(environment={}), "/home/ana/.config/zed/settings.json"),
+        ("zed", WINDOWS, "/roaming/Zed/settings.json"),
     ],
 )
 def test_each_client_has_its_place(client: str, around: Surroundings, place: str):
@@ -57,15 +73,41 @@ def test_each_client_has_its_place(client: str, around: Surroundings, place: str
         ("codex", ".codex/config.toml"),
         ("vscode", ".vscode/mcp.json"),
         ("gemini", ".gemini/settings.json"),
+        ("opencode", "opencode.json"),
+        ("continue", ".continue/mcpServers/satchel.yaml"),
+        ("zed", ".zed/settings.json"),
     ],
 )
 def test_a_project_has_a_file_of_its_own(client: str, place: str):
     assert CLIENTS[client].file(LINUX, Path("/project")) == Path("/project", place)
 
 
-def test_claude_desktop_knows_no_projects():
-    with pytest.raises(InputError, match="Claude Desktop has no project file"):
-        CLIENTS["claude-desktop"].file(LINUX, Path("/project"))
+@pytest.mark.parametrize("client", ["claude-desktop", "cline", "windsurf"])
+def test_some_clients_have_no_files_in_projects(client: str):
+    with pytest.raises(InputError, match="has no project file; leave out --local"):
+        CLIENTS[client].file(LINUX, Path("/project"))
+
+
+def test_a_file_with_the_other_name_is_used_if_it_is_the_only_one(tmp_path: Path):
+    client = CLIENTS["opencode"]
+    (tmp_path / "opencode.jsonc").write_text("{}")
+    assert client.file(LINUX, tmp_path) == tmp_path / "opencode.jsonc"
+    (tmp_path / "opencode.json").write_text("{}")
+    assert client.file(LINUX, tmp_path) == tmp_path / "opencode.json"
+
+
+def test_an_older_extension_of_cline_has_a_file_of_its_own(tmp_path: Path):
+    around = Surroundings("linux", {}, tmp_path)
+    shared = CLIENTS["cline"].file(around)
+    own = tmp_path / ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+    for place, chosen in ((own, own), (shared, shared)):
+        place.parent.mkdir(parents=True)
+        place.write_text("{}")
+        assert CLIENTS["cline"].file(around) == chosen
+
+
+def test_continue_has_a_file_for_each_server():
+    assert CLIENTS["continue"].file(LINUX, name="work") == HOME / ".continue" / "mcpServers" / "work.yaml"
 
 
 def packaged(folder: Path, *packages: str) -> Surroundings:

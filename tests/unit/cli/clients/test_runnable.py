@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from satchel.cli.clients.client import CLIENTS
+from satchel.cli.clients.entry import RemoteEntry, ServerEntry
 from satchel.cli.clients.gateway_move import Runnable, runnable
 from satchel.server.gateway.servers import read_servers
 from tables import each_row
@@ -43,6 +44,15 @@ WEB = "https://example.test/mcp"
         ("claude-code", {"command": "${A}", "args": ["${B:-c}"]}, {"command": "${A}", "args": ["${B:-c}"]}),
         ("cursor", {"command": "${env:A}"}, {"command": "${env:A}"}),
         ("claude-desktop", {"command": "sh", "args": ["-c", "$HOME"]}, {"command": "sh", "args": ["-c", "$HOME"]}),
+        (
+            "opencode",
+            {"type": "local", "command": ["x", "y"], "environment": {"A": "1"}, "enabled": True},
+            {"command": "x", "args": ["y"], "env": {"A": "1"}},
+        ),
+        ("opencode", {"type": "remote", "url": WEB}, {"type": "http", "url": WEB}),
+        ("windsurf", {"serverUrl": WEB}, {"type": "http", "url": WEB}),
+        ("cline", {"type": "streamableHttp", "url": WEB}, {"type": "http", "url": WEB}),
+        ("zed", {"command": "x", "args": [], "env": {}}, {"command": "x"}),
     ],
 )
 def test_a_server_is_told_in_the_form_that_clients_have_in_common(client: str, value: Any, server: Any):
@@ -57,6 +67,17 @@ def test_a_server_is_told_in_the_form_that_clients_have_in_common(client: str, v
         ("cursor", {"type": "sse", "url": WEB}, "its type is sse"),
         ("cursor", {"url": "https://example.test/sse/"}, "its url ends in /sse"),
         ("cursor", {"url": "https://[/mcp"}, "its url is not an HTTP URL"),
+        ("cline", {"url": WEB}, "Cline may use sse for a url without a type; give it a type"),
+        ("cline", {"transport": {"type": "stdio", "command": "x"}}, "it has no command or url"),
+        ("opencode", {"type": "local", "command": []}, "it has no command or url"),
+        ("opencode", {"type": ["local"], "command": ["x"]}, "is unknown"),
+        (
+            "opencode",
+            {"type": "local", "command": ["x", "{env:A}"]},
+            "it has {env:A}, which only opencode resolves",
+        ),
+        ("opencode", {"type": "local", "command": ["x"], "enabled": False}, "it is disabled"),
+        ("zed", {"settings": {}}, "it has no command or url"),
         ("gemini", {"url": WEB}, "Gemini CLI may use sse"),
         ("cursor", {"type": "ws", "url": WEB}, "its type 'ws' is unknown"),
         ("cursor", {"type": ["http"], "url": WEB}, "its type ['http'] is unknown"),
@@ -140,10 +161,12 @@ def test_variables_that_codex_has_to_hand_on_are_named_once():
     assert answer.server["headers"] == {"X": "${T}", "Authorization": "Bearer ${T}"}
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", [name for name in CLIENTS if name not in ("claude-desktop", "continue")])
 def test_the_gateway_reads_what_it_is_told(client: str, tmp_path: Path):
-    values: list[Any] = [{"command": "x", "args": ["y"], "env": {"A": "1"}, "cwd": "/"}]
-    values.append({"httpUrl": WEB, "headers": {"A": "b"}} if client == "gemini" else {"url": WEB})
+    values = [
+        {**CLIENTS[client].fields(entry).values, "cwd": "/"}
+        for entry in (ServerEntry("a", "x", ("y",)), RemoteEntry("b", WEB, {"A": "b"}))
+    ]
     answers = [runnable(CLIENTS[client], value) for value in values]
     servers = {f"s{at}": answer.server for at, answer in enumerate(answers) if isinstance(answer, Runnable)}
     file = tmp_path / "gateway.json"

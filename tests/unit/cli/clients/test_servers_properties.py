@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from written_json import KEY, documents, parsed, servers_of
 
 from satchel.cli.clients import json_file, toml_file
-from satchel.cli.clients.entry import ServerEntry
+from satchel.cli.clients.entry import Fields
 from satchel.cli.clients.json_file import with_entry
 
-ENTRY = ServerEntry("satchel-gateway", "/opt/satchel", ("gateway", "--config", "a // b"))
 FIELDS = {"command": "/opt/satchel", "args": ["gateway", "--config", "a // b"]}
+ENTRY = Fields("satchel-gateway", FIELDS)
 NAME = ENTRY.name
 
 
@@ -31,7 +31,7 @@ def test_json_servers_make_place_for_the_gateway_and_come_back(
         (alone,) = json_file.listed(json_file.single_server_file(source, key=KEY), key=KEY)
         assert (alone.name, alone.value) == (name, servers[name])
 
-    after = json_file.with_gateway(text, names, ENTRY, key=KEY, more={})
+    after = json_file.with_gateway(text, names, ENTRY, key=KEY)
     left = {name: value for name, value in servers.items() if name not in names}
     assert parsed(after) == {**document, KEY: {**left, NAME: FIELDS}}
 
@@ -45,7 +45,7 @@ def test_json_servers_make_place_for_the_gateway_and_come_back(
     assert all(source in back for source in sources.values())
 
     # As if someone had written one more and removed the gateway by hand.
-    more = with_entry(after, ENTRY._replace(name="more"), key=KEY, more={}).text
+    more = with_entry(after, ENTRY._replace(name="more"), key=KEY).text
     assert json_file.region_restored(more, region, sources, NAME, key=KEY) is None
     bare = json_file.with_servers(more, {}, NAME, key=KEY)
     assert parsed(bare) == {**document, KEY: {**left, "more": FIELDS}}
@@ -87,9 +87,9 @@ def test_toml_servers_make_place_for_the_gateway_and_come_back(made: tuple[list[
     sources = {each.name: each.source for each in listed if each.name in moved}
     assert all(tomllib.loads(source)["mcp_servers"] == {name: servers[name]} for name, source in sources.items())
 
-    after = toml_file.with_gateway(text, moved, ENTRY, key="mcp_servers", more={"env_vars": ["T"]})
-    left = {name: value for name, value in servers.items() if name not in moved}
     gateway = {**FIELDS, "env_vars": ["T"]}
+    after = toml_file.with_gateway(text, moved, Fields(NAME, gateway), key="mcp_servers")
+    left = {name: value for name, value in servers.items() if name not in moved}
     assert tomllib.loads(after) == {**document, "mcp_servers": {**left, NAME: gateway}}
     assert after.count("#") == text.count("#") - sum(source.count("#") for source in sources.values())
 
@@ -121,7 +121,7 @@ def test_a_toml_server_that_is_not_written_as_a_table_stays():
 
 def test_a_line_added_to_the_gateways_table_does_not_end_up_in_a_server():
     text = '[mcp_servers.a]\ncommand = "a"\n'
-    after = toml_file.with_gateway(text, ["a"], ENTRY, key="mcp_servers", more={})
+    after = toml_file.with_gateway(text, ["a"], ENTRY, key="mcp_servers")
     region = toml_file.region(text, after, key="mcp_servers")
     edited = after + "startup_timeout_sec = 30\n"
     assert toml_file.region_restored(edited, region, {"a": text}, NAME, key="mcp_servers") is None

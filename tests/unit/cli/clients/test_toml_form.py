@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from satchel.cli.clients.entry import ServerEntry
-from satchel.cli.clients.toml_file import entry_toml, with_entry, without_entry
+from satchel.cli.clients.entry import Fields
+from satchel.cli.clients.toml_file import whole_file, with_entry, without_entry
 from satchel.errors import InputError
 from tables import each_row
 
 KEY = "mcp_servers"
-ENTRY = ServerEntry("satchel", "/opt/satchel", ("mcp", "--project", 'a "b" é\x7f'))
-TABLE = entry_toml(ENTRY, key=KEY)
+ENTRY = Fields("satchel", {"command": "/opt/satchel", "args": ["mcp", "--project", 'a "b" é\x7f']})
+TABLE = whole_file(ENTRY, key=KEY)
 
 REAL = '''\
 # Codex, as I like it
@@ -59,7 +59,7 @@ def uninstalled(text: str) -> str:
 
 
 def test_the_table_is_valid_whatever_is_in_the_arguments():
-    assert tomllib.loads(TABLE) == {KEY: {"satchel": {"command": ENTRY.command, "args": list(ENTRY.args)}}}
+    assert tomllib.loads(TABLE) == {KEY: {"satchel": ENTRY.values}}
 
 
 def test_a_table_is_put_at_the_end_and_everything_before_it_stays():
@@ -91,7 +91,7 @@ def test_an_uninstall_gives_back_the_bytes_that_were_there(parts: list[str], new
     text = text if ends else text.removesuffix(newline)
     before = tomllib.loads(text)
     after = installed(text)
-    servers = {**before.get(KEY, {}), "satchel": {"command": ENTRY.command, "args": list(ENTRY.args)}}
+    servers = {**before.get(KEY, {}), "satchel": ENTRY.values}
     assert tomllib.loads(after) == {**before, KEY: servers}
     assert uninstalled(after) == text
 
@@ -127,7 +127,7 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_table():
         'args = [\r\n  "x",\r\n]\r\n'
         '[mcp_servers.satchel.env]\r\nA = "1"\r\n'
     )
-    edited = with_entry(before, ServerEntry("satchel", "/new", ("mcp",)), key=KEY)
+    edited = with_entry(before, Fields("satchel", {"command": "/new", "args": ["mcp"]}), key=KEY)
     assert edited == (
         '[mcp_servers.satchel]\r\nstartup_timeout_sec = 20\r\ncommand = "/new" # mine\r\nargs = ["mcp"]\r\n'
         '[mcp_servers.satchel.env]\r\nA = "1"\r\n',
@@ -137,7 +137,9 @@ def test_an_update_sets_command_and_arguments_and_keeps_the_rest_of_the_table():
 
 @pytest.mark.parametrize("end", ["", "\n", "\nenabled = true\n"])
 def test_what_an_entry_lacks_is_put_under_its_heading(end: str):
-    edited = with_entry("[mcp_servers.satchel]" + end, ServerEntry("satchel", "/new", ("mcp",)), key=KEY)
+    edited = with_entry(
+        "[mcp_servers.satchel]" + end, Fields("satchel", {"command": "/new", "args": ["mcp"]}), key=KEY
+    )
     assert edited.text.startswith('[mcp_servers.satchel]\ncommand = "/new"\nargs = ["mcp"]')
     assert edited.text.endswith(end)
 

@@ -1,11 +1,15 @@
 """Access tokens: what is stored, who gets access, and concurrent changes to the token file."""
 
+import errno
 import hmac
+import os
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
+import msgspec
 import pytest
 
 from satchel.errors import InputError
@@ -15,6 +19,7 @@ from satchel.server.http.access import (
     Caller,
     Keyring,
     Token,
+    UnreadableTokensError,
     add_token,
     new_token,
     parse_token,
@@ -30,6 +35,23 @@ EACH = 5
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "tokens.jsonl"
+
+
+class Seconds:
+    """A clock that a test advances."""
+
+    def __init__(self) -> None:
+        self._now = 1_000.0
+
+    def now(self) -> float:
+        return self._now
+
+    def pass_(self, seconds: float) -> None:
+        self._now += seconds
+
+
+def no_descriptors(*given: object) -> NoReturn:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def bearer(token: str) -> str:
@@ -148,6 +170,76 @@ def test_a_file_that_is_gone_holds_no_token(file: Path, caplog: pytest.LogCaptur
     file.write_bytes(line[:-9])
     assert keyring.caller(bearer(token)) is not None
     assert caplog.text.count("keeping the known tokens") == 1
+
+
+def test_a_file_that_could_not_be_read_is_read_again(file: Path, monkeypatch: pytest.MonkeyPatch):
+    token, kept = new_token(access="read", org="acme")
+    add_token(file, kept)
+    keyring = Keyring(file, clock=(seconds := Seconds()).now)
+    revoke_token(file, kept.id)
+    with monkeypatch.context() as patched:
+        patched.setattr(access, "open", no_descriptors, raising=False)
+        assert keyring.caller(bearer(token)) is not None
+        assert keyring.unreadable_seconds > 0
+    # The file has not changed since; only the reason why it could not be read is gone.
+    seconds.pass_(access.RETRY_SECONDS)
+    assert keyring.caller(bearer(token)) is None
+    assert keyring.unreadable_seconds == 0
+
+
+def test_all_tokens_are_refused_when_the_file_is_unreadable_for_too_long(
+    file: Path, caplog: pytest.LogCaptureFixture
+):
+    token, kept = new_token(access="read", org="acme")
+    add_token(file, kept)
+    told: list[frozenset[str]] = []
+    keyring = Keyring(file, patience=60, changed=told.append, clock=(seconds := Seconds()).now)
+    content = file.read_bytes()
+    file.unlink()
+    file.mkdir()
+    assert keyring.caller(bearer(token)) is not None
+    seconds.pass_(59)
+    assert keyring.caller(bearer(token)) is not None
+    seconds.pass_(2)
+    for _ in range(2):
+        with pytest.raises(UnreadableTokensError, match="for more than 60 s"):
+            keyring.caller(bearer(token))
+    assert told == [frozenset()]
+    assert "ALL TOKENS ARE REFUSED" in caplog.text
+    file.rmdir()
+    file.write_bytes(content)
+    file.chmod(0o600)
+    assert keyring.caller(bearer(token)) is not None
+    assert told == [frozenset(), frozenset({kept.id})]
+
+
+def test_a_file_that_others_may_write_is_trusted_for_the_stated_time_only(file: Path):
+    token, kept = new_token(access="read", org="acme")
+    add_token(file, kept)
+    keyring = Keyring(file, patience=60, clock=(seconds := Seconds()).now)
+    file.chmod(0o666)
+    assert keyring.caller(bearer(token)) is not None
+    seconds.pass_(61)
+    with pytest.raises(UnreadableTokensError):
+        keyring.caller(bearer(token))
+
+
+def test_a_replacement_of_the_same_size_and_time_is_noticed(file: Path):
+    """Also one in the same tick of the kernel's clock as the one before."""
+    first, kept = new_token(access="read", org="acme")
+    second, other = new_token(access="read", org="acme")
+    add_token(file, kept)
+    keyring = Keyring(file)
+    for token, stored, gone in [(second, other, first), (first, kept, second)] * 5:
+        before = file.stat()
+        content = msgspec.json.encode(stored) + b"\n"
+        assert len(content) == before.st_size
+        with open(file, "r+b") as same:
+            same.write(content)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert file.stat().st_mtime_ns == before.st_mtime_ns
+        assert keyring.caller(bearer(token)) is not None
+        assert keyring.caller(bearer(gone)) is None
 
 
 def test_two_of_the_same_id_are_refused(file: Path):

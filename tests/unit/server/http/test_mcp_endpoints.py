@@ -32,7 +32,7 @@ def test_a_reader_has_the_tools_that_change_nothing():
     assert {each.effect for each in reading.values()} == {"reads"}
     assert reading.items() < writing.items()
     assert {name for name in writing if name not in reading} == {
-        "mem_save", "mem_update", "mem_forget", "mem_relate", "mem_session",
+        "mem_save", "mem_save_many", "mem_update", "mem_forget", "mem_relate", "mem_session",
     }  # fmt: skip
 
 

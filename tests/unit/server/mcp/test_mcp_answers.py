@@ -1,5 +1,8 @@
 """Answers stay within their budget, counted on the final text, and the numbers they state are correct."""
 
+import json
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,14 +111,24 @@ def test_a_remark_that_does_not_fit_leaves_its_cost_or_nothing(tokens, remark):
     assert answer.text != "" or tokens < 5
 
 
-def test_data_that_would_cost_more_than_the_answer_may_are_left_out():
-    portions = [Portion("id0 [fact] heading\n")]
+@pytest.mark.parametrize("heading", ["id0 [fact] heading", "id0 [fact] 記憶は予算の中に収まる"])
+def test_data_are_left_out_if_text_and_data_together_cost_more_than_the_answer_may(heading: str):
+    portions = [Portion(f"{heading}\n")]
     count = COUNTERS[0].count
-    least = count(fitted(portions, Allowance(1_000, True), count, total=1).answer.text)
-    tight = fitted(portions, Allowance(least, True), count, total=1).answer
-    assert tight.data["included"] == 1
-    assert tight.structured(count) is None
-    assert fitted(portions, Allowance(3 * least, True), count, total=1).answer.structured(count) is not None
+    answer = fitted(portions, Allowance(1_000, True), count, total=1).answer
+    both = count(answer.text) + max(
+        count(json.dumps(answer.data, **form))
+        for form in (
+            {},
+            {"ensure_ascii": False},
+            {"indent": 2},
+            {"separators": (",", ":")},
+            {"indent": 2, "ensure_ascii": False},
+        )
+    )
+    assert both > 2 * count(answer.text)
+    assert answer._replace(most=both).structured(count) == answer.data
+    assert answer._replace(most=both - 1).structured(count) is None
 
 
 def test_numbers_have_their_thousands_separated_and_count_themselves():

@@ -17,11 +17,10 @@ from tables import each_row
 READING = sorted(name for name, tool in TOOLS.items() if tool.effect == "reads")
 NEEDED: dict[str, Any] = {
     "query": "rotation",
-    "ids": ["01a1e41f"],
+    "memories": [{"text": "Keys rotate."}],
     "id": "01a1e41f",
     "change_description": "rotation",
     "text": "Keys rotate.",
-    "source": "01a1e41f",
     "target": "01a1e41f",
     "action": "start",
 }
@@ -81,12 +80,12 @@ def test_both_names_of_the_budget_are_taken_where_they_agree_and_refused_where_n
     assert "two names of one thing" in refusal("mem_get", {"max_tokens": 70, "token_budget": 71})
 
 
-@pytest.mark.parametrize(("given", "meant"), [(70, 70), (70.0, 70), ("70", 70), (" 70 ", 70), (0, 0)])
+@pytest.mark.parametrize(("given", "meant"), [(70, 70), (70.0, 70), ("70", 70), (" 70 ", 70)])
 def test_a_whole_number_is_taken_in_any_form(given: object, meant: int):
     assert read("mem_stats", {"max_tokens": given}) == {"token_budget": meant}
 
 
-@each_row("given", [-1, 1.5, "many", "", True, [], {}, float("inf"), float("nan"), 10**30, "9" * 5_000])
+@each_row("given", [-1, 1.5, "many", True, [1], {}, float("inf"), float("nan"), 10**30, "9" * 5_000])
 def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
     message = refusal("mem_stats", {"max_tokens": given})
     assert "token" in message
@@ -94,7 +93,7 @@ def test_a_budget_that_is_none_is_refused_by_its_value(given: object):
         read("mem_stats", {"token_budget": given})
 
 
-@each_row("given", [0, -1, 10_001, 2.5, "few", True, [3], 10**30])
+@each_row("given", [-1, 10_001, 2.5, "few", True, [3], 10**30])
 def test_a_limit_out_of_range_is_refused_by_its_value(given: object):
     assert refusal("mem_search", {"limit": given}).startswith("limit ")
 
@@ -108,19 +107,6 @@ def test_limits_are_taken_in_any_form_and_before_and_after_may_be_none_at_all():
 def test_null_is_as_good_as_left_out(tool: str):
     assert read(tool, dict.fromkeys(set(TOOLS[tool].parameters) - set(TOOLS[tool].required))) == {}
     assert read(tool, {"no_such_thing": None}) == {}
-
-
-@each_row("tool", sorted(TOOLS))
-def test_an_unknown_argument_is_named_with_what_was_meant(tool: str):
-    some = next(name for name in TOOLS[tool].parameters if len(name) > 3)
-    assert refusal(tool, {f"{some}s": "x"}).endswith(f"did you mean {some}?")
-    assert refusal(tool, {"zzz": 1}).startswith(
-        f"{tool} has no argument 'zzz'; it takes {next(iter(TOOLS[tool].parameters))}"
-    )
-
-
-def test_an_unknown_argument_of_any_length_is_refused_in_short():
-    refusal("mem_search", {"quer" * 10_000: "x"})
 
 
 @each_row(("tool", "name"), [(name, each) for name, tool in TOOLS.items() for each in tool.required])
@@ -139,7 +125,7 @@ def test_a_list_may_arrive_as_its_json(context: ToolContext, given: object):
 
 
 def test_one_name_needs_no_list():
-    assert read("mem_get", {"ids": "01a1e422"}) == {"ids": ["01a1e422"]}
+    assert read("mem_save", {"tags": "auth"}) == {"tags": ["auth"]}
 
 
 @each_row(
@@ -150,7 +136,7 @@ def test_a_list_of_something_else_is_refused(given: object):
     assert refusal("mem_save", {"tags": given}).startswith("tags ")
 
 
-@pytest.mark.parametrize("given", [7, True, ["a"], {"a": "b"}, "x" * 20_000], ids=shortened)
+@pytest.mark.parametrize("given", [7, True, ["a"], {"a": "b"}, "x" * 20_000, {}], ids=shortened)
 def test_a_line_that_is_none_is_refused(given: object):
     assert refusal("mem_search", {"query": given}).startswith("query ")
 
@@ -178,7 +164,7 @@ def test_a_choice_that_is_not_offered_is_refused_with_those_that_are(tool: str, 
     assert message.endswith(f"known: {', '.join(offered)}")
 
 
-@pytest.mark.parametrize("given", ["yes", 1, 0, "true", []], ids=shortened)
+@pytest.mark.parametrize("given", ["yes", 1, "true", [1]], ids=shortened)
 def test_a_flag_is_true_or_false(given: object):
     assert refusal("mem_forget", {"purge": given}).startswith("purge must be true or false, not ")
 

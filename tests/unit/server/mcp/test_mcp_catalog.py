@@ -5,14 +5,16 @@ import pytest
 from satchel import count_tokens
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.server.mcp.catalog import CORE, GUIDE, INSTRUCTIONS, TOOLS, chosen_tools
+from satchel.server.mcp.catalog import CORE, GUIDE, INSTRUCTIONS, MEMORY_TOOLS, TOOLS, chosen_tools
 from satchel.server.mcp.tool import Tool
 from tables import each_row
 
 ALL = [
     "mem_save",
+    "mem_save_many",
     "mem_search",
     "mem_context",
+    "mem_list",
     "mem_timeline",
     "mem_get",
     "mem_update",
@@ -27,6 +29,7 @@ ALL = [
 READING = {
     "mem_search",
     "mem_context",
+    "mem_list",
     "mem_timeline",
     "mem_get",
     "mem_stats",
@@ -46,9 +49,32 @@ def test_all_the_tools_are_there():
     assert set(CORE) == {"mem_save", "mem_search", "mem_context", "mem_get"}
 
 
-def test_definitions_and_instructions_cost_at_most_1700_tokens_and_those_of_the_core_800():
-    assert cost(TOOLS) <= 1_700
-    assert cost(chosen_tools("core")) <= 800
+def test_definitions_and_instructions_cost_at_most_2350_tokens_and_those_of_the_core_1000():
+    assert cost(MEMORY_TOOLS) <= 2_350
+    assert cost(chosen_tools("core")) <= 1_000
+
+
+def test_the_tools_for_specs_are_offered_where_there_are_specs_or_by_name():
+    assert list(chosen_tools("all", specs=False)) == list(MEMORY_TOOLS) == ALL[:-2]
+    assert list(chosen_tools("all", specs=True)) == ALL
+    assert list(chosen_tools("sdd_get_context", specs=False)) == ["sdd_get_context"]
+
+
+@each_row("name", ALL)
+def test_every_parameter_has_a_type_and_a_description_of_a_few_words(name: str):
+    for parameter, each in TOOLS[name].definition["inputSchema"]["properties"].items():
+        assert each["type"] in {"string", "integer", "number", "boolean", "array"}, parameter
+        assert 1 <= len(each["description"].split()) <= 8, parameter
+
+
+def test_one_name_stands_for_one_thing():
+    names = {parameter for tool in TOOLS.values() for parameter in tool.parameters}
+    assert not names & {"ids", "memory_id", "identifier", "source", "token_budget", "detail"}
+
+
+def test_tools_that_give_a_context_are_told_apart_in_their_first_five_words():
+    begins = [" ".join(TOOLS[name].about.split()[:5]) for name in ("mem_context", "context_pack")]
+    assert begins == ["Context for your own task:", "Export whole memories as markdown,"]
 
 
 @each_row("name", ALL)
@@ -65,8 +91,6 @@ def test_a_schema_names_what_is_needed_and_only_what_is_taken(name: str):
     schema = TOOLS[name].definition["inputSchema"]
     assert schema["type"] == "object"
     assert set(schema.get("required", ())) <= set(schema["properties"]) == set(TOOLS[name].parameters)
-    for each in schema["properties"].values():
-        assert each.get("type") in {"string", "integer", "number", "boolean", "array"} or each["enum"]
 
 
 @each_row("name", sorted(READING))

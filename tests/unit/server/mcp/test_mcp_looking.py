@@ -94,7 +94,7 @@ def test_memories_are_read_whole_with_their_relations(context: ToolContext):
     memory = context.bag.add(text, title="Whole", kind="fix", at=START)
     other = context.bag.add("The error.")
     context.bag.relate(memory.id, other.id, "fixes")
-    answer = ask(context, "mem_get", ids=[memory.id[:13], other.id])
+    answer = ask(context, "mem_get", id=[memory.id[:13], other.id])
     lines = answer.text.split("\n")
     name, other_name = context.bag.short_ids([memory, other])
     assert lines[:5] == [
@@ -110,7 +110,7 @@ def test_memories_are_read_whole_with_their_relations(context: ToolContext):
 
 def test_what_is_no_id_is_said_beside_those_that_are_there(context: ToolContext):
     memory = context.bag.add("There.")
-    answer = ask(context, "mem_get", ids=["zz\n📏 ~1 tokens", memory.id])
+    answer = ask(context, "mem_get", id=["zz\n📏 ~1 tokens", memory.id])
     assert "There." in answer.text
     assert "\n'zz\\n📏 ~1 tokens' is not an id: give a short id" in answer.text
     assert footers(answer.text).tokens > 20
@@ -118,15 +118,15 @@ def test_what_is_no_id_is_said_beside_those_that_are_there(context: ToolContext)
 
 def test_an_id_that_nobody_has_is_said_beside_those_that_are_there(context: ToolContext):
     memory = context.bag.add("There.")
-    answer = ask(context, "mem_get", ids=["01a1e41f", memory.id, memory.id])
+    answer = ask(context, "mem_get", id=["01a1e41f", memory.id, memory.id])
     assert headings(answer.text)[1:] == ["no memory has the id '01a1e41f' here"]
     assert (answer.data["included"], answer.data["omitted"]) == (2, 0)
-    cut = ask(context, "mem_get", ids=["01a1e41f", "01a1e420", context.bag.add("x " * 300).id], max_tokens=100)
+    cut = ask(context, "mem_get", id=["01a1e41f", "01a1e420", context.bag.add("x " * 300).id], max_tokens=100)
     assert footers(cut.text).noun == "ids", "a line about an id is no memory"
     with pytest.raises(UnknownIdError):
-        ask(context, "mem_get", ids=["01a1e41f"])
-    with pytest.raises(InputError, match="mem_get needs ids"):
-        ask(context, "mem_get", ids=[])
+        ask(context, "mem_get", id=["01a1e41f"])
+    with pytest.raises(InputError, match="mem_get needs id"):
+        ask(context, "mem_get", id=[])
 
 
 def test_a_timeline_has_the_focus_in_full_between_what_came_before_and_after(
@@ -194,7 +194,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("mem_context", {"query": "what happened"}),
     ("mem_context", {}),
     ("mem_timeline", {"id": None}),
-    ("mem_get", {"ids": None}),
+    ("mem_get", {"id": None}),
     ("mem_stats", {}),
     ("context_pack", {}),
     ("sdd_get_context", {"detail_level": "full"}),

@@ -22,8 +22,8 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("mem_context", {"project": "航海", "detail_level": "full"}),
     ("mem_timeline", {"id": 100}),
     ("mem_timeline", {"id": 33, "detail_level": "summary"}),
-    ("mem_get", {"ids": [57, 58]}),
-    ("mem_get", {"ids": [3]}),
+    ("mem_get", {"id": [57, 58]}),
+    ("mem_get", {"id": [3]}),
     ("mem_stats", {}),
     ("context_pack", {}),
     ("context_pack", {"query": "payment retries", "kind": "error"}),
@@ -66,11 +66,11 @@ def needed(context: ToolContext, tool: str, budget: int, arguments: dict[str, An
 def test_what_is_needed_is_enough_and_one_token_less_is_not(varied, tool: str, asked: dict[str, Any]):
     context, ids = varied
     arguments = dict(asked)
-    if "id" in asked:
+    if isinstance(asked.get("id"), int):
         arguments["id"] = ids[asked["id"]]
-    if "ids" in asked:
-        arguments["ids"] = [ids[place] for place in asked["ids"]]
-    need = needed(context, tool, 0, arguments)
+    if isinstance(asked.get("id"), list):
+        arguments["id"] = [ids[place] for place in asked["id"]]
+    need = needed(context, tool, 1, arguments)
     assert shown_within(context, tool, need, arguments) > 0
     assert shown_within(context, tool, need - 1, arguments) == 0
     random = Random(need)
@@ -117,10 +117,10 @@ def test_what_is_shown_first_is_a_heading_and_not_a_piece_of_one(varied):
 )
 def test_where_there_is_nothing_no_budget_helps_and_none_is_named(tmp_path, tool, arguments, remark):
     with empty_context(tmp_path) as context:
-        for budget in (None, 30, 5, 0):
+        for budget in (None, 30, 5, 1):
             answer = ask(context, tool, max_tokens=budget, **arguments)
             assert "smallest_budget" not in answer.data
             assert (answer.data["included"], answer.data["omitted"]) == (0, 0)
             assert answer.text == "" or footers(answer.text).budget is None
             assert budget is None or context.count(answer.text) <= budget
-            assert answer.text.startswith(remark) == (budget not in (5, 0))
+            assert answer.text.startswith(remark) == (budget not in (5, 1))

@@ -12,6 +12,7 @@ from tool_contexts import ask, bodies, empty_context, varied_context
 import satchel
 from read_back import footers, told_of
 from satchel.errors import InputError
+from satchel.model.invisible import visible
 from satchel.server.mcp.tool_context import MOST_TOKENS, ToolContext
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -22,7 +23,7 @@ PAGED: list[tuple[str, dict[str, Any]]] = [
     ("mem_context", {"detail_level": "full", "limit": 40}),
     ("mem_context", {"query": "login form", "limit": 40}),
     ("mem_timeline", {"id": "019b0019-0000", "before": 8, "after": 8, "detail_level": "full"}),
-    ("mem_get", {"ids": [f"019b00{place:02x}-0001" for place in range(40)]}),
+    ("mem_get", {"id": [f"019b00{place:02x}-0001" for place in range(40)]}),
     ("mem_stats", {}),
     ("sdd_get_context", {"detail_level": "full"}),
     ("sdd_get_context", {"detail_level": "standard"}),
@@ -54,9 +55,8 @@ def small(varied, monkeypatch) -> ToolContext:
 
 
 def as_listed(text: str) -> str:
-    """A stored text as lines can tell it: without blanks at their ends, and what would break them."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\N{LINE SEPARATOR}", "\ufffd").split("\n")
-    return "\n".join(line.rstrip() for line in lines)
+    """A stored text as lines can tell it: without blanks at their ends, and only with visible characters."""
+    return "\n".join(line.rstrip() for line in visible(text).split("\n"))
 
 
 @pytest.mark.parametrize(("tool", "arguments"), PAGED)
@@ -81,9 +81,9 @@ def by_whole_id(context: ToolContext, pages: list[str]) -> dict[str, str]:
 def test_by_default_the_limit_is_twenty_thousand_tokens(varied):
     context, ids = varied
     assert context.most_tokens == MOST_TOKENS == 20_000
-    first = ask(context, "mem_get", ids=ids)
+    first = ask(context, "mem_get", id=ids)
     assert 19_000 < context.count(first.text) <= 20_000
-    pages = bodies(context, "mem_get", ids=ids)
+    pages = bodies(context, "mem_get", id=ids)
     assert by_whole_id(context, pages) == {each: as_listed(context.bag.get(each).text) for each in ids}
 
 
@@ -134,7 +134,7 @@ def test_a_long_memory_comes_in_pages_that_give_back_its_very_text(tmp_path, sor
     with empty_context(tmp_path) as context:
         saved = context.bag.add(LONG_TEXTS[sort], title="Long")
         other = context.bag.add("Short.")
-        pages = bodies(context, "mem_get", ids=[saved.id, other.id])
+        pages = bodies(context, "mem_get", id=[saved.id, other.id])
         assert len(pages) >= 2
         assert by_whole_id(context, pages) == {saved.id: as_listed(saved.text), other.id: "Short."}
 
@@ -144,7 +144,7 @@ def test_a_long_memory_comes_in_pages_that_give_back_its_very_text(tmp_path, sor
 def test_any_text_comes_back_from_pages_of_any_size(shared, text, most_tokens):
     shared.most_tokens = most_tokens
     saved = shared.bag.add(text)
-    assert by_whole_id(shared, bodies(shared, "mem_get", ids=[saved.id])) == {saved.id: as_listed(saved.text)}
+    assert by_whole_id(shared, bodies(shared, "mem_get", id=[saved.id])) == {saved.id: as_listed(saved.text)}
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_many_relations_are_never_cut_within_a_line(tmp_path):
         others = [context.bag.add(f"Another one, number {number}.") for number in range(30)]
         for each in others:
             context.bag.relate(centre.id, each.id, "part_of")
-        pages = bodies(context, "mem_get", ids=[centre.id])
+        pages = bodies(context, "mem_get", id=[centre.id])
         told = [line.removesuffix(" …") for page in pages for line in page.split("\n") if line.startswith("→")]
         assert told == [f"→ part_of {name}" for name in context.bag.short_ids(others)]
         assert by_whole_id(context, pages) == {centre.id: as_listed(centre.text)}
@@ -192,7 +192,7 @@ def test_with_a_budget_of_ones_own_there_is_no_cursor(small):
 @pytest.mark.parametrize("tool", sorted({tool for tool, _ in PAGED} - {"sdd_context_check"}))
 def test_a_cursor_that_is_unknown_or_another_tools_is_refused_with_advice(small, tool: str):
     foreign = ask(small, "sdd_context_check", change_description="key rotation").data["cursor"]
-    for cursor in ("", "nonsense", "0" * 5_000, foreign):
+    for cursor in ("nonsense", "0" * 5_000, foreign):
         with pytest.raises(InputError, match=f"is not known to {tool} any more; ask again without it") as caught:
             ask(small, tool, cursor=cursor)
         assert len(str(caught.value)) < 120
@@ -204,5 +204,5 @@ def test_pages_lose_nothing_under_another_counter(tmp_path, name: str):
         context = ToolContext(bag, None, most_tokens=300)
         texts = ["記憶は予算の中に収まる。" * 60, "Words and words. " * 80, "🎉" * 200, "𒀀𒀁𒀂" * 60]
         saved = [bag.add(text) for text in texts]
-        pages = bodies(context, "mem_get", ids=[each.id for each in saved])
+        pages = bodies(context, "mem_get", id=[each.id for each in saved])
         assert by_whole_id(context, pages) == {each.id: as_listed(each.text) for each in saved}

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
+import mcp
+import mcp_types as types
 import pytest
 from tool_contexts import ask, empty_context
 
 from satchel.errors import InputError, UnknownIdError
-from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, pack_resources, read_resource
+from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, complete_project, pack_resources, read_resource
+from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool_context import ToolContext
 from tables import each_row
 
@@ -41,9 +45,35 @@ def test_of_very_many_projects_some_are_listed(tmp_path: Path):
         assert len(pack_resources(context)) == MOST_PROJECTS
 
 
+def test_projects_that_begin_with_a_text_come_before_those_that_contain_it(context: ToolContext):
+    for name in ("notes", "Thesis 2"):
+        context.bag.add("Something.", project=name)
+    assert complete_project(context, "THESIS") == ["thesis & notes", "Thesis 2"]
+    assert complete_project(context, "notes") == ["notes", "thesis & notes"]
+    assert complete_project(context, "航") == ["航海"]
+    assert complete_project(ToolContext(context.bag.scoped(project="atlas"), context.specs), "") == ["atlas"]
+
+
+def test_at_most_a_hundred_completions_are_sent(tmp_path: Path):
+    with empty_context(tmp_path) as context:
+        with context.bag.transaction():
+            for number in range(120):
+                context.bag.add("Something.", project=f"p{number:03}")
+        server = build_server(context, {})
+
+        async def asked() -> types.Completion:
+            async with mcp.Client(server) as client:
+                ref = types.PromptReference(name="memory-guide")
+                return (await client.complete(ref, {"name": "project", "value": "p"})).completion
+
+        found = anyio.run(asked)
+    assert len(found.values) == 100
+    assert (found.total, found.has_more) == (120, True)
+
+
 def test_a_memory_is_read_by_its_id_or_a_prefix(context: ToolContext):
     memory = context.bag.add("To be attached.")
-    assert read_resource(context, f"satchel://memory/{memory.id}") == ask(context, "mem_get", ids=[memory.id]).text
+    assert read_resource(context, f"satchel://memory/{memory.id}") == ask(context, "mem_get", id=[memory.id]).text
     assert "To be attached." in read_resource(context, f"satchel://memory/{memory.id}")
     with pytest.raises(UnknownIdError):
         read_resource(context, "satchel://memory/01a1e41f")

@@ -102,7 +102,7 @@ def test_relations_come_with_what_is_saved(context: ToolContext):
     assert found == {("fixes", bug.id), ("related", idea.id)}
 
 
-@pytest.mark.parametrize("wrong", ["01a1e41f", "fixes:01a1e41f", "heals:ID", "not an id", ""])
+@pytest.mark.parametrize("wrong", ["01a1e41f", "fixes:01a1e41f", "heals:ID", "not an id", "fixes:"])
 def test_a_relation_to_nothing_stores_nothing_at_all(context: ToolContext, wrong: str):
     known = saved(context, "The job fails on leap days.")
     before = contents(context)
@@ -119,7 +119,7 @@ def test_an_update_changes_what_is_given_and_keeps_the_rest(context: ToolContext
     changed = context.bag.get(memory.id)
     assert (changed.text, changed.pinned, changed.importance) == ("We deploy on Mondays.", True, 1.0)
     assert (changed.title, changed.tags) == ("Deploy day", ("ops",))
-    assert ask(context, "mem_update", id=memory.id, tags=[]).data["revision"] == 3
+    assert ask(context, "mem_update", id=memory.id, clear="tags").data["revision"] == 3
     assert context.bag.get(memory.id).tags == ()
     assert [change.action for change in context.bag.history(memory.id)] == ["add", "update", "update"]
 
@@ -142,22 +142,24 @@ def test_an_update_of_nothing_or_of_nobody_is_refused(context: ToolContext):
 
 def test_forgotten_memories_are_no_longer_found_but_still_there(context: ToolContext):
     _, gone = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
-    answer = ask(context, "mem_forget", ids=[gone.id])
-    assert (answer.text, answer.data) == ("forgot 1 memory", {"count": 1, "purged": False})
+    answer = ask(context, "mem_forget", id=[gone.id])
+    undo = answer.data["undo"]
+    assert answer.text == f"forgot 1 memory; undo: mem_forget(undo={undo})"
+    assert answer.data == {"count": 1, "purged": False, "undo": undo}
     found = ask(context, "mem_search", query="keys").text
     assert ("hourly" in found, "daily" in found) == (True, False)
-    assert "daily" in ask(context, "mem_get", ids=[gone.id]).text
+    assert "daily" in ask(context, "mem_get", id=[gone.id]).text
     before = contents(context)
-    assert ask(context, "mem_forget", ids=gone.id).text == "forgot 0 memories"
+    assert ask(context, "mem_forget", id=gone.id).text == "forgot 0 memories"
     assert contents(context) == before
 
 
 def test_purged_memories_leave_no_trace(context: ToolContext):
     first, second = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
-    answer = ask(context, "mem_forget", ids=[first.id, second.id], purge=True)
+    answer = ask(context, "mem_forget", id=[first.id, second.id], purge=True)
     assert (answer.text, answer.data) == ("purged 2 memories", {"count": 2, "purged": True})
     with pytest.raises(UnknownIdError):
-        ask(context, "mem_get", ids=[first.id])
+        ask(context, "mem_get", id=[first.id])
 
 
 def test_one_wrong_id_forgets_nothing(context: ToolContext):
@@ -165,28 +167,28 @@ def test_one_wrong_id_forgets_nothing(context: ToolContext):
     before = contents(context)
     for wrong in ("01a1e41f", "not an id"):
         with pytest.raises(InputError):
-            ask(context, "mem_forget", ids=[memory.id, wrong], purge=True)
-    with pytest.raises(InputError, match="mem_forget needs ids"):
-        ask(context, "mem_forget", ids=[])
+            ask(context, "mem_forget", id=[memory.id, wrong], purge=True)
+    with pytest.raises(InputError, match="mem_forget needs id, or a filter: kind, tags, since or until"):
+        ask(context, "mem_forget", id=[])
     assert contents(context) == before
 
 
 def test_a_prefix_that_several_share_is_refused_with_some_of_them(context: ToolContext):
     one, other = saved(context, "One."), saved(context, "Other.")
     with pytest.raises(AmbiguousIdError, match=f"{context.bag.short_ids([one])[0]} 'One.'"):
-        ask(context, "mem_forget", ids=[other.id[:8]])
+        ask(context, "mem_forget", id=[other.id[:8]])
 
 
 def test_related_memories_are_linked_once(context: ToolContext):
     new, old = saved(context, "Keys rotate hourly."), saved(context, "Keys rotate daily.")
-    answer = ask(context, "mem_relate", source=new.id, target=old.id[:13], kind="supersedes")
+    answer = ask(context, "mem_relate", id=new.id, target=old.id[:13], kind="supersedes")
     assert answer.text == f"{short(context, new.id)} supersedes {short(context, old.id)}"
     assert answer.data == {"source": new.id, "kind": "supersedes", "target": old.id}
     assert context.bag.get(old.id).status == "superseded"
     before = contents(context)
-    ask(context, "mem_relate", source=new.id, target=old.id, kind="supersedes")
+    ask(context, "mem_relate", id=new.id, target=old.id, kind="supersedes")
     assert contents(context) == before
-    assert ask(context, "mem_relate", source=old.id, target=new.id).data["kind"] == "related"
+    assert ask(context, "mem_relate", id=old.id, target=new.id).data["kind"] == "related"
 
 
 def test_what_is_saved_in_a_session_belongs_to_it_and_to_its_project(context: ToolContext):
@@ -256,14 +258,14 @@ def test_a_save_names_the_similar_memories_and_how_to_replace_one(context: ToolC
     context.bag.add("Our CI runs on Jenkins.", project="boreal")
     answer = ask(context, "mem_save", text="We moved CI from Jenkins to GitHub Actions.", project="atlas")
     own, name = context.bag.short_ids([answer.data["id"], old.id])
-    how = f"mem_relate(source={own}, target=ID, kind=supersedes)"
+    how = f"mem_relate(id={own}, target=ID, kind=supersedes)"
     assert answer.text.splitlines()[1:] == [
         f'Similar; if this replaces one: {how}, or next time relate_to=["supersedes:ID"]',
         f"{name} 2026-01-05 Our CI runs on Jenkins.",
     ]
     assert answer.data["similar"] == [{"id": name, "at": "2026-01-05", "headline": "Our CI runs on Jenkins."}]
     assert answer.data["to_replace"] == how
-    ask(context, "mem_relate", source=own, target=name, kind="supersedes")
+    ask(context, "mem_relate", id=own, target=name, kind="supersedes")
     assert context.bag.get(old.id).superseded_by == answer.data["id"]
 
 
@@ -323,3 +325,180 @@ def test_a_save_is_told_as_done_where_the_similar_ones_cannot_be_read(
     answer = ask(context, "mem_save", text="We moved CI from Jenkins to GitHub Actions.")
     assert answer.data["outcome"] == "saved"
     assert "similar" not in answer.data
+
+
+# Fields that are emptied, and memories that move.
+
+
+def test_an_empty_value_empties_nothing_and_clear_does(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.", title="Day", tags=["ops"], topic_key="day", project="atlas")
+    ask(context, "mem_update", id=memory.id, pinned=True)
+    ask(context, "mem_update", id=memory.id, text="We deploy daily.", title="", tags=[], topic_key="")
+    kept = context.bag.get(memory.id)
+    assert (kept.title, kept.tags, kept.topic_key, kept.pinned) == ("Day", ("ops",), "day", True)
+    ask(context, "mem_update", id=memory.id, clear="title, tags, topic_key, pinned, project")
+    emptied = context.bag.get(memory.id)
+    assert (emptied.title, emptied.tags, emptied.topic_key, emptied.pinned) == (None, (), None, False)
+    assert (emptied.scope.project, emptied.text) == (None, "We deploy daily.")
+
+
+def test_what_cannot_be_emptied_or_is_also_set_is_refused(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.", title="Day")
+    before = contents(context)
+    for arguments, message in (
+        ({"clear": "text"}, "unknown clear 'text'; known: title, tags, topic_key, pinned, project"),
+        ({"clear": "title", "title": "Night"}, "title is both set and in clear; give one of them"),
+        ({"clear": ""}, "nothing to change was given; to empty a field, clear takes title, tags, "),
+    ):
+        with pytest.raises(InputError, match=message):
+            ask(context, "mem_update", id=memory.id, **arguments)
+    assert contents(context) == before
+
+
+def test_a_memory_moves_to_another_project_or_topic(context: ToolContext):
+    memory = saved(context, "We deploy on Fridays.", project="atlas", topic_key="day")
+    answer = ask(context, "mem_update", id=memory.id, move_to="boreal", topic_key="deploy/day")
+    assert answer.data["revision"] == 2
+    moved = context.bag.get(memory.id)
+    assert (moved.scope.project, moved.topic_key) == ("boreal", "deploy/day")
+    assert "Fridays" in ask(context, "mem_search", query="deploy", project="boreal").text
+    assert "Fridays" not in ask(context, "mem_search", query="deploy", project="atlas").text
+
+
+def test_the_server_of_a_project_moves_no_memory_out_of_it(context: ToolContext, tmp_path: Path):
+    memory = saved(context, "We deploy on Fridays.", project="atlas")
+    inside = ToolContext(context.bag.scoped(project="atlas"), context.specs)
+    for arguments in ({"move_to": "boreal"}, {"clear": "project"}):
+        with pytest.raises(InputError, match="is outside this view, which is project 'atlas'"):
+            ask(inside, "mem_update", id=memory.id, **arguments)
+    assert context.bag.get(memory.id).revision == 1
+
+
+# Several memories in one write.
+
+
+def test_several_memories_are_saved_in_one_write(context: ToolContext):
+    known = saved(context, "Keys rotate hourly.", project="atlas")
+    answer = ask(
+        context,
+        "mem_save_many",
+        memories=[
+            {"text": "We deploy on Fridays.", "title": "Day", "kind": "Decision", "tags": "ops, calendar"},
+            {"text": "Keys rotate hourly."},
+            "The clock stops at noon.",
+            {"content": "Wind it at eleven.", "mood": "fine", "session": "s2"},
+        ],
+        project="atlas",
+        session="s1",
+    )
+    stored = [context.bag.get(each["id"]) for each in answer.data["memories"]]
+    assert [each["outcome"] for each in answer.data["memories"]] == ["saved"] * 4
+    assert (stored[0].title, stored[0].kind, stored[0].tags) == ("Day", "decision", ("ops", "calendar"))
+    assert [each.text for each in stored[2:]] == ["The clock stops at noon.", "Wind it at eleven."]
+    assert [(each.scope.project, each.scope.session) for each in stored] == [
+        ("atlas", "s1"), ("atlas", "s1"), ("atlas", "s1"), ("atlas", "s2"),
+    ]  # fmt: skip
+    first, remark = answer.text.split("\n")
+    assert first == f"saved 4 memories: {' '.join(context.bag.short_ids(stored))}"
+    assert remark == "memories[3] content was read as text; ignored: mood"
+    again = ask(context, "mem_save_many", memories=["Keys rotate hourly.", "New."], project="atlas")
+    assert [each["outcome"] for each in again.data["memories"]] == ["confirmed", "saved"]
+    assert again.data["memories"][0]["id"] == known.id
+    assert again.text.startswith("saved 1 memory: ")
+    assert again.text.split("\n")[1] == f"confirmed 1 memory: {short(context, known.id)}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"text": "x", "kind": "idea"}, r"memories\[1\]: unknown kind 'idea'; known: .*; nothing was saved$"),
+        ({"title": "x"}, r"memories\[1\] needs text; nothing was saved$"),
+        ({"text": " "}, r"memories\[1\]: text is empty; .*; nothing was saved$"),
+        (
+            {"text": "x", "topic_key": "ghp_0123456789abcdefghijABCDEFGHIJ012345"},
+            r"memories\[1\]: topic_key looks ",
+        ),
+        ({"text": "x", "project": "boreal"}, r"memories\[1\]: project 'boreal' is outside this view"),
+        (7, r"memories\[1\] must be an object with text, not 7$"),
+    ],
+)
+def test_one_wrong_memory_of_several_is_named_and_none_is_saved(context: ToolContext, wrong: object, message: str):
+    before = contents(context)
+    with pytest.raises(InputError, match=message):
+        ask(context, "mem_save_many", memories=[{"text": "Right."}, wrong], project="atlas")
+    assert contents(context) == before
+
+
+@pytest.mark.parametrize("wrong", [[], "", "text", {"text": "x"}, 7, [{"text": "x"}] * 1_001])
+def test_what_is_no_list_of_memories_is_refused(context: ToolContext, wrong: object):
+    with pytest.raises(InputError, match=r"^memories "):
+        ask(context, "mem_save_many", memories=wrong)
+
+
+def test_a_list_of_memories_may_come_as_its_json_and_belongs_to_the_session_that_was_started(context: ToolContext):
+    ask(context, "mem_session", action="start", session="s1", project="atlas")
+    answer = ask(context, "mem_save_many", memories='[{"text": "One."}, {"text": "Other."}]')
+    scopes = [context.bag.get(each["id"]).scope for each in answer.data["memories"]]
+    assert [(scope.project, scope.session) for scope in scopes] == [("atlas", "s1")] * 2
+
+
+# Forget by filter, and undo.
+
+
+def test_a_filter_counts_first_and_forgets_what_was_counted(context: ToolContext):
+    for number in range(3):
+        saved(context, f"Buy {number} lamps.", kind="todo", project="atlas")
+    saved(context, "Buy a boat.", kind="todo", project="boreal")
+    asked = {"kind": "todo", "project": "atlas"}
+    before = contents(context)
+    counted = ask(context, "mem_forget", **asked)
+    assert counted.text == (
+        "would forget 3 memories; nothing was changed. mem_list shows them; the same call with confirm=3 does it"
+    )
+    assert counted.data == {"count": 0, "purged": False, "confirm": 3}
+    assert ask(context, "mem_forget", **asked, confirm=2).text == counted.text
+    assert contents(context) == before
+    done = ask(context, "mem_forget", **asked, confirm=3)
+    assert done.text == f"forgot 3 memories; undo: mem_forget(undo={done.data['undo']})"
+    assert [memory.text for memory in context.bag.recent()] == ["Buy a boat."]
+    assert ask(context, "mem_forget", **asked).text == "would forget 0 memories; nothing was changed"
+
+
+def test_what_one_call_forgot_is_restored_by_its_undo(context: ToolContext):
+    first, second, third = (saved(context, f"Buy {number} lamps.", tags=["shop"]) for number in range(3))
+    early = ask(context, "mem_forget", id=first.id)
+    done = ask(context, "mem_forget", tags="shop", confirm=2)
+    undone = ask(context, "mem_forget", undo=done.data["undo"])
+    assert (undone.text, undone.data) == ("restored 2 memories", {"count": 2, "restored": True})
+    assert {memory.id for memory in context.bag.recent()} == {second.id, third.id}
+    assert ask(context, "mem_forget", undo=done.data["undo"]).text == "restored 0 memories"
+    assert ask(context, "mem_forget", undo=early.data["undo"]).text == "restored 1 memory"
+    for wrong in ("yesterday evening", "k3f7"):
+        with pytest.raises(InputError, match=f"undo '{wrong}' is not a time"):
+            ask(context, "mem_forget", undo=wrong)
+    with pytest.raises(InputError, match="undo restores all that one call forgot; leave out tags"):
+        ask(context, "mem_forget", undo=done.data["undo"], tags="shop")
+
+
+def test_to_purge_by_filter_is_counted_first_and_cannot_be_undone(context: ToolContext):
+    memory = saved(context, "Buy a lamp.", kind="todo")
+    assert ask(context, "mem_forget", kind="todo", purge=True).text.startswith("would purge 1 memory; nothing was")
+    done = ask(context, "mem_forget", kind="todo", purge=True, confirm=1)
+    assert (done.text, done.data) == ("purged 1 memory", {"count": 1, "purged": True})
+    with pytest.raises(UnknownIdError):
+        context.bag.get(memory.id)
+
+
+def test_a_project_alone_forgets_nothing(context: ToolContext):
+    saved(context, "Buy a lamp.", project="atlas")
+    with pytest.raises(InputError, match="mem_forget needs id, or a filter: kind, tags, since or until"):
+        ask(context, "mem_forget", project="atlas", confirm=1)
+
+
+def test_the_server_of_a_project_forgets_and_restores_nothing_beyond_it(context: ToolContext):
+    theirs = saved(context, "Buy a boat.", kind="todo", project="boreal")
+    inside = ToolContext(context.bag.scoped(project="atlas"), context.specs)
+    assert ask(inside, "mem_forget", kind="todo").data["confirm"] == 0
+    undo = ask(context, "mem_forget", id=theirs.id).data["undo"]
+    assert ask(inside, "mem_forget", undo=undo).data["count"] == 0
+    assert context.bag.recent() == []

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import uvicorn
 
-from satchel.server.http import serving
-from satchel.server.http.serving import Connection
+from satchel.server import connections
+from satchel.server.connections import Connection, ConnectionGuard, ConnectionLimits
 
+USUAL = ConnectionLimits()
 LARGE = 8 * 1024 * 1024
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 Accepted = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -25,15 +26,20 @@ async def large(scope: Any, receive: Any, send: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def served(made: list[Connection] | None = None) -> AsyncIterator[Callable[[], Any]]:
+async def served(
+    made: list[Connection] | None = None, *, limits: ConnectionLimits = USUAL, app: Any = None
+) -> AsyncIterator[Callable[[], Any]]:
+    guard = ConnectionGuard(limits)
+
     def protocol(*given: Any, **options: Any) -> Connection:
-        one = Connection(*given, **options)
+        one = guard.protocol(*given, **options)
         if made is not None:
             made.append(one)
         return one
 
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(large, http=protocol, log_config=None, lifespan="off", ws="none")  # type: ignore[arg-type]
+    config = guard.config(app or large, log_config=None, lifespan="off", ws="none")
+    config.http = protocol  # type: ignore[assignment]
     server = uvicorn.Server(config)
     serves = asyncio.create_task(server._serve([listener]))
     lines: list[asyncio.StreamWriter] = []
@@ -58,7 +64,7 @@ async def served(made: list[Connection] | None = None) -> AsyncIterator[Callable
 
 
 def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
 
     async def slow() -> tuple[bytes, bytes]:
         async with served() as connect:
@@ -75,8 +81,90 @@ def test_headers_that_never_end_are_not_waited_for(monkeypatch: pytest.MonkeyPat
     assert rest == b""
 
 
+def test_headers_have_less_time_when_many_connections_wait(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 3_600)
+    monkeypatch.setattr(connections, "PRESSED_HEAD_SECONDS", 0.1)
+
+    async def crowded() -> list[bool]:
+        async with served(limits=ConnectionLimits(100, 8)) as connect:
+            lines = [await connect() for _ in range(6)]
+            for _, writer in lines:
+                writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+            # More than half of the address's connections wait: the fifth and the sixth have less time.
+            ends = [await asyncio.wait_for(reader.read(), 10) for reader, _ in lines[4:]]
+            return [end == b"" for end in ends] + [reader.at_eof() for reader, _ in lines[:4]]
+
+    assert asyncio.run(crowded()) == [True, True, False, False, False, False]
+
+
+def test_a_connection_over_the_limit_replaces_the_one_that_waits_longest():
+    async def crowded() -> tuple[bytes, bytes, bytes]:
+        async with served(limits=ConnectionLimits(100, 2)) as connect:
+            (first, _), (second, writer), (third, other) = [await connect() for _ in range(3)]
+            gone = await asyncio.wait_for(first.read(), 10)
+            for line in (writer, other):
+                line.write(GET.replace(b"/ ", b"/small "))
+            return gone, await second.readline(), await third.readline()
+
+    assert asyncio.run(crowded()) == (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("limits", [ConnectionLimits(2, 0), ConnectionLimits(100, 2)])
+def test_a_connection_over_the_limit_is_refused_if_all_others_are_busy(
+    limits: ConnectionLimits, caplog: pytest.LogCaptureFixture
+):
+    async def crowded() -> tuple[bytes, list[bytes]]:
+        done = asyncio.Event()
+        running = asyncio.Semaphore(0)
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            running.release()
+            await done.wait()
+            await large(scope, receive, send)
+
+        async with served(limits=limits, app=slow) as connect:
+            lines = [await connect() for _ in range(2)]
+            for _, writer in lines:
+                writer.write(GET.replace(b"/ ", b"/small "))
+                await asyncio.wait_for(running.acquire(), 10)
+            refused = await asyncio.wait_for((await connect())[0].read(), 10)
+            done.set()
+            return refused, [await reader.readline() for reader, _ in lines]
+
+    refused, answers = asyncio.run(crowded())
+    assert refused.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"urn:satchel:problem:too-many-connections" in refused
+    assert answers == [b"HTTP/1.1 200 OK\r\n"] * 2
+    assert "all connections are in use" in caplog.text
+
+
+def test_connections_with_a_valid_token_do_not_count_for_their_address():
+    async def known(scope: Any, receive: Any, send: Any) -> None:
+        connections.mark_trusted(scope)
+        await large(scope, receive, send)
+
+    async def shared() -> list[bool]:
+        async with served(limits=ConnectionLimits(100, 2), app=known) as connect:
+            lines = []
+            for _ in range(5):
+                reader, writer = await connect()
+                writer.write(GET.replace(b"/ ", b"/small "))
+                await asyncio.wait_for(reader.readuntil(b"xx"), 10)
+                lines.append(reader)
+            return [reader.at_eof() for reader in lines]
+
+    assert asyncio.run(shared()) == [False] * 5
+
+
+def test_a_server_keeps_descriptors_for_its_store(monkeypatch: pytest.MonkeyPatch):
+    resource = pytest.importorskip("resource")
+    for soft, wanted, most in [(1_024, 1_000, 832), (64, 1_000, 32), (100_000, 1_000, 1_000), (1_024, 20, 20)]:
+        monkeypatch.setattr(resource, "getrlimit", lambda what, soft=soft: (soft, soft))
+        assert connections.most_connections(wanted) == most
+
+
 def test_an_answer_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(serving, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.1)
     made: list[Connection] = []
 
     async def unread() -> int:
@@ -110,7 +198,7 @@ class Line:
         self.aborted = True
 
     def call_later(self, seconds: float, work: Callable[..., None], *given: Any) -> asyncio.TimerHandle:
-        assert seconds == serving.READ_SECONDS
+        assert seconds == connections.READ_SECONDS
         self.due.append(lambda: work(*given))
         return NotImplemented
 

@@ -1,0 +1,1 @@
+"""Real clients, installed from npm: `make clients` runs these tests."""
