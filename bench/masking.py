@@ -1,6 +1,6 @@
 """Measure masking: secrets found, false alarms, and the cost of hostile texts relative to plain text.
 
-python -m bench.masking [--set FILE…] [--cost] [--size 1000000]
+python -m bench.masking [--set FILE…] [--cost] [--size 200000]
 
 Without options: both halves of bench/masking_samples.py, and the cost. `--set` measures files of JSON lines
 instead: {"name": …, "text": …, "secret": … or null}. A secret is found if it no longer stands in the masked text.
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", nargs="+", type=Path, dest="sets", metavar="FILE", help="samples as JSON lines")
     parser.add_argument("--cost", action="store_true", help="measure only the cost")
-    parser.add_argument("--size", type=int, default=1_000_000, help="characters of each text")
+    parser.add_argument("--size", type=int, default=200_000, help="characters of each text")
     options = parser.parse_args(arguments)
     if options.sets:
         for path in options.sets:

@@ -13,10 +13,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from satchel.model.checks import repair_surrogates
-from satchel.text.secrets.assignments import find_assignments
-from satchel.text.secrets.contexts import find_contexts, find_private_keys
-from satchel.text.secrets.formats import find_formats
-from satchel.text.secrets.numbers import find_cards, find_seed_phrases
 
 __all__ = [
     "Redacted",
@@ -237,6 +233,9 @@ def _private_spans(text: str) -> Iterator[_Span]:
 
 def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
     """Return the spans of all secrets that start in one of the regions, none across a barrier."""
+    # Compiling the rules takes longer than many commands, which only read.
+    from satchel.text.secrets.contexts import find_private_keys
+
     spans = [_Span(*found) for found in find_private_keys(text)]
     for start, stop in regions:
         spans += _region_spans(text, start, min(stop, len(text)))
@@ -266,6 +265,11 @@ def _part_end(text: str, start: int, stop: int) -> int:
 
 
 def _search(text: str) -> list[tuple[int, int, str]]:
+    from satchel.text.secrets.assignments import find_assignments
+    from satchel.text.secrets.contexts import find_contexts
+    from satchel.text.secrets.formats import find_formats
+    from satchel.text.secrets.numbers import find_cards, find_seed_phrases
+
     with _turn:
         lowered = _lowered(text)
         return [

@@ -41,7 +41,7 @@ _SEPARATOR = (
     r"|[ \t]{0,8}(?P<colon>：|:(?!:))[*_]{0,2}(?:[ \t]{0,2}[|>]-?\n[ \t]{1,12}|[ \t]{0,8})"
     r"(?!\n)"
     r"|[ \t]{0,2}(?P<line>[:：])[ \t]{0,2}\r?\n[ \t]{0,12}"
-    r"|(?P<cell>[ \t]{0,20}(?:\||</t[dh]>\s{0,20}<td[^>\n]{0,40}>)[ \t]{0,20})"
+    r"|(?P<cell>[ \t]{1,20}\|[ \t]{1,20}|[ \t]{0,8}</t[dh]>\s{0,20}<td[^>\n]{0,40}>[ \t]{0,8})"
     r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
     r"|(?P<call>\()[ \t]{0,2}(?=[\"'])"
     r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
@@ -76,7 +76,6 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
         r"|トークン",
     ),
 )
-_PATTERNS = tuple(re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII) for _, nouns in _NOUNS)
 _KINDS = (
     (re.compile(r"key|(?:api|geheimer)[ -]?schlüssel|clé|apiキー"), "api-key"),
     (re.compile(r"secret|credential|シークレット"), "secret"),
@@ -114,7 +113,8 @@ _STANDALONE = frozenset(("pw", "pin", "psk", "mdp", "cvv", "cvc", "cvv2", "cvc2"
 # `https://x-access-token:…@host` is a URL with a user of that name, not an assignment.
 _USER_OF_URL = re.compile(r"://[^\s/?#]*\Z")
 _FLAG = re.compile(r"(?<![\w-])--?[\w.-]*\Z", re.ASCII)
-_LINE_START = re.compile(r"(?:^|\n)[ \t]*(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
+# Not indented: that is how arguments of calls are written.
+_LINE_START = re.compile(r"(?:^|\n)(?:export[ ]|set[ ])?[\w.\-/:]*\Z", re.ASCII)
 # The separators of a query or of a connection string, before a name.
 _IN_QUERY = re.compile(r"[&?]\Z|;[ ]?\Z")
 _NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
@@ -137,6 +137,8 @@ _UNQUOTED = re.compile(
 )
 _ASCII_RUN = re.compile(r"[「『\"'“]?(?P<plain>[!-~]*+)", re.ASCII)
 _WORDS_AND_NUMBER = re.compile(r"[A-Za-z]{3,16}(?:-[A-Za-z]{3,16}){1,5}-[0-9]{1,6}")
+# After a colon, a value without quotes needs a digit or a special character. This rejects most others cheaply.
+_PLAUSIBLE = re.compile(r"[bBrRuUfF]{0,2}[\"'`\\「『“„«‘*_@$]|\S{0,63}[0-9@#$%^&*!+=~|-]")
 _TOLD = frozenset(("prose", "cjk", "cell"))
 _LONG_WORD = re.compile(r"[\"'`\\]{0,3}[\w+/.~-]{16}", re.ASCII)
 _CHECKED_LENGTH = 64
@@ -191,16 +193,20 @@ class _Name(NamedTuple):
 
 def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of values that are assigned to names of secrets."""
-    groups = zip(_NOUNS if not lowered.isascii() else _NOUNS[:-1], _PATTERNS, strict=False)
-    for (hints, _), pattern in groups:
+    for hints, nouns in _NOUNS[:-1] if lowered.isascii() else _NOUNS:
         if any(hint in lowered for hint in hints):
-            yield from _find(pattern, text, lowered)
+            yield from _find(_pattern(nouns), text, lowered)
+
+
+@cache
+def _pattern(nouns: str) -> re.Pattern[str]:
+    return re.compile(f"(?P<noun>{nouns}){_SUFFIX}{_SEPARATOR}", re.ASCII)
 
 
 def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     done = 0
     for match in pattern.finditer(lowered):
-        if match.start() < done:
+        if match.start() < done or (match.lastgroup == "colon" and not _PLAUSIBLE.match(text, match.end())):
             continue
         name = _name(text, match)
         value = name and _value(text, match.end(), ascii_only=name.sep == "cjk")
@@ -295,7 +301,7 @@ def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
     if name.sep == "comma":
         return name.quoted and after[1:2] == ")" and not is_name(text, numbered=False) and len(text) >= 3
     if name.sep in ("call", "space", "line"):
-        return len(text) >= 5 and is_opaque(text)
+        return len(text) >= (5 if name.kind == "password" else 12) and is_opaque(text)
     if name.sep in _TOLD:
         return _is_told(name, text)
     if is_label(text):
@@ -356,7 +362,7 @@ def _is_argument(name: _Name, text: str, after: str) -> bool:
         followed_by_flag = after == " -" and len(text) >= 6
         return followed_by_flag or (len(text) >= 5 and is_opaque(text)) or (text.isdigit() and len(text) >= 6)
     if name.upper:
-        return len(text) >= 8 and is_opaque(text)
+        return len(text) >= 8 and (is_random(text) or is_strong(text))
     if name.kind == "password":
         return is_strong(text)
     return len(text) >= 20 and is_random(text)

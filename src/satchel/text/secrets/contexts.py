@@ -221,10 +221,10 @@ CONTEXTS = (
     Context(
         "password",
         "machine",
-        r"machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)",
+        r"machine\s{1,8}+\S{1,128}+\s{1,8}+login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)",
         _given,
     ),
-    Context("password", "login", r"login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(\S{1,256}+)", _opaque),
+    Context("password", "login", r"login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)", _opaque),
     Context(
         "password",
         ":",
@@ -238,6 +238,7 @@ CONTEXTS = (
         r"identified(?:[ \t]{1,4}with[ \t]{1,4}\S{1,40})?[ \t]{1,4}by[ \t]{1,4}(?:password[ \t]{1,4})?"
         r"[\"'`]([^\"'`\n]{3,128})[\"'`]",
         _given,
+        before=r"(?:create|alter|grant|user|set)\b",
     ),
     # Command lines
     Context(
@@ -285,7 +286,7 @@ CONTEXTS = (
     Context(
         "password",
         "/user:",
-        r"/user:\S{1,64}[ \t]{1,4}(\S{3,128}+)",
+        r" /user:[^\s@]{1,64}[ \t]{1,4}(\S{3,128}+)",
         lambda value: _argument(value) and value[0] != "/",
     ),
     Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),

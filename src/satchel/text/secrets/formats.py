@@ -152,8 +152,13 @@ SHAPES = (
 )
 
 
+_LONG_WORD = re.compile(r"[A-Za-z0-9][\w.$~%/+:=-]{15}", re.ASCII)
+
+
 def find_formats(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the tokens in a text."""
+    if not _LONG_WORD.search(text):
+        return
     pattern, labels = _every_shape()
     # A token may be the very first word, and each must have a character before it.
     for match in pattern.finditer(f" {text}"):

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
+
+from satchel.text.secrets.values import words
 
 __all__ = ["find_cards", "find_seed_phrases"]
 
@@ -71,8 +73,8 @@ def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]
             yield from _phrases(text, *run.span())
     if any(word in lowered for word in _ANNOUNCING):
         for match in _ANNOUNCED.finditer(text):
-            words = _WORD.findall(match[1])
-            if len(words) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, words)) > len(words):
+            phrase = _WORD.findall(match[1])
+            if len(phrase) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, phrase)) > len(phrase):
                 yield *match.span(1), "seed-phrase"
 
 
@@ -80,13 +82,13 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     known = bytes(map(_seed_words().__contains__, _WORD.findall(text, start, end)))
     if bytes([True] * _LEAST) not in known:
         return
-    words = list(_WORD.finditer(text, start, end))
+    found_words = list(_WORD.finditer(text, start, end))
     for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):
-        phrase = words[found.start() : found.end()]
+        phrase = found_words[found.start() : found.end()]
         if len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
             yield phrase[0].start(), phrase[-1].end(), "seed-phrase"
 
 
 @cache
 def _seed_words() -> frozenset[str]:
-    return frozenset(files(__package__).joinpath("bip39_english.txt").read_text(encoding="ascii").split())
+    return words(Path(__file__).with_name("bip39_english.txt").read_text(encoding="ascii"))

@@ -64,14 +64,14 @@ _PLACEHOLDER = re.compile(
     re.DOTALL,
 )
 _PLACEHOLDER_ENDS = ("-here", "_here", "-placeholder", "_placeholder", "-example", "_example", "...", "…")
-_PLACEHOLDER_PART = re.compile(r"xxxxxx|\*\*\*\*|••••|redacted|example\.com|changeme|placeholder")
+_PLACEHOLDER_PART = re.compile(r"xxxxxx|\*\*\*\*|••••|redacted|\{[a-z_][\w.]*\}|example\.com|changeme|placeholder")
 _REFERENCE = re.compile(
     r"[~.]{0,2}(?:/[\w.@-]+){2,}/?|[~.]{1,2}/[\w.-]*|/[\w.-]+|[A-Za-z]:[\\/].*|[a-z][a-z0-9+.-]*://.*"
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?:sha[0-9]+|md5)[-:].*|[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
     re.ASCII | re.DOTALL,
 )
 _CODE = re.compile(
-    r"\(.*|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
+    r"\(.*|/[\^(\[\\].*|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
     r"(?:[(\[{]|->|::|\|\||&&|\?\?|\?\.|\?[\w\"']|===?(?=[^=])|=>|\+=|[,;][\w$]+[.=(]).*",
     re.ASCII | re.DOTALL,
 )
