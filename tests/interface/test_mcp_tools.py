@@ -80,7 +80,7 @@ def test_each_tool_does_its_work_in_the_course_of_a_session(server: Connection):
     assert re.findall(r"] (.*) \(", line) == ["Session s1", "Noon", "Eleven"]
 
     assert "Noon" in server.call("mem_list", kind="Error").text
-    assert server.call("mem_save_many", memories=["One.", "Other."], project="batch").text.startswith(
+    assert server.call("mem_save_many", memories=["One.", "Other."], project="boreal").text.startswith(
         "saved 2 memor"
     )
     assert server.call("mem_update", id=bug, importance=0.9).data["revision"] == 2
@@ -185,7 +185,7 @@ def test_projects_are_completed_for_the_prompt_and_for_packs(server: Connection,
 
 def test_packs_and_memories_are_resources(server: Connection):
     listed = {str(each.uri) for each in server.ask("list_resources").resources}
-    assert listed == {f"satchel://pack/{name}" for name in ("atlas", "batch", "boreal", "quiet")}
+    assert listed == {f"satchel://pack/{name}" for name in ("atlas", "boreal", "quiet")}
     templates = server.ask("list_resource_templates").resource_templates
     assert [each.uri_template for each in templates] == ["satchel://pack/{project}", "satchel://memory/{id}"]
     (pack,) = server.ask("read_resource", "satchel://pack/quiet").contents

@@ -226,18 +226,7 @@ def location(db: str | None) -> str:
     given = _given("db", db)
     if given is not None and not given.strip():
         raise InputError("--db is empty; name a file or a server, or leave it out")
-    place = given or default_location()
-    if place == ":memory:":
-        _warn_once("the store :memory: is gone when this command ends; name a file to keep it")
-    return place
-
-
-def _warn_once(text: str) -> None:
-    """Print a remark, unless this command has printed it already."""
-    said: set[str] = click.get_current_context().meta.setdefault("satchel.said", set())
-    if text not in said:
-        said.add(text)
-        note(text)
+    return given or default_location()
 
 
 def _embedder_spec(embedder: str | None) -> str | None:
@@ -282,6 +271,8 @@ def open_store_for(
         bag = open_bag(place, create=create, counter=counting, embedder=embedder)
     except InputError as error:
         raise InputError(about_this_store(str(error), db)) from error
+    if place == ":memory:":
+        note("the store :memory: is gone when this command ends; name a file to keep it")
     return bag.scoped(**(scope or {}))
 
 
