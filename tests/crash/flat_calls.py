@@ -28,7 +28,7 @@ from mcp_pipe import LONGEST_WAIT, Pipe
 from service_client import Served
 
 SAMPLES = 80
-MOST_GROWTH = 100.0
+MOST_GROWTH = 400.0
 TOPICS = 40
 WORDS = ("rotate", "keys", "cache", "sessions", "build", "deploy", "password", "budget", "tokens", "hour")
 LINES = "line of a result that is kept\n"
