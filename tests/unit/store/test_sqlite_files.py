@@ -94,7 +94,7 @@ def test_a_store_that_was_upgraded_meanwhile_is_not_written(bag: Satchel, path: 
     newer = connection.connect(str(path))
     newer.pragma("user_version", 99)
     newer.close()
-    with pytest.raises(satchel.StoreVersionError, match="upgrade Satchel"):
+    with pytest.raises(satchel.StoreVersionError, match="restart this process with the newer Satchel"):
         bag.add("with an old program")
 
 
