@@ -24,6 +24,7 @@ LONGEST_SUITE = 600
 # what passes must not be listed.
 NOT_APPLICABLE = {
     "calls a tool, prompt or resource of the suite's own example server": (
+        "completion-complete",
         "elicitation-sep1034-defaults",
         "elicitation-sep1330-enums",
         "input-required-result-basic-elicitation",
@@ -124,6 +125,11 @@ def test_every_check_that_applies_passes(checks, record_property):
     report(checks, record_property)
     assert not [check for check in failed if not names_of(check) & listed]
     assert not listed - set().union(*map(names_of, failed)), "these pass now: take them off the list"
+
+
+def test_completion_is_offered_although_the_suites_own_prompt_is_unknown(checks):
+    (message,) = [check.message for check in checks if check.name == "completion-complete"]
+    assert "Method not found" not in message
 
 
 def test_the_suite_ran_as_a_whole(checks):
