@@ -88,8 +88,9 @@ def _versions() -> list[list[str]]:
 
 
 def _by_column(corner: str, columns: dict[str, str], rows: dict[str, dict[str, str]]) -> list[str]:
-    shown = {name: row for name, row in rows.items() if row.keys() & columns.keys()}
-    cells = [[name, *(row.get(column, "") for column in columns)] for name, row in shown.items()]
+    # Sorted, because the workers report in another order each time.
+    shown = sorted((name, row) for name, row in rows.items() if row.keys() & columns.keys())
+    cells = [[name, *(row.get(column, "") for column in columns)] for name, row in shown]
     return _table([corner, *columns.values()], cells)
 
 

@@ -78,6 +78,9 @@ NOT_APPLICABLE = {
     ),
 }
 
+# It reads a stream for a fixed time, so on a busy machine it ends before the check that fails.
+TIMED = {"server-sse-polling"}
+
 
 @contextlib.contextmanager
 def mcp_of_the_service(folder: Path) -> Iterator[str]:
@@ -124,7 +127,7 @@ def test_every_check_that_applies_passes(checks, record_property):
     failed = [check for check in checks if check.status == "FAILURE"]
     report(checks, record_property)
     assert not [check for check in failed if not names_of(check) & listed]
-    assert not listed - set().union(*map(names_of, failed)), "these pass now: take them off the list"
+    assert not listed - TIMED - set().union(*map(names_of, failed)), "these pass now: take them off the list"
 
 
 def test_completion_is_offered_although_the_suites_own_prompt_is_unknown(checks):
