@@ -24,6 +24,7 @@ LONGEST_SUITE = 600
 # what passes must not be listed.
 NOT_APPLICABLE = {
     "calls a tool, prompt or resource of the suite's own example server": (
+        "completion-complete",
         "elicitation-sep1034-defaults",
         "elicitation-sep1330-enums",
         "input-required-result-basic-elicitation",
@@ -77,6 +78,9 @@ NOT_APPLICABLE = {
     ),
 }
 
+# It reads a stream for a fixed time, so on a busy machine it ends before the check that fails.
+TIMED = {"server-sse-polling"}
+
 
 @contextlib.contextmanager
 def mcp_of_the_service(folder: Path) -> Iterator[str]:
@@ -123,7 +127,12 @@ def test_every_check_that_applies_passes(checks, record_property):
     failed = [check for check in checks if check.status == "FAILURE"]
     report(checks, record_property)
     assert not [check for check in failed if not names_of(check) & listed]
-    assert not listed - set().union(*map(names_of, failed)), "these pass now: take them off the list"
+    assert not listed - TIMED - set().union(*map(names_of, failed)), "these pass now: take them off the list"
+
+
+def test_completion_is_offered_although_the_suites_own_prompt_is_unknown(checks):
+    (message,) = [check.message for check in checks if check.name == "completion-complete"]
+    assert "Method not found" not in message
 
 
 def test_the_suite_ran_as_a_whole(checks):

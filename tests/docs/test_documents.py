@@ -1,5 +1,6 @@
 """The documents are current: snippets run, references are up to date, links work."""
 
+import json
 import os
 import re
 import subprocess
@@ -235,6 +236,12 @@ def test_every_mcp_tool_is_in_the_reference_with_a_sentence():
     for name in TOOLS:
         section = page.split(f"### {name}\n")[1].split("\n### ")[0]
         assert re.search(r"^[A-Z].+\.", section, re.MULTILINE), name
+
+
+def test_the_page_about_clients_has_the_versions_that_are_installed():
+    pins = json.loads((ROOT / "tests/clients/package.json").read_text(encoding="utf-8"))["dependencies"]
+    page = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| [^|]+ \| `([^`]+)` \| (\S+) \|$", page, re.MULTILINE)) == pins
 
 
 def test_every_page_is_in_the_table_of_contents():
