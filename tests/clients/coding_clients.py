@@ -122,7 +122,7 @@ class CodingClient:
         """Put one MCP server behind the gateway."""
         if self.moves_servers:
             self.add_server(name, command)
-            self.install("--gateway", "--db", str(self.store))
+            self.install("--gateway", "--db", str(self.store), *self.install_options)
         else:
             options = ["--db", str(self.store), "--per-call", str(self.per_call), "--name", name]
             self.add_server("satchel-gateway", [str(SATCHEL), "gateway", *options, "--", *command])
@@ -258,13 +258,6 @@ class Codex(CodingClient):
             file.write(f"[mcp_servers.{name}]\ncommand = {json.dumps(command[0])}\n")
             file.write(f"args = {json.dumps(list(command[1:]))}\nrequired = true\n")
 
-    def install_gateway(self, name: str, command: Sequence[str]) -> None:
-        super().install_gateway(name, command)
-        path = self.home / ".codex" / "config.toml"
-        entry = "[mcp_servers.satchel-gateway]\n"
-        assert entry in path.read_text()
-        path.write_text(path.read_text().replace(entry, f"{entry}required = true\n"))
-
     def parts(self, shown: str) -> list[str]:
         return [re.sub(r"\AWall time: [\d.]+ seconds\nOutput:\n", "", shown)]
 
@@ -329,7 +322,7 @@ class Opencode(CodingClient):
 class Cline(CodingClient):
     name, title, package = "cline", "Cline", "cline"
     # It cuts 8,000 characters out of longer results, from the start and the end.
-    moves_servers, per_call = False, 1_500
+    per_call = 1_500
 
     def command(self, model: Model) -> list[str]:
         return [*self.npm.script("cline/bin/cline"), PROMPT, "--json"]

@@ -28,6 +28,8 @@ FURTHER = {
     "opencode": {"type": "local", "timeout": 30_000},
     "cline": {"timeout": 60},
 }
+# Cline cuts longer results, so the server keeps to what it shows.
+OPTIONS = {"cline": ["--most-tokens", "1500"]}
 
 EVERY_CLIENT = pytest.mark.parametrize("client", FILES)
 EVERY_PROJECT_FILE = pytest.mark.parametrize(
@@ -112,7 +114,13 @@ def test_an_install_adds_the_entry_and_an_uninstall_takes_it_out(mcp: Mcp, home:
     assert done.stdout.endswith(f": {place}\n")
     assert done.stdout.count("\n") == 1
     entry = entry_in(client, place.read_text())
-    assert words(entry) == [str(Path(sys.executable).with_name("satchel")), "mcp", "--project", "shop"]
+    assert words(entry) == [
+        str(Path(sys.executable).with_name("satchel")),
+        "mcp",
+        "--project",
+        "shop",
+        *OPTIONS.get(client, []),
+    ]
     assert {key: value for key, value in entry.items() if key not in ("command", "args")} == FURTHER.get(client, {})
     (backup,) = files_around(home) - set(before)
     assert re.fullmatch(re.escape(place.name) + r"\.satchel-backup-\d{8}-\d{6}", backup.name)
@@ -396,9 +404,8 @@ def test_config_prints_what_is_to_be_pasted_and_touches_nothing(mcp: Mcp, home: 
     entry = {"command": command, "args": ["mcp", "--project", "shop"]}
     for client in (None, "claude-code", "claude-desktop", "cursor", "gemini", "cline", "windsurf", "vscode", "zed"):
         done = mcp("config", *([client] if client else []), "--project", "shop")
-        assert json.loads(done.stdout) == {
-            KEYS.get(client or "", "mcpServers"): {"satchel": {**entry, **FURTHER.get(client or "", {})}}
-        }
+        given = {**entry, "args": [*entry["args"], *OPTIONS.get(client or "", [])], **FURTHER.get(client or "", {})}
+        assert json.loads(done.stdout) == {KEYS.get(client or "", "mcpServers"): {"satchel": given}}
     assert tomllib.loads(mcp("config", "codex", "--project", "shop", "--name", "mine").stdout) == {
         "mcp_servers": {"mine": {**entry, **FURTHER["codex"]}}
     }

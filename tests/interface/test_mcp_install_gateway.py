@@ -70,6 +70,15 @@ def servers(client: str, path: Path) -> dict[str, Any]:
     return found[KEYS.get(client, "mcpServers")]
 
 
+def test_a_gateway_keeps_to_what_its_client_shows_and_may_be_required(mcp: Mcp, home: Path):
+    assert mcp("install", "cline", "--gateway").returncode == 0
+    cline = servers("cline", home / FILES["cline"][0])["satchel-gateway"]
+    assert cline["args"][-2:] == ["--per-call", "1500"]
+    assert mcp("install", "codex", "--gateway", "--required").returncode == 0
+    assert servers("codex", home / FILES["codex"][0])["satchel-gateway"]["required"] is True
+    assert "cannot require a server" in complaint(mcp("install", "cursor", "--gateway", "--required"))
+
+
 @EVERY_CLIENT
 def test_an_install_puts_it_in_front_and_an_uninstall_gives_the_file_back(mcp: Mcp, home: Path, client: str):
     place = home / FILES[client][0]
@@ -87,7 +96,7 @@ def test_an_install_puts_it_in_front_and_an_uninstall_gives_the_file_back(mcp: M
     assert f"backup: {backup}\n" in done.stderr
     entry = servers(client, place)["satchel-gateway"]
     words = entry["command"] if client == "opencode" else [entry["command"], *entry["args"]]
-    assert words == [str(COMMAND), "gateway", "--config", str(ours), "--db", str(home / "notes.db")]
+    assert words[:6] == [str(COMMAND), "gateway", "--config", str(ours), "--db", str(home / "notes.db")]
     assert list(json.loads(ours.read_bytes())["mcpServers"]) == [moved]
     assert (stat.S_IMODE(ours.stat().st_mode), stat.S_IMODE(ours.parent.stat().st_mode)) == (0o600, 0o700)
 

@@ -194,8 +194,9 @@ def test_packs_and_memories_are_resources(server: Connection):
     identifier = server.call("mem_save", text="To be attached.").data["id"]
     (memory,) = server.ask("read_resource", f"satchel://memory/{identifier}").contents
     assert "    To be attached.\n" in memory.text
-    with pytest.raises(mcp.MCPError, match="there is no resource 'satchel://secret/x'"):
+    with pytest.raises(mcp.MCPError, match="there is no resource 'satchel://secret/x'") as refused:
         server.ask("read_resource", "satchel://secret/x")
+    assert refused.value.error.data == {"uri": "satchel://secret/x"}
 
 
 def test_a_server_of_a_project_sees_and_writes_nothing_beyond_it(server: Connection, fenced: Connection):

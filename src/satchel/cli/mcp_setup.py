@@ -110,13 +110,14 @@ def install_command(
     chosen = CLIENTS[client]
     path = _file(chosen, check_name(name), local=local, file=file)
     if gateway:
-        _refuse_beside("--gateway", "project", "tools", "name", "url", "headers", "required")
-        _install_gateway(client, path, store=_store(db), only=only, local=local, dry_run=dry_run)
+        _refuse_beside("--gateway", "project", "tools", "name", "url", "headers")
+        store = _store(db)
+        _install_gateway(client, path, store=store, only=only, required=required, local=local, dry_run=dry_run)
         _note_password(db)
         return
     if only:
         raise InputError("--only needs --gateway; give that too")
-    entry = _entry(name, project, tools, db, url, headers, local=local)
+    entry = _entry(chosen, name, project, tools, db, url, headers, local=local)
     secrets = secrets_in(location(db)) if url is None else ()
     fields = chosen.fields(entry, required=required)
     change = _apply(
@@ -198,13 +199,14 @@ def config_command(
 ) -> None:
     """Print the configuration entry for a client, to paste. Without CLIENT, in the most common form."""
     chosen = CLIENTS[client] if client else GENERIC
-    entry = _entry(name, project, tools, db, url, headers, local=False)
+    entry = _entry(chosen, name, project, tools, db, url, headers, local=False)
     print_text(chosen.snippet(chosen.fields(entry, required=required)))
     if url is None:
         _note_password(db)
 
 
 def _entry(
+    client: Client,
     name: str,
     project: str | None,
     tools: str | None,
@@ -227,8 +229,9 @@ def _entry(
         chosen_tools(tools)
     options: list[str] = []
     store = _store_of_project(db) if local else _store(db)
-    for option, value in (("--db", store), ("--project", project), ("--tools", tools)):
-        options += [option, value] if value is not None else []
+    most = client.longest_result
+    for option, value in (("--db", store), ("--project", project), ("--tools", tools), ("--most-tokens", most)):
+        options += [option, str(value)] if value is not None else []
     return satchel_entry(name, options, portable=local)
 
 
@@ -347,11 +350,20 @@ def _record(receipts: Receipts, name: str) -> Callable[[Change], None]:
 
 
 def _install_gateway(
-    name: str, path: Path, *, store: str | None, only: Sequence[str], local: bool, dry_run: bool
+    name: str,
+    path: Path,
+    *,
+    store: str | None,
+    only: Sequence[str],
+    required: bool,
+    local: bool,
+    dry_run: bool,
 ) -> None:
     """Move a client's servers behind the gateway, and report which were moved and why others were not."""
-    move = _gateway_move(name, path)
+    move = _gateway_move(name, path)._replace(required=required)
     options = ["--db", store] if store is not None else []
+    if (most := move.client.longest_result) is not None:
+        options += ["--per-call", str(most)]
     result, change = move_behind_gateway(move, options, only=only, now=None if dry_run else datetime.now())
     if dry_run and change.changes:
         _print_difference(change, [*result.secrets, *(secrets_in(store) if store is not None else ())])

@@ -163,6 +163,8 @@ class Client(NamedTuple):
     timeouts: Mapping[str, int] = _NONE
     # The field that makes the client refuse to start without the server.
     required_key: str | None = None
+    # How many tokens of a result it shows. It cuts longer ones, so Satchel is started with this limit.
+    longest_result: int | None = None
     # What to know about every entry, and about one whose headers refer to variables.
     remark: str | None = None
     variable_remark: str | None = None
@@ -301,6 +303,8 @@ CLIENTS = {
         "Cline",
         _cline,
         remote={"type": "streamableHttp"},
+        # It keeps 8,000 characters of a result, and cuts out the middle of longer ones.
+        longest_result=1_500,
         timeouts={"timeout": _CALL},
         variable_remark="Cline resolves variables in editors; on its command line, use a server with OAuth instead",
         url_is_sse=True,

@@ -363,6 +363,8 @@ class GatewayMove(NamedTuple):
     path: Path
     ours: Path
     receipts: Receipts
+    required: bool = False
+    """Whether the client shall not start without the gateway."""
 
 
 class Moved(NamedTuple):
@@ -492,7 +494,8 @@ def _moved(
         variables |= dict.fromkeys(answer.variables)
     if not servers and GATEWAY not in there:
         return Moved(text, "unchanged", None, {}, staying)
-    entry = client.fields(satchel_entry(GATEWAY, ["--config", str(move.ours), *options], subcommand="gateway"))
+    ours = satchel_entry(GATEWAY, ["--config", str(move.ours), *options], subcommand="gateway")
+    entry = client.fields(ours, required=move.required)
     if variables:
         entry = entry._replace(values={**entry.values, "env_vars": list(variables)})
     after = client.gateway_form.with_gateway(text, list(moved), entry, key=client.key)

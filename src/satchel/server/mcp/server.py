@@ -77,7 +77,8 @@ def build_server(context: ToolContext, tools: Mapping[str, Tool]) -> Server[Any]
         try:
             text = await anyio.to_thread.run_sync(read_resource, context, str(params.uri), abandon_on_cancel=True)
         except SatchelError as error:
-            raise MCPError(types.INVALID_PARAMS, short_line(str(error))) from error
+            data = {"uri": str(params.uri)}
+            raise MCPError(types.INVALID_PARAMS, short_line(str(error)), data) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[contents])
 
