@@ -3,8 +3,8 @@
 SERVER is `mcp`, `service` or `gateway`, each a real process with word vectors. Prints what was found as JSON.
 
 Memory is flat if the line through the samples of the last three quarters rises by less than `MOST_GROWTH` kilobytes
-per 1,000 calls. Caches and the allocator still settle at that time: with a constant number of Python objects and
-constant memory of SQLite, 150 to 270 were measured. A leak of one kilobyte per call would add 1,000.
+per 1,000 calls. The cache of SQLite grows with the file, and the allocator still settles: with a constant number of
+Python objects, 150 to 270 were measured. A leak of one kilobyte per call would add 1,000.
 """
 
 import contextlib
