@@ -17,9 +17,22 @@ from satchel.text.secrets.context import (
     opaque,
     pair,
 )
-from satchel.text.secrets.values import is_code, is_label, is_mixed_case, is_opaque, is_random, is_strong
+from satchel.text.secrets.values import (
+    is_code,
+    is_label,
+    is_mixed_case,
+    is_opaque,
+    is_random,
+    is_reference,
+    is_strong,
+)
 
 __all__ = ["CONTEXTS", "find_contexts", "find_private_keys"]
+
+
+def _defined(value: str) -> bool:
+    return given(value) and not is_reference(value) and (is_strong(value) or not set(value) & set(" \t"))
+
 
 CONTEXTS = (
     # Formats without a fixed head
@@ -50,6 +63,13 @@ CONTEXTS = (
     Context("url-signature", "sig=", r"[?&]sig=([a-z0-9%+/]{20,}+={0,2})"),
     Context("url-signature", "-signature=", r"[?&]x-(?:amz|goog)-signature=([a-f0-9]{20,}+)"),
     Context("url-signature", "signature=", r"[?&]signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
+    Context(
+        "password",
+        ("password=", "pwd="),
+        r"(?:password|pwd)=([^;\s\"'&]{3,128})(?=[;\s\"']|\Z)",
+        marked_up,
+        before=r"(?:server|host|user(?:[ ]?(?:id|name))?|uid|database(?:name)?|source|port)=[^;\n]{1,64};[ ]?$",
+    ),
     Context(
         "slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"
     ),
@@ -132,10 +152,47 @@ CONTEXTS = (
     ),
     Context(
         "password",
-        ("auth", "login", "credential", "connect"),
-        r"(?:auth|login|authenticate|credentials?|auth=|connect)[ ]?\([\"'][^\"'\n]{1,64}[\"'],[ ]?"
+        ("auth", "login", "credential", "connect", "sign", "user"),
+        r"(?:auth|log_?in|sign_?in|authenticat(?:e|ion)|credentials?|auth=|connect(?:ion)?|(?:create|add)_?user)[ ]?\("
+        r"[ ]?[\"'][^\"'\n]{1,128}[\"'],[ ]?"
         r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
         opaque,
+    ),
+    Context(
+        "password",
+        "jdbc:",
+        r"\([ ]?\"jdbc:[^\"\n]{1,200}\",[ ]?\"[^\"\n]{1,64}\",[ ]?\"([^\"\n\s]{3,128})\"",
+        given,
+    ),
+    Context(
+        "password",
+        "define(",
+        rf"define\([ ]?[\"']\w{{0,40}}(?:{NOUN}|_key|_salt)[\"'],\s{{0,16}}[\"']([^\"'\n]{{3,256}})[\"']",
+        _defined,
+    ),
+    Context(
+        "api-key",
+        ("client(", "search(", "twilio(", "api(", "sdk("),
+        r"(?:client|search|twilio|api|sdk)\([ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"']([\w-]{24,128})[\"']",
+        is_random,
+    ),
+    Context("totp-secret", "totp", r"(?:TOTP|totp)\([ ]?[\"']([A-Z2-7 ]{16,80}={0,6})[\"']", exact=True),
+    Context(
+        "password",
+        "value",
+        r"value[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?([^\s\"',}]{3,256})",
+        lambda value: marked_up(value) and not is_name_like(value) and (is_opaque(value) or len(value) >= 6),
+        before=r"(?:name|key|id)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?[\w.-]{0,48}"
+        rf"{NOUN}(?:_?[0-9]{{1,2}})?[\"']?,?\s{{0,40}}[\"']?$",
+    ),
+    Context(
+        "password", "random_password", r"random_password(?:.|\n){1,400}?\"result\"[ ]?:[ ]?\"([^\"\n]{6,128})\""
+    ),
+    Context(
+        "password",
+        ("%3a", "%3d"),
+        rf"{NOUN}(?:%5c)?(?:%22)?(?:%20)?%3[ad](?:%20)?(?:%5c)?(?:%22)?((?:[^\s%&\"'<>]|%(?!22|26|2c|5c|7d)[0-9a-f]{{2}}){{4,256}})",
+        lambda value: given(value) and (is_opaque(value) or len(value) >= 8),
     ),
     Context(
         "secret",
@@ -207,16 +264,64 @@ CONTEXTS = (
     # Pairs of a user and a password
     Context(
         "password",
+        ("user", "login", "account", "benutzer", "utilisateur", "identifiant", "usuario", "utente", "账号", "用户"),
+        r"(?:user(?:name)?|login|account|benutzer(?:name)?|utilisateur|identifiant|usuario|utente|账号|用户名?)"
+        r"(?:[ ]?[:=：][ ]?|[ ])[\"'`]?[\w.@+-]{2,64}[\"'`]?[ ]?(?:(?:and|und|et|y|e|with|mit|avec|con)[ ]|[,;/&+][ ]?|)"
+        r"(?:(?:the|das|le|la|el)[ ])?(?:password|passwort|kennwort|mot[ ]de[ ]passe|contraseña|clave|senha|pass|pwd?|密码)"
+        r"(?:[ ]?[:=：是][ ]?|[ ])[\"'`]?([^\s\"'`]{4,128})",
+        pair,
+    ),
+    Context(
+        "password",
+        ("log", "sign", "melde", "connecte", "sesión", "accedi", "entra"),
+        r"(?:log(?:ged|ging)?[ -]?[io]n|sign(?:ed)?[ -]?in|melde[ ]dich|connecte[rz]?(?:-\w+)?|inicia[ ]sesión|accedi"
+        r"|entra)[ ](?:\w{1,12}[ ]){0,3}?(?:with|as|using|mit|als|avec|con|com|come|como)[ ][\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"[ ]?(?:and|with|und|et|y|e|/|:|,)[ ]?(?:(?:the[ ])?(?:password|pw)[ ])?[\"'`]?([^\s\"'`]{5,64})",
+        lambda value: is_strong(value.rstrip(".,;")) and pair(value),
+    ),
+    # Passwords that a program has made, on the same or on the next line
+    Context(
+        "password",
+        "password",
+        r"(?:temporary|initial|default|generated|new|one-time|root|admin|following)[ -]password[^\n:]{0,60}:[ \t]{1,4}"
+        r"([^\s]{6,128})",
+        is_strong,
+    ),
+    Context(
+        "password",
+        "password",
+        r"(?:(?:temporary|initial|generated|new|following|your)[ -](?:\w{1,12}[ -])?password[^\n]{0,80}"
+        r"|password[^\n]{0,40}base64[ ](?:-d|-D|--decode)[^\n]{0,20})(?:\r?\n[ \t]{0,8}){1,2}"
+        r"([\w!@#$%^&*+.~?-]{8,64})[ \t]{0,4}(?=\r?\n|\Z)",
+        lambda value: opaque(value) and (is_strong(value) or (len(value) >= 16 and is_random(value))),
+    ),
+    Context("password", "new value: ", r"new[ ]value:[ ]([\w+*=-]{12,64})(?=\s|\Z)", is_random, before=r"password"),
+    Context(
+        "password",
         ("login", "creds", "credentials"),
         r"(?:login|creds|credentials)[ ][\w.@+-]{2,32}[:/]([^\s\"'`/:]{5,64}+)",
         is_strong,
     ),
     Context(
         "password",
-        ("login", "credential", "creds", "logon", "zugang", "identifiant", "credencial", "/pass", "ログイン"),
+        (
+            "login",
+            "credential",
+            "creds",
+            "logon",
+            "zugang",
+            "identifiant",
+            "credencial",
+            "/pass",
+            "/ pass",
+            "/kenn",
+            "/パス",
+            "/ パス",
+            "ログイン",
+        ),
         r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales"
-        r"|user(?:name)?/pass(?:word)?"
-        r"|benutzer/passwort|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
+        r"|user(?:name)?[ ]?/[ ]?pass(?:word)?\)?"
+        r"|benutzer(?:name)?[ ]?/[ ]?(?:pass|kenn)wort\)?|(?:id|ユーザー名?)[ ]?/[ ]?パスワード|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
         r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?"
         r"[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
         pair,

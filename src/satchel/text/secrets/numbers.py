@@ -49,8 +49,9 @@ def _luhn(digits: str) -> bool:
 _LEAST = 12
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
-_RUN = re.compile(r"[a-z](?<![a-z \n,].)[a-z \n\t,]{46,}+", re.ASCII)
-_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.)][ \t]{0,2}[a-z]{3,8}[\s,]{0,4}){12,24}+", re.ASCII)
+_RUN = re.compile(r"[a-z \n\t,](?<![a-z \n\t,].)[a-z \n\t,]{46,}+", re.ASCII | re.DOTALL)
+_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
+_TWELFTH = ("12. ", "12) ", "12: ", "12 ")
 _WORD = re.compile(r"[a-z]+")
 # After one of these words, most of the words are enough: people also invent phrases.
 _ANNOUNCED = re.compile(
@@ -60,6 +61,7 @@ _ANNOUNCED = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
+_ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
 _LENGTHS = (12, 15, 18, 21, 24)
 
 
@@ -68,7 +70,7 @@ def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]
     " words after an announcement."""
     for run in _RUN.finditer(text):
         yield from _phrases(text, *run.span())
-    if "12. " in text or "12) " in text:
+    if any(number in text for number in _TWELFTH):
         for run in _NUMBERED_RUN.finditer(text):
             yield from _phrases(text, *run.span())
     if any(word in lowered for word in _ANNOUNCING):
@@ -85,8 +87,11 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     found_words = list(_WORD.finditer(text, start, end))
     for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):
         phrase = found_words[found.start() : found.end()]
-        if len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
-            yield phrase[0].start(), phrase[-1].end(), "seed-phrase"
+        first, last = phrase[0].start(), phrase[-1].end()
+        # A list of ordinary words has commas.
+        listed = "," in text[first:last] and not _ANNOUNCING_WORD.search(text[max(0, first - 80) : first].lower())
+        if not listed and len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
+            yield first, last, "seed-phrase"
 
 
 @cache
