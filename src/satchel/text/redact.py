@@ -271,23 +271,12 @@ def _search(text: str) -> list[tuple[int, int, str]]:
     from satchel.text.secrets.contexts import find_contexts
     from satchel.text.secrets.formats import find_formats
     from satchel.text.secrets.numbers import find_cards, find_seed_phrases
+    from satchel.text.secrets.searched import searched
 
     with _turn:
-        lowered = _lowered(text)
-        return [
-            *find_formats(text),
-            *find_contexts(text, lowered),
-            *find_assignments(text, lowered),
-            *find_codes(text, lowered),
-            *find_cards(text),
-            *find_seed_phrases(text, lowered),
-        ]
-
-
-def _lowered(text: str) -> str:
-    lowered = text.lower()
-    # İ is the only character whose lower case is longer; positions must stay the same.
-    return lowered if len(lowered) == len(text) else text.replace("İ", "I").lower()
+        part = searched(text)
+        finders = (find_formats, find_contexts, find_assignments, find_codes, find_cards, find_seed_phrases)
+        return [found for find in finders for found in find(part)]
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:

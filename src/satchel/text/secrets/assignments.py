@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from satchel.text.secrets.searched import Searched
 from satchel.text.secrets.values import (
     is_attribute,
     is_code,
@@ -192,11 +193,11 @@ class _Name(NamedTuple):
         return found is not None and (found[0][0] != ";" or self.text[self.match.start()].isupper())
 
 
-def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+def find_assignments(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of values that are assigned to names of secrets."""
-    for hints, nouns in _NOUNS[:-1] if lowered.isascii() else _NOUNS:
-        if any(hint in lowered for hint in hints):
-            yield from _find(_pattern(nouns), text, lowered)
+    for hints, nouns in _NOUNS:
+        if part.has_any(hints):
+            yield from _find(_pattern(nouns), part.text, part.lowered)
 
 
 @cache
@@ -210,7 +211,7 @@ def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[i
         if match.start() < done or (match.lastgroup == "colon" and not _PLAUSIBLE.match(text, match.end())):
             continue
         name = _name(text, match)
-        value = name and _value(text, match.end(), ascii_only=name.sep == "cjk" or "\u3000" < name.noun[-1])
+        value = name and _value(text, match.end(), ascii_only=name.sep == "cjk" or name.noun[-1] > "\u3000")
         if name and value and value.text and _is_secret(name, value, text[value.end : value.end + 3]):
             done = value.end if value.quoted else _value_end(text, value)
             if name.sep == "prose" and not text[done : done + 1].strip():

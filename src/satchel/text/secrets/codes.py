@@ -4,16 +4,18 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from satchel.text.secrets.searched import Searched
+
 __all__ = ["find_codes"]
 
 _Found = Iterator[tuple[int, int, str]]
 
 
-def find_codes(text: str, lowered: str) -> _Found:
+def find_codes(part: Searched) -> _Found:
     """Yield the spans and labels of codes in sentences and lists."""
     for hints, find in _FINDERS:
-        if any(hint in lowered for hint in hints):
-            yield from find(text, lowered)
+        if part.has_any(hints):
+            yield from find(part.text, part.lowered)
 
 
 @cache

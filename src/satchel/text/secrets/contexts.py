@@ -17,6 +17,7 @@ from satchel.text.secrets.context import (
     opaque,
     pair,
 )
+from satchel.text.secrets.searched import Searched
 from satchel.text.secrets.values import (
     is_code,
     is_label,
@@ -152,7 +153,11 @@ CONTEXTS = (
     ),
     Context(
         "password",
-        ("auth", "login", "credential", "connect", "sign", "user"),
+        (
+            *("auth(", "auth=(", "login(", "log_in(", "signin(", "sign_in(", "authenticate(", "authentication("),
+            *("credential(", "credentials(", "connect(", "connection(", "create_user(", "createuser(", "adduser("),
+            "add_user(",
+        ),
         r"(?:auth|log_?in|sign_?in|authenticat(?:e|ion)|credentials?|auth=|connect(?:ion)?|(?:create|add)_?user)[ ]?\("
         r"[ ]?[\"'][^\"'\n]{1,128}[\"'],[ ]?"
         r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
@@ -273,7 +278,10 @@ CONTEXTS = (
     ),
     Context(
         "password",
-        ("log", "sign", "melde", "connecte", "sesión", "accedi", "entra"),
+        (
+            *("log in", "logged in", "login with", "login as", "log on", "logon", "sign in", "signed in", "signin"),
+            *("log-in", "sign-in", "melde dich", "connecte", "inicia ses", "accedi ", "entra "),
+        ),
         r"(?:log(?:ged|ging)?[ -]?[io]n|sign(?:ed)?[ -]?in|melde[ ]dich|connecte[rz]?(?:-\w+)?|inicia[ ]sesión|accedi"
         r"|entra)[ ](?:\w{1,12}[ ]){0,3}?(?:with|as|using|mit|als|avec|con|com|come|como)[ ][\"'`]?[\w.@+-]{2,64}[\"'`]?"
         r"[ ]?(?:and|with|und|et|y|e|/|:|,)[ ]?(?:(?:the[ ])?(?:password|pw)[ ])?[\"'`]?([^\s\"'`]{5,64})",
@@ -329,10 +337,11 @@ CONTEXTS = (
 )
 
 
-def find_contexts(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the secrets that the text around them gives away."""
+    text, lowered, *_ = part
     for hints, contexts in _by_hints():
-        if any(hint in lowered for hint in hints):
+        if part.has_any(hints):
             for context in contexts:
                 yield from find_context(context, text, lowered)
     if "cookie" in lowered or " -b " in lowered:

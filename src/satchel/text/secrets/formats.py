@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from satchel.text.secrets.searched import Searched
+
 __all__ = ["SHAPES", "Shape", "find_formats"]
 
 
@@ -158,8 +160,9 @@ SHAPES = (
 _LONG_WORD = re.compile(r"[A-Za-z0-9][\w.$~%/+:=-]{15}", re.ASCII)
 
 
-def find_formats(text: str) -> Iterator[tuple[int, int, str]]:
+def find_formats(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the tokens in a text."""
+    text = part.text
     if not _LONG_WORD.search(text):
         return
     pattern, labels = _every_shape()

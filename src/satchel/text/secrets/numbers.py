@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from satchel.text.secrets.searched import Searched
 from satchel.text.secrets.values import words
 
 __all__ = ["find_cards", "find_seed_phrases"]
@@ -30,8 +31,9 @@ _OTHER_NUMBER = re.compile(
 _CARD_WORD = re.compile(r"card|karte|carte|tarjeta|carta|visa|master|amex|カード|pan\b", re.IGNORECASE)
 
 
-def find_cards(text: str) -> Iterator[tuple[int, int, str]]:
+def find_cards(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of card numbers: those of a known issuer whose check digit is right."""
+    text = part.text
     for match in _CARD.finditer(text):
         digits = match[0].replace(" ", "").replace("-", "")
         if _ISSUERS.fullmatch(digits) and _luhn(digits):
@@ -49,7 +51,7 @@ def _luhn(digits: str) -> bool:
 _LEAST = 12
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
-_RUN = re.compile(r"[a-z \n\t,](?<![a-z \n\t,].)[a-z \n\t,]{46,}+", re.ASCII | re.DOTALL)
+_RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+[ \n\r\t,]{1,4}+){11,}+[a-z]{3,8}+", re.ASCII)
 _NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
 _TWELFTH = ("12. ", "12) ", "12: ", "12 ")
 _WORD = re.compile(r"[a-z]+")
@@ -65,15 +67,16 @@ _ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
 _LENGTHS = (12, 15, 18, 21, 24)
 
 
-def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of seed phrases: at least 12 words of the list in a row, or as many"
-    " words after an announcement."""
-    for run in _RUN.finditer(text):
-        yield from _phrases(text, *run.span())
+def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
+    text = part.text
+    # A phrase may start with the very first word, and each must have a character before it.
+    for run in _RUN.finditer(f" {text}"):
+        yield from _phrases(text, run.start(), run.end() - 1)
     if any(number in text for number in _TWELFTH):
         for run in _NUMBERED_RUN.finditer(text):
             yield from _phrases(text, *run.span())
-    if any(word in lowered for word in _ANNOUNCING):
+    if part.has_any(_ANNOUNCING):
         for match in _ANNOUNCED.finditer(text):
             phrase = _WORD.findall(match[1])
             if len(phrase) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, phrase)) > len(phrase):
