@@ -1,8 +1,8 @@
 """Texts with secrets, and harmless texts that resemble them, in two halves.
 
 A sample is a name and a text. `«…»` encloses the secret, and `{m36}` stands for 36 random characters: m mixed case
-and digits, h hexadecimal, u capitals and digits, l small letters and digits, b base64, d digits. So nothing in this
-file looks like a key to a secret scanner.
+and digits, h hexadecimal, u capitals and digits, l small letters and digits, b base64, c base58, d digits. So
+nothing in this file looks like a key to a secret scanner.
 """
 
 import random
@@ -19,8 +19,9 @@ _ALPHABETS = {
     "l": _LOWER + _DIGITS,
     "b": _LOWER + _UPPER + _DIGITS + "+/",
     "d": _DIGITS,
+    "c": "".join(sorted(set(_LOWER + _UPPER + _DIGITS) - set("0OIl"))),
 }
-_RANDOM = re.compile(r"\{([mhulbd])(\d+)\}")
+_RANDOM = re.compile(r"\{([mhulbdc])(\d+)\}")
 
 
 class Sample(NamedTuple):
@@ -187,6 +188,71 @@ FIRST_SECRETS = (
     ("user pass pair", "user: admin pass: «Adm!nistrator1»"),
     ("ethereum key", "private key: «0x{h64}»"),
     ("totp secret", "otpauth://totp/acme:bob?secret=«JBSWY3DPEHPK3PXP»&issuer=acme"),
+    # Dialogues, devices, tables, codes and pairs
+    ("define php salt", "define('SMTP_PASS', '«kR7!vbq2»');\ndefine('SMTP_PORT', 587);"),
+    (
+        "jdbc getConnection",
+        'Connection c = DriverManager.getConnection("jdbc:mysql://db/shop", "shop", "«Mango!77tree»");',
+    ),
+    (
+        "jdbc sqlserver property",
+        "jdbc:sqlserver://db01:1433;databaseName=crm;user=crm;password=«Qw7xTT9z»;encrypt=true",
+    ),
+    ("sqlplus", "sqlplus system/«Or4cleXe»@//db01/XEPDB1"),
+    (
+        "smtp auth login",
+        "334 VXNlcm5hbWU6\nbWFpbGVyQGFjbWUuaW8=\n334 UGFzc3dvcmQ6\n«R2FydGVuemF1bjc=»\n235 2.7.0 Accepted",
+    ),
+    ("imap login sib", "A1 LOGIN bob@acme.io «Herbst99»\nA1 OK Logged in"),
+    ("pop3 pass", "+OK POP3 ready\nUSER bob\n+OK\nPASS «Lampe4711»\n+OK Logged in."),
+    ("redis masterauth", "replicaof 10.0.0.5 6379\nmasterauth «{m24}»"),
+    ("nmcli", 'nmcli dev wifi connect "Cafe Blau" password «milchkaffee22»'),
+    ("net use again", "net use Z: \\\\nas\\share «Vorhang88» /user:bob"),
+    ("rabbitmqctl change", "rabbitmqctl change_password shop «kartoffel19»"),
+    ("mosquitto_passwd", "mosquitto_passwd -b /etc/mosquitto/passwd ha «Stein3rn»"),
+    ("argocd login", "argocd login cd.acme.io --username admin --password «Gq{m14}»"),
+    ("ldapsearch again", "ldapsearch -x -D cn=admin,dc=acme -w «lindenbaum» -b dc=acme"),
+    ("az login again", "az login --service-principal -u 0f1e -p «wolkenbruch7» --tenant acme"),
+    ("sql login", "CREATE LOGIN reporting WITH PASSWORD = N'«Zebra!Kreuz5»', CHECK_POLICY = ON;"),
+    ("csv passwords", "name;login;passwort\nBob;bob;«Tisch1Bein»\n"),
+    ("csv chrome export", "name,url,username,password,note\nAcme,https://acme.io/,bob,«Hund&Katze7»,\n"),
+    ("cookies.txt", "acme.io\tFALSE\t/\tTRUE\t0\t_app_session\t«{m40}»"),
+    ("otpauth", "otpauth://totp/Acme:bob?secret=«JBSWY3DPEHPK3PXP»&issuer=Acme"),
+    ("totp key var", 'speakeasy.totp({ secret: "«KRSXG5CTMVRXEZLUKN2XAZLS»", encoding: "base32" })'),
+    ("backup digits", "Google backup codes\n\n«4921 7730»\n1188 2043"),
+    ("german alarm", "Der Code für die Alarmanlage ist «4491»."),
+    ("spanish alarm", "El código de la alarma es «9920»."),
+    ("safe code", "Tresor-Kombination: «07-33-91»"),
+    ("bitlocker", "Recovery Key:\n    «123456-234567-345678-456789-567890-678901-789012-890123»"),
+    ("wif", "import «5H{c49}» into electrum"),
+    ("cisco enable", "enable secret 0 «Sw1tchB0x»"),
+    ("cisco snmp", "snmp-server community «n3tw0rkRW» RW"),
+    (
+        "snmpget v3",
+        "snmpget -v3 -u mon -l authPriv -a SHA -A «Wolken77dach» -x AES -X Regen88tropf 10.0.0.1 sysUpTime",
+    ),
+    ("setcookie", "erl -name app@host -setcookie «zimtstern»"),
+    ("percent encoded", "user=bob&passw%6Frd=x&password=«Tr%C3%BCb%219x»&next=%2F"),
+    ("percent encoded body", "data=%7B%22password%22%3A%22«Kies3lstein»%22%7D"),
+    ("chinese pair", "账号：admin 密码是 «Tian8888»"),
+    ("german pair", "Melde dich mit bob und «Gabel2Loeffel» an."),
+    ("english and", "You can log in with guest and «Cactus42x» on the wiki."),
+    ("polish", "Hasło do bazy to «Wisla1920»"),
+    ("italian again", "La password del wifi è «Gondola88»"),
+    ("user / pass", "admin panel (user / pass): root / «Kiwi!99»"),
+    (
+        "terraform state password",
+        '{"type":"aws_db_instance","attributes":{"username":"app","password":"«tulpenfeld»"}}',
+    ),
+    ("bindpw", "base dc=acme\nbindpw «lindenbaum7»\nssl on"),
+    (
+        "argocd initial",
+        "$ kubectl -n argocd get secret argocd-initial-admin-secret -o jsonpath='{.data.password}' | "
+        "base64 -d\n«{m16}»\n",
+    ),
+    ("mysql temporary", "A temporary password is generated for root@localhost: «k!r8Zq>Lp;2w»"),
+    ("vnc", "echo «Rosen88» | vncpasswd -f > ~/.vnc/passwd"),
+    ("mailgun smtp", "smtp: smtp.mailgun.org, login postmaster@mg.acme.io, pass «{h32}-{h8}-{h8}»"),
 )
 
 SECOND_SECRETS = (
@@ -432,6 +498,62 @@ SECOND_SECRETS = (
     ("further secret 97", "webhook secret is «{m30}»"),
     ("further secret 98", "Bearer token: «{m50}»"),
     ("further secret 99", "accessKeySecret: '«{m30}»'"),
+    # Dialogues, devices, tables, codes and pairs
+    ("define php auth key", "define( 'AUTH_KEY',         '«{m32}»' );"),
+    ("csharp network credential", 'client.Credentials = new NetworkCredential("mailer", "«Blau9wal»");'),
+    ("oracle thin", "jdbc:oracle:thin:scott/«T1gerW00ds»@db01:1521:ORCL"),
+    ("docker config auth", '{"auths":{"registry.acme.io":{"auth":"«Ym9iOkdhcnRlbnphdW43»"}}}'),
+    ("smtp auth plain sib", "AUTH PLAIN «AGJvYkBhY21lLmlvAFdpbnRlcjIwMjM=»"),
+    ("ftp pass", "USER deploy\n331 Please specify the password.\nPASS «fr0schk0nig»\n230 Login successful."),
+    ("redis config set", "redis> CONFIG SET requirepass «{m20}»\nOK"),
+    ("redis acl", "user worker on >«Kaffee9Tasse» ~jobs:* +@all"),
+    ("net user", "net user backup «Sommer2024!» /add"),
+    ("rabbitmqctl", "rabbitmqctl add_user shop «H4seImFeld»"),
+    ("mosquitto_sub", "mosquitto_sub -t '#' -u ha -P «regenwurm55»"),
+    ("chpasswd", 'echo "deploy:«Bier99Zelt»" | sudo chpasswd'),
+    ("sqlcmd", "sqlcmd -S db01 -U sa -P '«Str0ng!Pa55»' -Q 'select 1'"),
+    ("wget again", "wget --user=bob --password='«birke und ahorn»' https://files.acme.io/a.zip"),
+    ("aws configure", "aws configure set aws_secret_access_key «{b40}»"),
+    ("sql role", "ALTER ROLE app WITH LOGIN ENCRYPTED PASSWORD '«tannenzapfen»';"),
+    ("tsv passwords", "host\tuser\tpassword\tnote\nweb1\troot\t«aQ8!mmz2»\tprod\n"),
+    ("markdown table two", "| Dienst | Benutzer | Passwort |\n|---|---|---|\n| Router | admin | «Zwiebel-44» |\n"),
+    ("wifi qr", "WIFI:T:WPA;S:Cafe Blau;P:«milchkaffee22»;;"),
+    ("totp seed prose", "TOTP seed: «JBSW Y3DP EHPK 3PXP JBSW Y3DP EHPK 3PXP»"),
+    ("recovery list", "Recovery codes:\n  «a1b2c-3d4e5»\n  f6a7b-8c9d0\n"),
+    ("puk", "SIM: PIN 4821, PUK «83920174»"),
+    ("french digicode", "Le code de la porte est «58A12»."),
+    ("italian cassaforte", "La combinazione della cassaforte è «12-34-88»."),
+    ("gate code", "gate code is «7733#»"),
+    (
+        "bip39 numbered",
+        "«1. ozone\n2. drill\n3. grab\n4. fiber\n5. curtain\n6. grace\n7. pudding\n8. thank\n9. "
+        "cruise\n10. elder\n11. eight\n12. picnic»",
+    ),
+    ("xprv", "the account is «xprv{c107}»"),
+    ("cisco type 7", "line vty 0 4\n password 7 «094F471A1A0A»"),
+    ("snmpv3", 'createUser monitor SHA "«auth-pass-91»" AES "priv-pass-92"'),
+    ("erlang cookie", "$ cat ~/.erlang.cookie\n«VWXKQZPLMRTJNBHGFDSA»"),
+    ("rclone", "[nas]\ntype = sftp\nhost = nas\nuser = bob\npass = «{m30}»"),
+    ("json escaped again", '"body": "{\\"user\\":\\"bob\\",\\"password\\":\\"«Kies3lstein»\\"}"'),
+    ("chinese", "数据库密码：«Hai2024kuo»"),
+    ("japanese pair", "ID: tanaka / パスワード: «Fuji3776»"),
+    ("english pair", "Sign in as admin with «Teapot!88»"),
+    ("portuguese again", "A senha do wifi é «Cafe2024»"),
+    ("russian", "Пароль от сервера — «Zima2023»"),
+    ("french pair", "Identifiant : bob, mot de passe : «Tournesol»"),
+    ("k8s env", "env:\n  - name: API_TOKEN\n    value: «{m32}»"),
+    (
+        "terraform random",
+        '"type": "random_password",\n "instances": [{"attributes": {"length": 16, "result": "«{m16}»"}}]',
+    ),
+    ("algolia", "const index = algoliasearch('ACMEAPP', '«{h32}»').initIndex('x') // admin key"),
+    (
+        "initial password jenkins",
+        "Please use the following password to proceed to installation:\n\n«{h32}»\n\nThis may also be "
+        "found at: /var/jenkins_home",
+    ),
+    ("elastic reset", "New value: «{m20}»\nPassword for the [elastic] user successfully reset."),
+    ("psql env", "PGPASSWORD=«kuchen» psql -h db -U app"),
 )
 
 FIRST_HARMLESS = (
@@ -556,6 +678,49 @@ FIRST_HARMLESS = (
     ("numbers", "token: 42, secret: 0, key: 7"),
     ("markdown table", "| password | string | the password of the user |\n| token | string | access token |"),
     ("luhn-invalid card", "reference 4539 1488 0343 6468 was refused"),
+    # Dialogues, devices, tables, codes and pairs
+    ("define php", "define('DB_PASSWORD', getenv('DB_PASSWORD'));\ndefine('DB_CHARSET', 'utf8mb4');"),
+    ("getConnection vars", 'DriverManager.getConnection("jdbc:h2:mem:test2", user, password);'),
+    ("jdbc no password", "jdbc:sqlserver://db01:1433;databaseName=crm;integratedSecurity=true"),
+    ("docker no auth", '{"auths": {}, "credsStore": "desktop"}'),
+    ("imap capabilities", "* CAPABILITY IMAP4rev1 AUTH=PLAIN LOGIN-REFERRALS\na1 LOGOUT"),
+    ("test results pass", "PASS src/app.test.js\nPASS tests/unit2.py\nFAIL tests/b1.py"),
+    ("redis comment", "# requirepass foobared\n# masterauth <master-password>"),
+    ("net use plain", "net use Z: \\\\nas\\share /persistent:yes\nnet user bob /active:no\nnet user guest *"),
+    ("mosquitto plain", "mosquitto_sub -h broker -p 1883 -t home/+/temp1"),
+    ("sqlcmd plain", "sqlcmd -S db01 -E -Q 'select @@version'"),
+    ("grep -w", "grep -w password2 src/*.py; wc -w file1"),
+    ("sql login var", "CREATE LOGIN [$(login)] WITH PASSWORD = '$(pw)';\nALTER ROLE app VALID UNTIL '2030-01-01';"),
+    ("csv without password", "name,login,last_login,role\nBob,bob1,2024-05-01,admin2"),
+    (
+        "markdown options",
+        "| Option | Type | Password |\n|---|---|---|\n| length | int | minimum length of the password |",
+    ),
+    (
+        "markdown auth table",
+        "| Method | Token | Supported |\n|---|---|---|\n| OAuth2 | yes | v2.1 |\n| Basic | no | v1 |",
+    ),
+    ("wifi prose", "WIFI: free in the lobby; ask at the desk"),
+    ("totp doc", "TOTP(secret).now() returns the code; digits=6, interval=30"),
+    ("backup codes ui", "Backup codes\n\nYou have 8 codes left. Generate new codes"),
+    ("postal code", "zip code: 94103, area code is 0221, postal code is 10115"),
+    ("german code", "Der Code für das Produkt ist 8841 und die Postleitzahl ist 50667."),
+    ("spanish code", "El código postal es 28013."),
+    ("part number", "part 123456-234567-345678 and phone 030-123456-789012"),
+    ("numbered list", "1. start\n2. open the file\n3. press enter\n4. wait\n5. done"),
+    ("xpub", "watch xpub{c107} only"),
+    ("snmp plain", "snmp-server community public RO\nsnmp-server location Room12"),
+    ("cookie prose", "The .erlang.cookie file must be the same on all nodes2.\nSee the manual."),
+    ("k8s env ref", "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db1\n      key: password"),
+    ("terraform random id", '{"type":"random_id","attributes":{"hex":"{h16}","byte_length":8}}'),
+    ("login prose", "Log in with your email and password. Sign in with Google or GitHub2."),
+    ("german login", "Melde dich mit deinem Konto und der App2 an."),
+    ("chinese ui", "请输入密码：至少8个字符\n密码是必填项"),
+    ("polish ui", "Hasło do konta to pole wymagane"),
+    ("temporary password", "A temporary password is generated for each user: see the mail."),
+    ("jenkins doc", "use the following password to proceed:\n\n<password>\n"),
+    ("password policy again", "password: 12 characters, 1 digit; PIN: 4 digits; passcode length is 6"),
+    ("uuid columns", "id,token_type,expires\n1,bearer2,3600"),
 )
 
 SECOND_HARMLESS = (
@@ -783,4 +948,47 @@ SECOND_HARMLESS = (
     ("further text 97", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQAB{b200} bob"),
     ("further text 98", "-----BEGIN CERTIFICATE REQUEST-----\n{b64}\n-----END CERTIFICATE REQUEST-----"),
     ("further text 99", "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0{b120}"),
+    # Dialogues, devices, tables, codes and pairs
+    ("define php example", "define( 'DB_PASSWORD', 'password_here' );"),
+    ("getConnection sa", 'DriverManager.getConnection("jdbc:h2:mem:test2", "sa", "");'),
+    ("oracle thin no password", "jdbc:oracle:thin:@db01:1521:ORCL"),
+    ("smtp capabilities", "250-AUTH PLAIN LOGIN XOAUTH2\n250-SIZE 35882577\n250 STARTTLS"),
+    ("ftp usage", "USER anonymous\nPASS anonymous@\n230 ok"),
+    ("redis commands", "AUTH username password\nCONFIG SET maxmemory 256mb\nCONFIG GET requirepass"),
+    ("nmcli list", "nmcli dev wifi list\nnmcli dev wifi connect SSID password PASSWORD"),
+    (
+        "rabbitmqctl plain",
+        "rabbitmqctl add_vhost shop2\nrabbitmqctl list_users\nrabbitmqctl add_user USERNAME PASSWORD",
+    ),
+    ("cp -P", "cp -P link1 dest2; mkdir -p a/b1; ps -P 1234"),
+    ("ldapsearch prompt", "ldapsearch -x -D cn=admin,dc=acme -W -b dc=acme1"),
+    ("wget ask", "wget --user=bob --ask-password https://files.acme.io/a1.zip"),
+    ("sql null", "ALTER ROLE app PASSWORD NULL;\nCREATE USER bob WITHOUT LOGIN;"),
+    ("csv password age", "name,password_age,login\nBob,90d,bob1\n"),
+    (
+        "markdown option table",
+        "| Variable | Default | Description |\n|---|---|---|\n| DB_PASSWORD | none | password of the database |",
+    ),
+    ("tsv table", "id\tname\tTRUE\t/path1\tFALSE\nrow2\tx\tTRUE\t/path2\tTRUE"),
+    ("otpauth template", "otpauth://totp/{issuer}:{account}?secret={secret}&issuer={issuer}"),
+    ("recovery codes prose", "Recovery codes: each can be used once. Store your 10 recovery codes safely."),
+    ("error code again", "error code is 4041; the exit code was 137; status code: 503"),
+    ("country code", "country code: DE49; the QR code is 2048 px; code: 12345"),
+    ("french code", "Le code postal est 75011. Le code du projet est en Python 3."),
+    ("combination prose", "the combination is 3 of 5; a combination of 12-24 months"),
+    ("safe prose", "it is safe: 2024-05-01; thread-safe since 3.12"),
+    ("bitcoin tx", "block 0000000000000000000{h45}, address 1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2"),
+    ("cisco plain", "service password-encryption\nno enable password\nline vty 0 4\n login local"),
+    ("snmpwalk", "snmpwalk -v2c -c public 10.0.0.1 1.3.6.1.2.1"),
+    ("k8s env plain", 'env:\n  - name: LOG_LEVEL\n    value: debug2\n  - name: PORT\n    value: "8080"'),
+    ("k8s env placeholder", "- name: DB_PASSWORD\n  value: $(DB_PASSWORD)\n- name: TOKEN_TTL\n  value: 3600s"),
+    ("ldap doc", "bindpw: the password to bind with. bindpw <password>"),
+    ("login prose two", "log in as root and run apt2; sign in as admin with two-factor"),
+    ("user pass header", "Usage: login <user> / <pass>; (username / password): optional"),
+    ("japanese ui", "パスワード：8文字以上\nID / パスワード: 必須"),
+    ("russian ui", "Пароль от сервера — обязательное поле"),
+    ("argocd doc", "argocd admin initial-password -n argocd\n\nThen log in with version2.9 of the CLI."),
+    ("algolia search key", "algoliasearch('ACMEAPP', process.env.ALGOLIA_KEY).initIndex('products2')"),
+    ("redis acl doc", "user default on nopass ~* +@all\nuser alice off"),
+    ("git log table", "commit\tauthor\tkey\n1a2b3c4d5e\tbob\tABC-123"),
 )

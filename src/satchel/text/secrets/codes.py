@@ -33,13 +33,16 @@ _CODE = (
     r"(?:code|combination|combo|kombination|combinazione|combinaison|combinación|combinação|código|codigo|codice"
     r"|pin|kod|код|コード|番号|密码)"
     r"[^\n.;:=：!?0-9]{0,48}?"
-    r"(?:[ ](?:is|ist|lautet|est|es|è|é|are|was|to|jest|це|это)[ ]{1,2}|[ \t]{0,2}[:=：][ \t]{0,2}|[ ][–—-]{1,2}[ ]"
+    r"(?:[ ](?:is|ist|lautet|est|es|è|é|are|was|to|jest|це|это)[ ]{1,2}|[ \t]{0,2}[:=：][ \t]{0,2}|"
+    r"[ ][–—-]{1,2}[ ]"
     r"|[はが是为])"
-    r"[\"'`*「]{0,3}([#*]?[0-9]{3,10}[#*]?|[0-9]{1,2}(?:[ /-]{1,3}[0-9]{1,2}){2,5}|(?=[a-z]{0,7}[0-9])[0-9a-z]{4,8})"
+    r"[\"'`*「]{0,3}([#*]?[0-9]{3,10}[#*]?|[0-9]{1,2}(?:[ /-]{1,3}[0-9]{1,2}){2,5}|(?="
+    r"[a-z]{0,7}[0-9])[0-9a-z]{4,8})"
     r"(?![\w%]|[.,/:-][0-9])"
 )
 _LOCKED = (
-    r"alarm|(?<![a-z])(?:door|gate|safe|garage|entry|lock|vault|locker|luggage|bike|mailbox|voicemail|sim|phone|card"
+    r"alarm|(?<![a-z])(?:door|gate|safe|garage|entry|lock|vault|locker|luggage|bike|mailbox|voicemail"
+    r"|sim|phone|card"
     r"|house|flat|apartment|building|office|shed|tür|tor|coffre|porte|portail|porta|portão|cofre|caja|candado"
     r"|dver|intercom|entrance|front|back)(?![a-z])"
     r"|keypad|lockbox|key[ ]?box|padlock|haustür|hoftor|tresor|schloss|schließfach|safe-|-safe|garage"
@@ -116,7 +119,8 @@ _SEED_HINTS = (
     "scan the",
 )
 _SEED = (
-    r"(?:authenticator|totp|\botp|2fa|mfa|two-factor|(?:setup|manual|secret)[ ](?:entry[ ])?key|base32|scan[ ]the[ ]\w+)"
+    r"(?:authenticator|totp|\botp|2fa|mfa|two-factor|(?:setup|manual|secret)[ ](?:entry[ ])?key|base32"
+    r"|scan[ ]the[ ]\w+)"
     r"[^\n:=]{0,60}[:=][ \t]{0,4}[\"'`]?([a-z2-7]{4}(?:[ -]?[a-z2-7]{4}){3,15}={0,6})(?![\w-])"
 )
 _BASE32_DIGITS = re.compile(r"[2-7]")

@@ -117,7 +117,8 @@ COMMANDS = (
     Context(
         "password",
         "net use ",
-        r"net[ ]use[ ](?:[a-z*]:?[ ])?\\\\\S{1,128}[ ][\"']?([^\s\"'/*][^\s\"']{2,128})[\"']?(?=[ ]/|[ \t]{0,8}(?:\n|\Z))",
+        r"net[ ]use[ ](?:[a-z*]:?[ ])?\\\\\S{1,128}[ ][\"']?([^\s\"'/*][^\s\"']{2,128})[\"']?(?=[ ]/"
+        r"|[ \t]{0,8}(?:\n|\Z))",
         argument,
     ),
     Context(
@@ -129,7 +130,8 @@ COMMANDS = (
     Context(
         "password",
         "rabbitmqctl",
-        r"(?:add_user|change_password|authenticate_user)[ ](?:--[ ])?[\"']?[^\s\"']{1,64}[\"']?[ ][\"']?([^\s\"']{3,128})",
+        r"(?:add_user|change_password|authenticate_user)[ ](?:--[ ])?[\"']?[^\s\"']{1,64}[\"']?[ ]"
+        r"[\"']?([^\s\"']{3,128})",
         argument,
         before=r"rabbitmqctl",
     ),
@@ -158,7 +160,8 @@ COMMANDS = (
     Context(
         "password",
         "chpasswd",
-        r"(?:echo|printf)[ ](?:-\w[ ])?[\"']?[\w.$@{}-]{1,64}:([^\s\"'|]{3,128}?)(?:\\n)?[\"']?[ ]{0,4}\|[^\n|]{0,40}chpasswd",
+        r"(?:echo|printf)[ ](?:-\w[ ])?[\"']?[\w.$@{}-]{1,64}:([^\s\"'|]{3,128}?)(?:\\n)?[\"']?"
+        r"[ ]{0,4}\|[^\n|]{0,40}chpasswd",
         argument,
     ),
     Context(
@@ -169,8 +172,9 @@ COMMANDS = (
     ),
     Context(
         "password",
-        ("sqlplus", "expdp", "impdp", "rman", "sqlldr", "thin:", "conn"),
-        r"(?:sqlplus|expdp|impdp|rman[ ]target|sqlldr|thin:|conn(?:ect)?)[ ]?(?:-\w{1,8}[ ]){0,2}[\"']?[\w.$#]{1,30}/[\"']?([^\s\"'/@]{3,64})[\"']?@",
+        ("sqlplus", "expdp", "impdp", "rman", "sqlldr", "thin:", "conn ", "connect "),
+        r"(?:sqlplus|expdp|impdp|rman[ ]target|sqlldr|thin:|conn(?:ect)?)[ ]?(?:-\w{1,8}[ ]){0,2}"
+        r"[\"']?[\w.$#]{1,30}/[\"']?([^\s\"'/@]{3,64})[\"']?@",
         argument,
     ),
     Context(
@@ -241,7 +245,8 @@ COMMANDS = (
     Context(
         "password",
         ("334 ugfzc3dvcmq6", "authenticate plain"),
-        r"(?:334 ugfzc3dvcmq6|authenticate plain)\s{1,4}(?:[+]\s{1,4})?(?:(?:c|client|>>>?|->)[: ]{1,2})?([a-z0-9+/]{4,}+={0,2})",
+        r"(?:334 ugfzc3dvcmq6|authenticate plain)\s{1,4}(?:[+]\s{1,4})?(?:(?:c|client|>>>?"
+        r"|->)[: ]{1,2})?([a-z0-9+/]{4,}+={0,2})",
         _encoded,
     ),
     Context(
@@ -270,8 +275,8 @@ COMMANDS = (
     Context(
         "password",
         "> auth ",
-        r"(?::[0-9]{2,5}|redis|valkey)(?:\[[0-9]{1,2}\])?> auth (?:[^\s\"']{1,64}[ ])?[\"']?([^\s\"']{3,512})[\"']?"
-        + _LINE_END,
+        r"(?::[0-9]{2,5}|redis|valkey)(?:\[[0-9]{1,2}\])?> auth (?:[^\s\"']{1,64}[ ])?"
+        r"[\"']?([^\s\"']{3,512})[\"']?" + _LINE_END,
         argument,
     ),
     Context(
@@ -291,20 +296,26 @@ COMMANDS = (
     Context(
         "cookie",
         ("\ttrue\t", "\tfalse\t"),
-        r"\t(?:true|false)\t[^\t\n]{1,128}\t(?:true|false)\t[0-9]{1,12}(?:\.[0-9]{1,6})?\t[^\t\n]{1,128}\t(\S{16,4096}+)",
+        r"\t(?:true|false)\t[^\t\n]{1,128}\t(?:true|false)\t[0-9]{1,12}"
+        r"(?:\.[0-9]{1,6})?\t[^\t\n]{1,128}\t(\S{16,4096}+)",
         is_random,
     ),
     Context(
         "cookie",
         ("\ttrue\t", "\tfalse\t"),
-        rf"\t(?:true|false)\t[^\t\n]{{1,128}}\t(?:true|false)\t[0-9]{{1,12}}\t(?=[^\t\n]{{0,64}}(?:{_SESSION_NAME}))[^\t\n]{{1,128}}\t(\S{{6,4096}}+)",
+        rf"\t(?:true|false)\t[^\t\n]{{1,128}}\t(?:true|false)\t[0-9]{{1,12}}\t(?=[^\t\n]{{0,64}}"
+        rf"(?:{_SESSION_NAME}))[^\t\n]{{1,128}}\t(\S{{6,4096}}+)",
         opaque,
     ),
     Context("password", "wifi:", r"wifi:(?:[^;\n]{0,64};){0,4}?p:((?:[^;\n\\]|\\.){3,128})(?=;|\Z)", given),
     Context(
         "password",
-        (" 0 ", " 5 ", " 6 ", " 7 ", " 8 ", " 9 "),
-        r"(?:secret|password|key|key-string|authentication|md5)[ ](?:level[ ][0-9]{1,2}[ ])?[05-9][ ]([^\s\"']{4,128})(?=\s|\Z)",
+        (
+            *("secret 0 ", "secret 5 ", "secret 8 ", "secret 9 ", "secret level", "password 0 ", "password 6 "),
+            *("password 7 ", "password level", "key 0 ", "key 6 ", "key 7 ", "string 7 ", "md5 7 "),
+        ),
+        r"(?:secret|password|key|string|md5)[ ](?:level[ ][0-9]{1,2}[ ])?[05-9]"
+        r"[ ]([^\s\"']{4,128})(?=\s|\Z)",
         opaque,
     ),
     Context(
@@ -317,7 +328,8 @@ COMMANDS = (
     Context(
         "password",
         "username ",
-        r"username[ ][\w.@-]{1,64}[ ](?:privilege[ ][0-9]{1,2}[ ])?(?:password|secret)[ ](?:[05-9][ ])?[\"']?([^\s\"']{4,128})",
+        r"username[ ][\w.@-]{1,64}[ ](?:privilege[ ][0-9]{1,2}[ ])?(?:password|secret)[ ](?:[05-9][ ])?"
+        r"[\"']?([^\s\"']{4,128})",
         opaque,
     ),
     Context(
@@ -329,7 +341,8 @@ COMMANDS = (
     Context(
         "password",
         "createuser ",
-        r"createuser[ ](?:-e[ ]\S{1,40}[ ])?[\w.@-]{1,64}[ ](?:md5|sha[0-9-]{0,4})[ ][\"']?[^\s\"']{4,128}[\"']?[ ](?:des|aes[0-9-]{0,4})[ ][\"']?([^\s\"']{4,128})",
+        r"createuser[ ](?:-e[ ]\S{1,40}[ ])?[\w.@-]{1,64}[ ](?:md5|sha[0-9-]{0,4})[ ]"
+        r"[\"']?[^\s\"']{4,128}[\"']?[ ](?:des|aes[0-9-]{0,4})[ ][\"']?([^\s\"']{4,128})",
         argument,
     ),
     Context(

@@ -140,7 +140,7 @@ CONTEXTS = (
     # Code: defaults of variables, arguments of calls
     Context(
         "password",
-        ("|| ", "?? ", " or "),
+        (' or "', " or '", " or b", '|| "', "|| '", '?? "', "?? '"),
         r"(?:\|\||\?\?|[ ]or)[ ]b?[\"']([^\"'\n\s]{6,512})[\"']",
         lambda value: opaque(value) and not is_label(value),
         before=rf"{NOUN}[\w\"'\])]{{0,24}}[ \t]{{0,4}}[:=)\]?][^\n;]{{0,80}}$",
@@ -158,7 +158,8 @@ CONTEXTS = (
             *("credential(", "credentials(", "connect(", "connection(", "create_user(", "createuser(", "adduser("),
             "add_user(",
         ),
-        r"(?:auth|log_?in|sign_?in|authenticat(?:e|ion)|credentials?|auth=|connect(?:ion)?|(?:create|add)_?user)[ ]?\("
+        r"(?:auth|log_?in|sign_?in|authenticat(?:e|ion)|credentials?|auth=|connect(?:ion)?|(?:create"
+        r"|add)_?user)[ ]?\("
         r"[ ]?[\"'][^\"'\n]{1,128}[\"'],[ ]?"
         r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
         opaque,
@@ -196,7 +197,8 @@ CONTEXTS = (
     Context(
         "password",
         ("%3a", "%3d"),
-        rf"{NOUN}(?:%5c)?(?:%22)?(?:%20)?%3[ad](?:%20)?(?:%5c)?(?:%22)?((?:[^\s%&\"'<>]|%(?!22|26|2c|5c|7d)[0-9a-f]{{2}}){{4,256}})",
+        rf"{NOUN}(?:%5c)?(?:%22)?(?:%20)?%3[ad](?:%20)?(?:%5c)?(?:%22)?((?:[^\s%&\"'<>]|%(?!22|26|2c|5c"
+        rf"|7d)[0-9a-f]{{2}}){{4,256}})",
         lambda value: given(value) and (is_opaque(value) or len(value) >= 8),
     ),
     Context(
@@ -249,7 +251,8 @@ CONTEXTS = (
         r"codes?(?:[ ](?:is|was|are)"
         r"|[ \t]{0,2}[:=])[ \t]{1,3}[\"'`]?([a-z0-9]{4,10}(?:[ -][a-z0-9]{4,10}){0,3})(?![\w-])",
         lambda value: "-" in value or value.isdigit() or is_opaque(value),
-        before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door|auth\w*)[ _-]?$",
+        before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door"
+        r"|auth\w*)[ _-]?$",
     ),
     Context(
         "token",
@@ -269,21 +272,46 @@ CONTEXTS = (
     # Pairs of a user and a password
     Context(
         "password",
-        ("user", "login", "account", "benutzer", "utilisateur", "identifiant", "usuario", "utente", "账号", "用户"),
+        (
+            "password",
+            "passwort",
+            "kennwort",
+            "de passe",
+            "contrase",
+            "clave",
+            "senha",
+            "pass",
+            "pwd",
+            " pw",
+            "密码",
+        ),
         r"(?:user(?:name)?|login|account|benutzer(?:name)?|utilisateur|identifiant|usuario|utente|账号|用户名?)"
-        r"(?:[ ]?[:=：][ ]?|[ ])[\"'`]?[\w.@+-]{2,64}[\"'`]?[ ]?(?:(?:and|und|et|y|e|with|mit|avec|con)[ ]|[,;/&+][ ]?|)"
-        r"(?:(?:the|das|le|la|el)[ ])?(?:password|passwort|kennwort|mot[ ]de[ ]passe|contraseña|clave|senha|pass|pwd?|密码)"
-        r"(?:[ ]?[:=：是][ ]?|[ ])[\"'`]?([^\s\"'`]{4,128})",
+        r"(?:[ ]?[:=：][ ]?|[ ])[\"'`]?[\w.@+-]{2,64}[\"'`]?[ ]?(?:(?:and|und|et|y|e|with|mit|avec|con)"
+        r"[ ]|[,;/&+][ ]?|)"
+        r"(?:(?:the|das|le|la|el)[ ])?(?:password|passwort|kennwort|mot[ ]de[ ]passe|contraseña|clave"
+        r"|senha|pass|pwd?|密码)"
+        r"(?:[ ]?[:=：是][ ]?|[ ])[\"'`]?([^\s\"'`]{3,127}[^\s\"'`)\]}.,;])",
         pair,
     ),
     Context(
         "password",
         (
-            *("log in", "logged in", "login with", "login as", "log on", "logon", "sign in", "signed in", "signin"),
-            *("log-in", "sign-in", "melde dich", "connecte", "inicia ses", "accedi ", "entra "),
+            "in with ",
+            "in as ",
+            "in using ",
+            "on as ",
+            "on with ",
+            "dich mit ",
+            "dich als ",
+            "connecte",
+            "inicia ses",
+            "accedi ",
+            "entra ",
         ),
-        r"(?:log(?:ged|ging)?[ -]?[io]n|sign(?:ed)?[ -]?in|melde[ ]dich|connecte[rz]?(?:-\w+)?|inicia[ ]sesión|accedi"
-        r"|entra)[ ](?:\w{1,12}[ ]){0,3}?(?:with|as|using|mit|als|avec|con|com|come|como)[ ][\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"(?:log(?:ged|ging)?[ -]?[io]n|sign(?:ed)?[ -]?in|melde[ ]dich|connecte[rz]?(?:-\w+)?|inicia"
+        r"[ ]sesión|accedi"
+        r"|entra)[ ](?:\w{1,12}[ ]){0,3}?(?:with|as|using|mit|als|avec|con|com|come|como)[ ]"
+        r"[\"'`]?[\w.@+-]{2,64}[\"'`]?"
         r"[ ]?(?:and|with|und|et|y|e|/|:|,)[ ]?(?:(?:the[ ])?(?:password|pw)[ ])?[\"'`]?([^\s\"'`]{5,64})",
         lambda value: is_strong(value.rstrip(".,;")) and pair(value),
     ),
@@ -291,7 +319,8 @@ CONTEXTS = (
     Context(
         "password",
         "password",
-        r"(?:temporary|initial|default|generated|new|one-time|root|admin|following)[ -]password[^\n:]{0,60}:[ \t]{1,4}"
+        r"(?:temporary|initial|default|generated|new|one-time|root|admin"
+        r"|following)[ -]password[^\n:]{0,60}:[ \t]{1,4}"
         r"([^\s]{6,128})",
         is_strong,
     ),
@@ -303,7 +332,14 @@ CONTEXTS = (
         r"([\w!@#$%^&*+.~?-]{8,64})[ \t]{0,4}(?=\r?\n|\Z)",
         lambda value: opaque(value) and (is_strong(value) or (len(value) >= 16 and is_random(value))),
     ),
-    Context("password", "new value: ", r"new[ ]value:[ ]([\w+*=-]{12,64})(?=\s|\Z)", is_random, before=r"password"),
+    Context(
+        "password",
+        "new value: ",
+        r"new[ ]value:[ ]([\w+*=-]{12,64})(?=\s"
+        r"|\Z)",
+        is_random,
+        before=r"password",
+    ),
     Context(
         "password",
         ("login", "creds", "credentials"),
@@ -329,7 +365,8 @@ CONTEXTS = (
         ),
         r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales"
         r"|user(?:name)?[ ]?/[ ]?pass(?:word)?\)?"
-        r"|benutzer(?:name)?[ ]?/[ ]?(?:pass|kenn)wort\)?|(?:id|ユーザー名?)[ ]?/[ ]?パスワード|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
+        r"|benutzer(?:name)?[ ]?/[ ]?(?:pass|kenn)wort\)?|(?:id|ユーザー名?)[ ]?/[ ]?パスワード|ログイン)"
+        r"(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
         r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?"
         r"[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
         pair,

@@ -150,7 +150,7 @@ SHAPES = (
     Shape("mapbox-token", ("sk.eyJ", "tk.eyJ"), r"[\w-]{30,}\.[\w-]{16,}"),
     Shape("wallet-key", ("xprv", "yprv", "zprv", "tprv", "uprv", "vprv"), r"[1-9A-HJ-NP-Za-km-z]{100,112}" + _END),
     Shape("wallet-key", ("5",), r"[HJK][1-9A-HJ-NP-Za-km-z]{49}" + _END),
-    Shape("wallet-key", ("K", "L"), r"[1-9A-HJ-NP-Za-km-z]{50}" + _END),
+    Shape("wallet-key", ("K", "L"), r"[1-9A-HJ-NP-Za-km-z]{51}" + _END),
     Shape("jwt", ("eyJ",), r"(?<![_-]eyJ)[\w-]{7,}+\.eyJ[\w-]{6,}(?:\.[\w-]*)?"),
     Shape("asana-token", ("0/", "1/", "2/"), r"[0-9]{16}(?:/[0-9]{16})?:[0-9a-f]{32}" + _END),
     Shape("grafana-key", ("eyJrIjoi",), r"[A-Za-z0-9]{60,}={0,2}"),

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from satchel.text.secrets.searched import Searched
-from satchel.text.secrets.values import words
 
 __all__ = ["find_cards", "find_seed_phrases"]
 
@@ -53,7 +52,6 @@ _LEAST = 12
 _LEAST_DIFFERENT = 6
 _RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+[ \n\r\t,]{1,4}+){11,}+[a-z]{3,8}+", re.ASCII)
 _NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
-_TWELFTH = ("12. ", "12) ", "12: ", "12 ")
 _WORD = re.compile(r"[a-z]+")
 # After one of these words, most of the words are enough: people also invent phrases.
 _ANNOUNCED = re.compile(
@@ -70,21 +68,21 @@ _LENGTHS = (12, 15, 18, 21, 24)
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
     text = part.text
-    # A phrase may start with the very first word, and each must have a character before it.
-    for run in _RUN.finditer(f" {text}"):
-        yield from _phrases(text, run.start(), run.end() - 1)
-    if any(number in text for number in _TWELFTH):
+    if bytes([True] * _LEAST) in bytes(map(_seed_words().__contains__, part.words)):
+        # A phrase may start with the very first word, and each must have a character before it.
+        for run in _RUN.finditer(f" {text}"):
+            yield from _phrases(text, run.start(), run.end() - 1)
         for run in _NUMBERED_RUN.finditer(text):
             yield from _phrases(text, *run.span())
     if part.has_any(_ANNOUNCING):
         for match in _ANNOUNCED.finditer(text):
             phrase = _WORD.findall(match[1])
-            if len(phrase) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, phrase)) > len(phrase):
+            if len(phrase) in _LENGTHS and 2 * sum(word.encode() in _seed_words() for word in phrase) > len(phrase):
                 yield *match.span(1), "seed-phrase"
 
 
 def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    known = bytes(map(_seed_words().__contains__, _WORD.findall(text, start, end)))
+    known = bytes(word.encode() in _seed_words() for word in _WORD.findall(text, start, end))
     if bytes([True] * _LEAST) not in known:
         return
     found_words = list(_WORD.finditer(text, start, end))
@@ -98,5 +96,5 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
 
 
 @cache
-def _seed_words() -> frozenset[str]:
-    return words(Path(__file__).with_name("bip39_english.txt").read_text(encoding="ascii"))
+def _seed_words() -> frozenset[bytes]:
+    return frozenset(Path(__file__).with_name("bip39_english.txt").read_bytes().split())

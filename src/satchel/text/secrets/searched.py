@@ -14,10 +14,13 @@ _STEM = re.compile(r"[a-z]{3,}")
 
 
 class Searched(NamedTuple):
-    """A text, the same in lower case, and the different words in it, each once."""
+    """A text, the same in lower case, its words in order, and the different ones among them, each once."""
 
     text: str
     lowered: str
+    ascii: str
+    """The same in lower case, with `?` for characters of other alphabets: a search in it is faster."""
+    words: list[bytes]
     vocabulary: str
     foreign: bool
 
@@ -26,13 +29,13 @@ class Searched(NamedTuple):
 
         The words are searched first, because they are much shorter than the text.
         """
-        vocabulary, lowered = self.vocabulary, self.lowered
+        vocabulary, ascii_text = self.vocabulary, self.ascii
         for hint in hints:
             stem = _stem(hint)
             if stem is None:
-                if self.foreign and hint in lowered:
+                if self.foreign and hint in self.lowered:
                     return True
-            elif stem in vocabulary and (stem is hint or hint in lowered):
+            elif stem in vocabulary and (stem is hint or hint in ascii_text):
                 return True
         return False
 
@@ -43,9 +46,10 @@ def searched(text: str) -> Searched:
     if len(lowered) != len(text):
         # İ is the only character whose lower case is longer; positions must stay the same.
         lowered = text.replace("İ", "I").lower()
-    words = set(lowered.encode("ascii", "replace").translate(_LETTERS).split())
+    encoded = lowered.encode("ascii", "replace")
+    words = encoded.translate(_LETTERS).split()
     foreign = not text.isascii() and _FOREIGN.search(lowered) is not None
-    return Searched(text, lowered, b" ".join(words).decode("ascii"), foreign)
+    return Searched(text, lowered, encoded.decode("ascii"), words, b" ".join(set(words)).decode("ascii"), foreign)
 
 
 @cache
