@@ -50,7 +50,7 @@ def _luhn(digits: str) -> bool:
 _LEAST = 12
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
-_RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+[ \n\r\t,]{1,4}+){11,}+[a-z]{3,8}+", re.ASCII)
+_RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+(?:[ \n\r\t,]{1,4}+|(?![a-z]))){12,}+", re.ASCII)
 _NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
 # After one of these words, most of the words are enough: people also invent phrases.
