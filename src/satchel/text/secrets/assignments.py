@@ -57,7 +57,7 @@ _SEPARATOR = (
 _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("pass", "pwd", "psk", "pw", "pin", "secret", "token", "key"),
-        r"pass(?:w(?:or[dt]|d)s?|phrase|code)?|p(?:wd|sk|w|in(?:[ -]?code|-nummer)?)|secrets?|tokens?|keys?",
+        r"pass(?:w(?:or[dt]|d)s?|[ ]?phrase|code)?|p(?:wd|sk|w|in(?:[ -]?code|-nummer)?)|secrets?|tokens?|keys?",
     ),
     (
         (

@@ -42,9 +42,9 @@ _CODE = (
 )
 _LOCKED = (
     r"alarm|(?<![a-z])(?:door|gate|safe|garage|entry|lock|vault|locker|luggage|bike|mailbox|voicemail"
-    r"|sim|phone|card"
-    r"|house|flat|apartment|building|office|shed|tür|tor|coffre|porte|portail|porta|portão|cofre|caja|candado"
-    r"|dver|intercom|entrance|front|back)(?![a-z])"
+    r"|sim"
+    r"|house|apartment|shed|tür|tor|coffre|porte|portail|porta|portão|cofre|caja|candado"
+    r"|dver|intercom|entrance)(?![a-z])"
     r"|keypad|lockbox|key[ ]?box|padlock|haustür|hoftor|tresor|schloss|schließfach|safe-|-safe|garage"
     r"|digicode|cadenas|immeuble|puerta|fuerte|cancello|cassaforte|lucchetto|sejf|domofon|drzwi|двер|домофон|сейф"
     r"|сигнализац|金庫|玄関|ドア|门禁|门锁|保险|handy|puk"
@@ -55,7 +55,8 @@ _PUK = r"\bpuk[12]?(?:[ -]?code)?(?:[ ](?:is|ist|est|es|lautet))?[ \t:=]{1,3}([0
 def _find_lock_codes(text: str, lowered: str) -> _Found:
     for match in _compiled(_CODE).finditer(lowered):
         start, end = match.span(1)
-        if _compiled(_LOCKED).search(lowered[max(0, match.start() - 32) : start]):
+        sentence = _compiled(r"[.;!?\n]\s").split(lowered[max(0, match.start() - 32) : start])[-1]
+        if _compiled(_LOCKED).search(sentence):
             yield start, end, "code"
     if "puk" in lowered:
         for match in _compiled(_PUK).finditer(lowered):

@@ -361,6 +361,20 @@ COMMANDS = (
         argument,
         before=r"\bv3\b|snmp",
     ),
+    Context(
+        "password",
+        ("pre-shared-key", "isakmp key", "server key", "wpa-psk", "psk-"),
+        r"(?:pre-shared-key|isakmp[ ]key|server[ ]key|wpa-psk)[ ](?:(?:ascii|local|remote|[0-9])[ ]){0,2}"
+        r"[\"']?([^\s\"']{5,128})",
+        opaque,
+    ),
+    Context("password", "ftp> user ", r"ftp> user[ ]\S{1,64}[ ](\S{3,128})", argument),
+    Context(
+        "password",
+        "ssid",
+        r"ssid[ :=\"']{1,4}[^\n,;/]{1,32}[,;/][ ](?:key|pass\w{0,6}|pw|psk)[ :=]{1,3}[\"']?([^\s\"']{8,63})",
+        opaque,
+    ),
     # SQL
     Context(
         "password",
