@@ -83,7 +83,8 @@ def _header_lines(lowered: str) -> Iterator[tuple[int, int]]:
 def _secret_columns(header: str, delimiter: str) -> tuple[tuple[int, int], ...]:
     """Return the columns of secrets, as pairs of index and number of columns."""
     cells = [header[slice(*span)].strip(' *_`"') for span in _cells(header, 0, len(header), delimiter)]
-    if len(cells) < 2 or not all(map(_HEADER_CELL.fullmatch, cells)):
+    # Two named columns at least: a list with one word on each line has commas, too.
+    if sum(map(bool, cells)) < 2 or not all(map(_HEADER_CELL.fullmatch, cells)):
         return ()
     return tuple((index, len(cells)) for index, cell in enumerate(cells) if _COLUMN.fullmatch(cell))
 
