@@ -73,6 +73,8 @@ def plain_text(size: int) -> str:
     """Return ordinary text of the given length: the documents and the source code of this repository."""
     paths = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("src/satchel/[a-f]*/*.py")])
     text = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    # An opening tag without its end would mask the rest of the text, which is then not searched.
+    text = text.replace("<private", "<section").replace("</private", "</section")
     return (text * (size // len(text) + 1))[:size]
 
 
@@ -162,6 +164,41 @@ UNITS = (
         "$ansible",
         "SK0a1b",
     ),
+    *(
+        "username,password\n",
+        "a,password\n1,b2\n",
+        "| a | password |\n",
+        "| a | password |\n| b | c1 |\n",
+        "a\tpw\n",
+    ),
+    *(
+        "nmcli password ",
+        "net user a ",
+        "conn a/",
+        "user a on ",
+        "auth plain ",
+        "a1 LOGIN ",
+        "user a\nPASS ",
+        "%3a",
+    ),
+    *(
+        "\ttrue\t",
+        "wifi:a;",
+        "secret 0 ",
+        "username a password ",
+        "createuser a sha ",
+        "random_password",
+        "value: ",
+    ),
+    *(
+        "code is ",
+        "code for the door",
+        "recovery code ",
+        "recovery codes:\n",
+        "recovery codes: 1234-5678 ",
+        "totp: aaaa ",
+    ),
+    *("log in with a and ", "user a and password ", "new password\n", "new password:", "1. abandon ", "abandon, "),
     *("Aa1!", "aa1-", "a" * 15 + " ", "aB3" * 6 + " ", "aB3" * 20 + "\n", "q~", "a8Q~", ".atlasv1.", "AccountKey="),
 )
 

@@ -114,6 +114,11 @@ TOKENS = {
     "hubspot-token": ["pat" + "-na1-" + "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"],
     "razorpay-key": ["rzp" + "_live_" + mixed(14)],
     "launchdarkly-key": ["sdk" + "-" + "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"],
+    "wallet-key": [
+        "xp" + "rv9s21" + "Zr8QHvW3K2" * 10 + "p",
+        "5" + "J" + "a8Kp3ZxQw" * 5 + "aBcD",
+        "L" + "4" + "a8Kp3ZxQw" * 5 + "aBcDe",
+    ],
     "mapbox-token": ["sk" + ".eyJ" + mixed(60) + "." + mixed(22)],
     "asana-token": ["1" + "/1234567890123456:" + hexadecimal(32)],
     "grafana-key": ["eyJrIjoi" + mixed(80)],

@@ -235,8 +235,9 @@ def _spans(text: str, regions: Iterable[tuple[int, int]]) -> list[_Span]:
     """Return the spans of all secrets that start in one of the regions, none across a barrier."""
     # Compiling the rules takes longer than many commands, which only read.
     from satchel.text.secrets.contexts import find_private_keys
+    from satchel.text.secrets.tables import find_table_cells
 
-    spans = [_Span(*found) for found in find_private_keys(text)]
+    spans = [_Span(*found) for find in (find_private_keys, find_table_cells) for found in find(text)]
     for start, stop in regions:
         spans += _region_spans(text, start, min(stop, len(text)))
     return [span for span in spans if _BARRIER not in text[span.start : span.end]]
@@ -266,25 +267,16 @@ def _part_end(text: str, start: int, stop: int) -> int:
 
 def _search(text: str) -> list[tuple[int, int, str]]:
     from satchel.text.secrets.assignments import find_assignments
+    from satchel.text.secrets.codes import find_codes
     from satchel.text.secrets.contexts import find_contexts
     from satchel.text.secrets.formats import find_formats
     from satchel.text.secrets.numbers import find_cards, find_seed_phrases
+    from satchel.text.secrets.searched import searched
 
     with _turn:
-        lowered = _lowered(text)
-        return [
-            *find_formats(text),
-            *find_contexts(text, lowered),
-            *find_assignments(text, lowered),
-            *find_cards(text),
-            *find_seed_phrases(text, lowered),
-        ]
-
-
-def _lowered(text: str) -> str:
-    lowered = text.lower()
-    # İ is the only character whose lower case is longer; positions must stay the same.
-    return lowered if len(lowered) == len(text) else text.replace("İ", "I").lower()
+        part = searched(text)
+        finders = (find_formats, find_contexts, find_assignments, find_codes, find_cards, find_seed_phrases)
+        return [found for find in finders for found in find(part)]
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:

@@ -8,6 +8,7 @@ from bench.masking import UNITS, cost, plain_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import satchel.text.secrets.searched as searched_module
 from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 from satchel.text import redact as redact_module
 from satchel.text.redact import Redacted, redact
@@ -153,17 +154,17 @@ def test_a_secret_longer_than_a_part_is_masked_whole() -> None:
 def test_only_one_thread_masks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = 0
     most = 0
-    lower = redact_module._lowered
+    prepare = searched_module.searched
 
-    def entered(text: str) -> str:
+    def entered(text: str) -> searched_module.Searched:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
         threading.Event().wait(0.02)  # Long enough for the other threads to get here, if they could.
         inside -= 1
-        return lower(text)
+        return prepare(text)
 
-    monkeypatch.setattr(redact_module, "_lowered", entered)
+    monkeypatch.setattr(searched_module, "searched", entered)
     threads = [threading.Thread(target=redact, args=("some text",)) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from satchel.text.secrets.searched import Searched
 from satchel.text.secrets.values import (
     is_attribute,
     is_code,
@@ -30,6 +31,7 @@ _SUFFIX = (
 _FILLER = (
     r"(?:[ \t]{1,2}(?:for|of|to|on|at|für|fuer|des|der|zum|zur|vom|von|du|de|del|pour|para|do|da|di"
     r"|per|van|voor|has"
+    r"|от|для|к|на|dla|voor"
     r"|provided|nueva|nuevo|novo|nova|neu|nouveau|actual)(?=[ \t:])(?:[^\n.;:=?!\"'`「」()|{}<>\[\]]"
     r"|\.(?=\w)){0,48}?"
     r"|[ \t]?[(\[][^()\[\]\n]{1,32}[)\]])?"
@@ -44,7 +46,7 @@ _SEPARATOR = (
     r"|(?P<cell>[ \t]{1,20}\|[ \t]{1,20}|[ \t]{0,8}</t[dh]>\s{0,20}<td[^>\n]{0,40}>[ \t]{0,8})"
     r"|[ \t]{0,8}(?P<comma>,)[ \t]{0,8}"
     r"|(?P<call>\()[ \t]{0,2}(?=[\"'])"
-    r"|[ \t]{0,2}(?P<cjk>[はが：])[、 \t]{0,2}"
+    r"|[ \t]{0,2}(?P<cjk>[はが是为為][：:]?|：)[、 \t]{0,2}"
     rf"|(?P<prose>{_FILLER}(?:[ \t]{{0,4}}[:=：]|[ \t]{{1,4}}(?:(?:is|was|been|now)[ ]set[ ]to"
     rf"|wurde[ ]auf|is|was|lautet|ist|est"
     r"|es|é|è|to)(?=[ :\t])|['’]s(?=[ ])|[ ][–—-](?=[ ]))[: \t]{1,3})"
@@ -55,7 +57,7 @@ _SEPARATOR = (
 _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("pass", "pwd", "psk", "pw", "pin", "secret", "token", "key"),
-        r"pass(?:w(?:or[dt]|d)s?|phrase|code)?|p(?:wd|sk|w|in(?:[ -]?code|-nummer)?)|secrets?|tokens?|keys?",
+        r"pass(?:w(?:or[dt]|d)s?|[ ]?phrase|code)?|p(?:wd|sk|w|in(?:[ -]?code|-nummer)?)|secrets?|tokens?|keys?",
     ),
     (
         (
@@ -120,7 +122,7 @@ _IN_QUERY = re.compile(r"[&?]\Z|;[ ]?\Z")
 _NAMED_USER = re.compile(r"user|login|admin|root|host|smtp|mail", re.IGNORECASE)
 
 _QUOTED = re.compile(
-    r"[bBrRuUfF@$]{0,2}(?:"
+    r"[bBrRuUfFnN@$]{0,2}(?:"
     r'"(?P<double>(?:[^"\\\n]|\\.)*+)"|'
     r"'(?P<single>(?:[^'\\\n]|\\.)*+)'|"
     r"`(?P<back>[^`\n]*+)`|"
@@ -191,11 +193,11 @@ class _Name(NamedTuple):
         return found is not None and (found[0][0] != ";" or self.text[self.match.start()].isupper())
 
 
-def find_assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+def find_assignments(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of values that are assigned to names of secrets."""
-    for hints, nouns in _NOUNS[:-1] if lowered.isascii() else _NOUNS:
-        if any(hint in lowered for hint in hints):
-            yield from _find(_pattern(nouns), text, lowered)
+    for hints, nouns in _NOUNS:
+        if part.has_any(hints):
+            yield from _find(_pattern(nouns), part.text, part.lowered)
 
 
 @cache
@@ -209,8 +211,8 @@ def _find(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator[tuple[i
         if match.start() < done or (match.lastgroup == "colon" and not _PLAUSIBLE.match(text, match.end())):
             continue
         name = _name(text, match)
-        value = name and _value(text, match.end(), ascii_only=name.sep == "cjk")
-        if name and value and value.text and _is_secret(name, value, text[value.end : value.end + 2]):
+        value = name and _value(text, match.end(), ascii_only=name.sep == "cjk" or name.noun[-1] > "\u3000")
+        if name and value and value.text and _is_secret(name, value, text[value.end : value.end + 3]):
             done = value.end if value.quoted else _value_end(text, value)
             if name.sep == "prose" and not text[done : done + 1].strip():
                 # The end of the sentence.
@@ -299,7 +301,9 @@ def _is_quoted_secret(name: _Name, text: str, after: str) -> bool:
     if any(char.isspace() for char in text):
         return name.sep != "comma" and name.kind == "password" and len(text) >= 8 and is_phrase(text)
     if name.sep == "comma":
-        return name.quoted and after[1:2] == ")" and not is_name(text, numbered=False) and len(text) >= 3
+        return (
+            name.quoted and after[1:].lstrip()[:1] == ")" and not is_name(text, numbered=False) and len(text) >= 3
+        )
     if name.sep in ("call", "space", "line"):
         return len(text) >= (5 if name.kind == "password" else 12) and is_opaque(text)
     if name.sep in _TOLD:
@@ -359,7 +363,7 @@ def _is_opaque(name: _Name, text: str) -> bool:
 def _is_argument(name: _Name, text: str, after: str) -> bool:
     """Return whether the word after a name is its value: an argument of a flag, or clearly a secret."""
     if name.flag:
-        followed_by_flag = after == " -" and len(text) >= 6
+        followed_by_flag = after[:2] == " -" and len(text) >= 6
         return followed_by_flag or (len(text) >= 5 and is_opaque(text)) or (text.isdigit() and len(text) >= 6)
     if name.upper:
         return len(text) >= 8 and (is_random(text) or is_strong(text))

@@ -1,84 +1,38 @@
-"""Secrets found by the text around them: URLs, headers, cookies, markup, key files, command lines."""
+"""Secrets found by the text around them: URLs, headers, cookies, markup, code, key files."""
 
-import base64
-import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
+from satchel.text.secrets.commands import COMMANDS
+from satchel.text.secrets.context import (
+    NOUN,
+    Context,
+    basic,
+    find_context,
+    generated,
+    given,
+    is_name_like,
+    marked_up,
+    opaque,
+    pair,
+)
+from satchel.text.secrets.searched import Searched
 from satchel.text.secrets.values import (
     is_code,
     is_label,
     is_mixed_case,
     is_opaque,
-    is_placeholder,
     is_random,
     is_reference,
     is_strong,
 )
 
-__all__ = ["CONTEXTS", "Context", "find_contexts", "find_private_keys"]
+__all__ = ["CONTEXTS", "find_contexts", "find_private_keys"]
 
 
-class Context(NamedTuple):
-    """A pattern whose group is masked. It is tried only if the lower-cased text contains one of the hints.
-
-    Patterns are matched against lower-cased text and start with a literal where possible, because `re` finds
-    literals fast. `accepts` may reject a value.
-    """
-
-    label: str
-    hints: str | tuple[str, ...]
-    pattern: str
-    accepts: Callable[[str], bool] | None = None
-    before: str = ""
-    """Must be found in the 160 characters before the match."""
-    exact: bool = False
-    """Whether the pattern is matched against the text with its capitals."""
-    back: int = 0
-    """How many characters before the group belong to the secret too."""
-
-
-_BEFORE = 160
-
-_NOUN = (
-    r"(?:password|passwd|passwort|passphrase|passcode|pwd|secret|token|(?:api|access|private|account|auth)[_-]?key"
-    r"|credentials?|\bpw|\bpass)"
-)
-
-
-def _given(value: str) -> bool:
-    return not is_placeholder(value) and not value.startswith("$")
-
-
-def _opaque(value: str) -> bool:
-    return is_opaque(value) and _given(value) and not is_reference(value)
-
-
-def _generated(value: str) -> bool:
-    return _given(value) and (is_opaque(value) or is_mixed_case(value))
-
-
-def _marked_up(value: str) -> bool:
-    return _given(value) and not is_label(value) and not is_reference(value) and not is_code(value)
-
-
-def _argument(value: str) -> bool:
-    return _given(value) and not value.startswith("-") and not is_reference(value)
-
-
-def _pair(value: str) -> bool:
-    return _opaque(value.rstrip(".,;")) and not is_code(value)
-
-
-def _basic(value: str) -> bool:
-    """Return whether a value is the base64 of `user:password`."""
-    try:
-        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return False
-    return ":" in plain and plain.isprintable()
+def _defined(value: str) -> bool:
+    return given(value) and not is_reference(value) and (is_strong(value) or not set(value) & set(" \t"))
 
 
 CONTEXTS = (
@@ -111,6 +65,13 @@ CONTEXTS = (
     Context("url-signature", "-signature=", r"[?&]x-(?:amz|goog)-signature=([a-f0-9]{20,}+)"),
     Context("url-signature", "signature=", r"[?&]signature=([a-z0-9%+/=_~-]{20,}+)", is_random),
     Context(
+        "password",
+        ("password=", "pwd="),
+        r"(?:password|pwd)=([^;\s\"'&]{3,128})(?=[;\s\"']|\Z)",
+        marked_up,
+        before=r"(?:server|host|user(?:[ ]?(?:id|name))?|uid|database(?:name)?|source|port)=[^;\n]{1,64};[ ]?$",
+    ),
+    Context(
         "slack-webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/+-]{20,}+)"
     ),
     Context("discord-webhook", "/webhooks/", r"/api/webhooks/[0-9]{10,24}/([\w-]{40,}+)"),
@@ -121,7 +82,7 @@ CONTEXTS = (
         "url-password",
         "@",
         r"://[^\s/?#:@\"'<>`\[]{0,256}+:([^\s/?#\"'<>`@]*+(?:@[^\s/?#\"'<>`@]*+)*)@",
-        _given,
+        given,
     ),
     Context("url-token", "@", r"://([\w-]{20,}+)(?::[^\s/?#@\"'<>`]*+)?@", is_opaque),
     Context(
@@ -138,64 +99,107 @@ CONTEXTS = (
         "authorization",
         r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?"
         r"[a-z][a-z-]{2,20}[ \t]{1,4}([\w.~+/=:-]{6,}+)",
-        _generated,
+        generated,
     ),
     Context(
         "authorization",
         "authorization",
         r"authorization[\"'\]\\]{0,4}[ \t]{0,4}[:=,][ \t]{0,4}\\?[\"'`]?([\w.~+/=:-]{20,}+)",
-        _generated,
+        generated,
     ),
     Context("authorization", "bearer ", r"bearer(?<![a-z0-9]bearer)[ \t]{1,4}([\w.~+/=-]{16,}+)", is_opaque),
-    Context("authorization", "basic ", r"basic(?<![a-z0-9]basic)[ \t]([a-z0-9+/]{8,}+={0,2})", _basic),
+    Context("authorization", "basic ", r"basic(?<![a-z0-9]basic)[ \t]([a-z0-9+/]{8,}+={0,2})", basic),
     # Markup
     Context(
         "password",
         "</",
-        rf"<[\w.:-]{{0,24}}{_NOUN}>[ \t]{{0,8}}(?:<!\[cdata\[)?([^<>\s\]]{{3,1024}})",
-        _marked_up,
+        rf"<[\w.:-]{{0,24}}{NOUN}>[ \t]{{0,8}}(?:<!\[cdata\[)?([^<>\s\]]{{3,1024}})",
+        marked_up,
     ),
     Context(
         "password",
         "</",
-        rf"{_NOUN}[\w.-]{{0,8}}[\"']?(?:</(?:key|name)>\s{{0,40}}<(?:string|value|data))?>\s{{0,20}}"
+        rf"{NOUN}[\w.-]{{0,8}}[\"']?(?:</(?:key|name)>\s{{0,40}}<(?:string|value|data))?>\s{{0,20}}"
         r"([^<>\s]{6,1024})\s{0,20}</(?:string|value|data|property|entry|param|setting|field)",
-        lambda value: _marked_up(value) and is_opaque(value),
+        lambda value: marked_up(value) and is_opaque(value),
     ),
     Context(
         "password",
         "value=",
         r"value=\\?[\"']([^\"'<>\n\\]{3,512})",
-        lambda value: _marked_up(value) and (is_opaque(value) or len(value) > 5) and not is_name_like(value),
-        before=rf"(?:key|name|type|id)=\\?[\"'][\w.: -]{{0,48}}{_NOUN}[\w.\[\]-]{{0,16}}\\?[\"'][^<>]{{0,120}}$",
+        lambda value: marked_up(value) and (is_opaque(value) or len(value) > 5) and not is_name_like(value),
+        before=rf"(?:key|name|type|id)=\\?[\"'][\w.: -]{{0,48}}{NOUN}[\w.\[\]-]{{0,16}}\\?[\"'][^<>]{{0,120}}$",
     ),
     Context(
         "password",
         "default",
         r"default[ \t]{0,8}=[ \t]{0,8}\"([^\"\n]{3,512})\"",
-        _marked_up,
-        before=rf"variable[ \t]+\"[\w-]{{0,48}}{_NOUN}[\w-]{{0,16}}\"[^}}]{{0,120}}$",
+        marked_up,
+        before=rf"variable[ \t]+\"[\w-]{{0,48}}{NOUN}[\w-]{{0,16}}\"[^}}]{{0,120}}$",
     ),
     # Code: defaults of variables, arguments of calls
     Context(
         "password",
-        ("|| ", "?? ", " or "),
+        (' or "', " or '", " or b", '|| "', "|| '", '?? "', "?? '"),
         r"(?:\|\||\?\?|[ ]or)[ ]b?[\"']([^\"'\n\s]{6,512})[\"']",
-        lambda value: _opaque(value) and not is_label(value),
-        before=rf"{_NOUN}[\w\"'\])]{{0,24}}[ \t]{{0,4}}[:=)\]?][^\n;]{{0,80}}$",
+        lambda value: opaque(value) and not is_label(value),
+        before=rf"{NOUN}[\w\"'\])]{{0,24}}[ \t]{{0,4}}[:=)\]?][^\n;]{{0,80}}$",
     ),
     Context(
         "password",
         "${",
-        rf"\$\{{[\w.]{{0,40}}{_NOUN}[\w.]{{0,16}}:[-=]?([^}}\s]{{4,128}})\}}",
-        _opaque,
+        rf"\$\{{[\w.]{{0,40}}{NOUN}[\w.]{{0,16}}:[-=]?([^}}\s]{{4,128}})\}}",
+        opaque,
     ),
     Context(
         "password",
-        ("auth", "login", "credential", "connect"),
-        r"(?:auth|login|authenticate|credentials?|auth=|connect)[ ]?\([\"'][^\"'\n]{1,64}[\"'],[ ]?"
+        (
+            *("auth(", "auth=(", "login(", "log_in(", "signin(", "sign_in(", "authenticate(", "authentication("),
+            *("credential(", "credentials(", "connect(", "connection(", "create_user(", "createuser(", "adduser("),
+            "add_user(",
+        ),
+        r"(?:auth|log_?in|sign_?in|authenticat(?:e|ion)|credentials?|auth=|connect(?:ion)?|(?:create"
+        r"|add)_?user)[ ]?\("
+        r"[ ]?[\"'][^\"'\n]{1,128}[\"'],[ ]?"
         r"(?:[\"'][^\"'\n]{1,64}[\"'],[ ]?)?[\"']([^\"'\n\s]{5,128})[\"']",
-        _opaque,
+        opaque,
+    ),
+    Context(
+        "password",
+        "jdbc:",
+        r"\([ ]?\"jdbc:[^\"\n]{1,200}\",[ ]?\"[^\"\n]{1,64}\",[ ]?\"([^\"\n\s]{3,128})\"",
+        given,
+    ),
+    Context(
+        "password",
+        "define(",
+        rf"define\([ ]?[\"']\w{{0,40}}(?:{NOUN}|_key|_salt)[\"'],\s{{0,16}}[\"']([^\"'\n]{{3,256}})[\"']",
+        _defined,
+    ),
+    Context(
+        "api-key",
+        ("client(", "search(", "twilio(", "api(", "sdk("),
+        r"(?:client|search|twilio|api|sdk)\([ ]?[\"'][^\"'\n]{1,64}[\"'],[ ]?[\"']([\w-]{24,128})[\"']",
+        is_random,
+    ),
+    Context("totp-secret", "totp", r"(?:TOTP|totp)\([ ]?[\"']([A-Z2-7 ]{16,80}={0,6})[\"']", exact=True),
+    Context(
+        "password",
+        "value",
+        r"value[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?([^\s\"',}]{3,256})",
+        lambda value: marked_up(value) and not is_name_like(value) and (is_opaque(value) or len(value) >= 6),
+        before=r"(?:name|key|id)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?[\w.-]{0,48}"
+        rf"{NOUN}(?:_?[0-9]{{1,2}})?[\"']?,?\s{{0,40}}[\"']?$",
+    ),
+    Context(
+        "password", "random_password", r"random_password(?:.|\n){1,400}?\"result\"[ ]?:[ ]?\"([^\"\n]{6,128})\""
+    ),
+    Context(
+        "password",
+        ("%3a", "%3d"),
+        rf"{NOUN}(?:%5c)?(?:%22)?(?:%20)?%3[ad](?:%20)?(?:%5c)?(?:%22)?((?:[^\s%&\"'<>]|%(?!22|26|2c|5c"
+        rf"|7d)[0-9a-f]{{2}}){{4,256}})",
+        lambda value: given(value) and (is_opaque(value) or len(value) >= 8),
     ),
     Context(
         "secret",
@@ -203,7 +207,7 @@ CONTEXTS = (
         r"(?:jwt\.(?:sign|encode|verify|decode)\([^\n\"']{1,60}|fernet\(|hmac\.new\("
         r"|createhmac\([\"'][\w-]{1,12}[\"'],[ ]?"
         r"|aes\.new\(|cookieparser\()b?[\"']([^\"'\n\s]{6,256})[\"']",
-        _opaque,
+        opaque,
     ),
     Context("private-key", '"kty"', r"\"d\":[ ]?\"([\w-]{40,}+)\""),
     # Files of credentials
@@ -222,14 +226,14 @@ CONTEXTS = (
         "password",
         "machine",
         r"machine\s{1,8}+\S{1,128}+\s{1,8}+login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)",
-        _given,
+        given,
     ),
-    Context("password", "login", r"login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)", _opaque),
+    Context("password", "login", r"login\s{1,8}+\S{1,128}+\s{1,8}+password\s{1,8}+(\S{1,256}+)", opaque),
     Context(
         "password",
         ":",
         r":(?:[0-9]{3,5}|\*):[\w*-]{1,64}:[\w*.@-]{1,64}:([^\s:]{3,128})(?=\s|\Z)",
-        _opaque,
+        opaque,
         before=r"(?:^|\s)[a-z*][\w.*-]{0,99}$|(?:^|\s)[0-9]{1,3}(?:\.[0-9]{1,3}){3}$",
     ),
     Context(
@@ -237,72 +241,8 @@ CONTEXTS = (
         "identified",
         r"identified(?:[ \t]{1,4}with[ \t]{1,4}\S{1,40})?[ \t]{1,4}by[ \t]{1,4}(?:password[ \t]{1,4})?"
         r"[\"'`]([^\"'`\n]{3,128})[\"'`]",
-        _given,
+        given,
         before=r"(?:create|alter|grant|user|set)\b",
-    ),
-    # Command lines
-    Context(
-        "password",
-        "-u",
-        r" (?:-u|--user|--proxy-user)[ =]?[\"']?[\w.@\\-]{1,64}:((?![0-9]+(?:\s|\Z))[^\s\"']{3,256}+)",
-        _given,
-        before=r"(?:curl|http|wget|xh)\b",
-    ),
-    Context("password", "curl", r"curl[ \t]{1,4}-u[ ]?[\"']?[\w.@\\-]{1,64}:([^\s\"']{3,256}+)", _given),
-    Context("password", " -u", r" -u[ ]?[\"']?[\w.\\@-]{1,64}%([^\s\"']{3,128}+)", _argument),
-    Context(
-        "password",
-        " -u",
-        r" -u[ ]?[\"']?[\w.@-]{1,64},([^\s\"',]{3,128}+)",
-        _argument,
-        before=r"(?:l?ftp|duplicity)",
-    ),
-    Context(
-        "password",
-        " -p",
-        r" -p[\"']?([^\s\"'<|;&=-][^\s\"'|;&]{2,128}+)",
-        _argument,
-        before=r"(?:mysql\w{0,8}|mariadb|sshpass|7z|zip|rar)\b",
-    ),
-    Context(
-        "password",
-        " -p ",
-        r" -p [\"']?([^\s\"'<|;&-][^\s\"'|;&]{2,128}+)",
-        _argument,
-        before=r"(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az|oc|crane)\b[\w -]{0,40}\blogin"
-        r"|mongo\w*"
-        r"|cqlsh|unzip|zip|twine|influx|clickhouse-client|vncviewer|argocd|sqlcmd|bcp|net)\b",
-    ),
-    Context("password", " -k ", r" -k [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"openssl[ ]enc"),
-    Context("password", " -n ", r" -n [\"']?([^\s\"'-]{3,128}+)", _argument, before=r"ssh-keygen"),
-    Context("password", " -a ", r" -a [\"']?([^\s\"']{3,128}+)", _argument, before=r"redis-cli\b"),
-    Context("password", " -w ", r" -w [\"']?([^\s\"']{3,128}+)", _argument, before=r"ldap"),
-    Context(
-        "password",
-        "htpasswd",
-        r"htpasswd[ \t]+(?:-\w+[ \t]+){0,4}\S{1,100}[ \t]+[\w.@-]{1,64}[ \t]+[\"']?([^\s\"']{3,128}+)",
-        _argument,
-    ),
-    Context(
-        "password",
-        "/user:",
-        r" /user:[^\s@]{1,64}[ \t]{1,4}(\S{3,128}+)",
-        lambda value: _argument(value) and value[0] != "/",
-    ),
-    Context("password", "pass:", r"-?pass(?:in|out|word)?[ =][\"']?pass:([^\s\"']{3,128}+)", _given),
-    Context(
-        "password",
-        "pass ",
-        r" -(?:store|key|dest|src|deststore|srcstore)pass[ \t]{1,4}([^\s\"']{4,128}+)",
-        _argument,
-    ),
-    Context(
-        "password",
-        "|",
-        r"echo[ \t]{1,4}(?:-n[ \t]{1,4})?[\"']?([^\s\"'|]{3,128})[\"']?[ \t]{0,4}\|[ \t]{0,4}"
-        r"(?:sudo[ \t]+-\w{0,4}s|\w{0,8}passwd|(?:docker|podman|helm|gh|az|npm|op)\b[^\n|]{0,60}(?:login"
-        r"|stdin)|cryptsetup|gpg)",
-        _argument,
     ),
     # Codes, and `auth` in the configuration of clients
     Context(
@@ -311,7 +251,8 @@ CONTEXTS = (
         r"codes?(?:[ ](?:is|was|are)"
         r"|[ \t]{0,2}[:=])[ \t]{1,3}[\"'`]?([a-z0-9]{4,10}(?:[ -][a-z0-9]{4,10}){0,3})(?![\w-])",
         lambda value: "-" in value or value.isdigit() or is_opaque(value),
-        before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door|auth\w*)[ _-]?$",
+        before=r"(?:backup|recovery|access|verification|security|one-time|otp|2fa|mfa|unlock|door"
+        r"|auth\w*)[ _-]?$",
     ),
     Context(
         "token",
@@ -326,9 +267,79 @@ CONTEXTS = (
         r"(?:use|set|with|enter|type)[ ][\"'`]?([^\s\"'`]{5,128})[\"'`]?[ ]as[ ](?:(?:the|your|my|a"
         r"|new)[ ]){0,2}(?:\w{1,16}[ ])?"
         r"(?:password|passphrase|passcode|pw|token|api[ ]key|secret)",
-        _pair,
+        pair,
     ),
     # Pairs of a user and a password
+    Context(
+        "password",
+        (
+            "password",
+            "passwort",
+            "kennwort",
+            "de passe",
+            "contrase",
+            "clave",
+            "senha",
+            "pass",
+            "pwd",
+            " pw",
+            "密码",
+        ),
+        r"(?:user(?:name)?|login|account|benutzer(?:name)?|utilisateur|identifiant|usuario|utente|账号|用户名?)"
+        r"(?:[ ]?[:=：][ ]?|[ ])[\"'`]?[\w.@+-]{2,64}[\"'`]?[ ]?(?:(?:and|und|et|y|e|with|mit|avec|con)"
+        r"[ ]|[,;/&+][ ]?|)"
+        r"(?:(?:the|das|le|la|el)[ ])?(?:password|passwort|kennwort|mot[ ]de[ ]passe|contraseña|clave"
+        r"|senha|pass|pwd?|密码)"
+        r"(?:[ ]?[:=：是][ ]?|[ ])[\"'`]?([^\s\"'`]{3,127}[^\s\"'`)\]}.,;])",
+        pair,
+    ),
+    Context(
+        "password",
+        (
+            "in with ",
+            "in as ",
+            "in using ",
+            "on as ",
+            "on with ",
+            "dich mit ",
+            "dich als ",
+            "connecte",
+            "inicia ses",
+            "accedi ",
+            "entra ",
+        ),
+        r"(?:log(?:ged|ging)?[ -]?[io]n|sign(?:ed)?[ -]?in|melde[ ]dich|connecte[rz]?(?:-\w+)?|inicia"
+        r"[ ]sesión|accedi"
+        r"|entra)[ ](?:\w{1,12}[ ]){0,3}?(?:with|as|using|mit|als|avec|con|com|come|como)[ ]"
+        r"[\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"[ ]?(?:and|with|und|et|y|e|/|:|,)[ ]?(?:(?:the[ ])?(?:password|pw)[ ])?[\"'`]?([^\s\"'`]{5,64})",
+        lambda value: is_strong(value.rstrip(".,;")) and pair(value),
+    ),
+    # Passwords that a program has made, on the same or on the next line
+    Context(
+        "password",
+        "password",
+        r"(?:temporary|initial|default|generated|new|one-time|root|admin"
+        r"|following)[ -]password[^\n:]{0,60}:[ \t]{1,4}"
+        r"([^\s]{6,128})",
+        is_strong,
+    ),
+    Context(
+        "password",
+        "password",
+        r"(?:(?:temporary|initial|generated|new|following|your)[ -](?:\w{1,12}[ -])?password[^\n]{0,80}"
+        r"|password[^\n]{0,40}base64[ ](?:-d|-D|--decode)[^\n]{0,20})(?:\r?\n[ \t]{0,8}){1,2}"
+        r"([\w!@#$%^&*+.~?-]{8,64})[ \t]{0,4}(?=\r?\n|\Z)",
+        lambda value: opaque(value) and (is_strong(value) or (len(value) >= 16 and is_random(value))),
+    ),
+    Context(
+        "password",
+        "new value: ",
+        r"new[ ]value:[ ]([\w+*=-]{12,64})(?=\s"
+        r"|\Z)",
+        is_random,
+        before=r"password",
+    ),
     Context(
         "password",
         ("login", "creds", "credentials"),
@@ -337,28 +348,39 @@ CONTEXTS = (
     ),
     Context(
         "password",
-        ("login", "credential", "creds", "logon", "zugang", "identifiant", "credencial", "/pass", "ログイン"),
+        (
+            "login",
+            "credential",
+            "creds",
+            "logon",
+            "zugang",
+            "identifiant",
+            "credencial",
+            "/pass",
+            "/ pass",
+            "/kenn",
+            "/パス",
+            "/ パス",
+            "ログイン",
+        ),
         r"(?:log(?:in|on)|credentials?|creds|zugang(?:sdaten)?|identifiants?|credenciales"
-        r"|user(?:name)?/pass(?:word)?"
-        r"|benutzer/passwort|ログイン)(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
-        r"[ \t]{0,4}[:=：][ \t]{0,4}[\"'`]?[\w.@+-]{2,64}[\"'`]?"
+        r"|user(?:name)?[ ]?/[ ]?pass(?:word)?\)?"
+        r"|benutzer(?:name)?[ ]?/[ ]?(?:pass|kenn)wort\)?|(?:id|ユーザー名?)[ ]?/[ ]?パスワード|ログイン)"
+        r"(?:[ \t]{1,2}[\w-]{1,20}){0,3}"
+        r"(?:[ \t]{0,4}[:=：][ \t]{0,4}|[ ](?:is|are|ist|est|es|lauten)[ ])[\"'`]?[\w.@+-]{2,64}[\"'`]?"
         r"[ \t]{0,4}[/|:,][ \t]{0,4}[\"'`]?([^\s\"'`/]{4,128}+)",
-        _pair,
+        pair,
     ),
 )
 
 
-def is_name_like(value: str) -> bool:
-    """Return whether a value is the name of a field."""
-    return re.fullmatch(rf"[\w.-]*{_NOUN}", value.lower()) is not None
-
-
-def find_contexts(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the secrets that the text around them gives away."""
+    text, lowered, *_ = part
     for hints, contexts in _by_hints():
-        if any(hint in lowered for hint in hints):
+        if part.has_any(hints):
             for context in contexts:
-                yield from _find(context, text, lowered)
+                yield from find_context(context, text, lowered)
     if "cookie" in lowered or " -b " in lowered:
         yield from _find_cookies(_COOKIES, text, lowered)
     if "sessi" in lowered or ".sid=" in lowered:
@@ -368,26 +390,10 @@ def find_contexts(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
 @cache
 def _by_hints() -> list[tuple[tuple[str, ...], list[Context]]]:
     grouped: dict[tuple[str, ...], list[Context]] = {}
-    for context in CONTEXTS:
+    for context in (*CONTEXTS, *COMMANDS):
         hints = (context.hints,) if isinstance(context.hints, str) else context.hints
         grouped.setdefault(hints, []).append(context)
     return list(grouped.items())
-
-
-def _find(context: Context, text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    for match in _compiled(context.pattern).finditer(text if context.exact else lowered):
-        start, end = match.span(1)
-        if context.before:
-            first = match.start()
-            if not _compiled(context.before).search(lowered[max(0, first - _BEFORE) : first]):
-                continue
-        if context.accepts is None or context.accepts(text[start:end]):
-            yield start - context.back, end, context.label
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.ASCII)
 
 
 # A header with cookies has many secrets: the values that look random.
@@ -410,7 +416,7 @@ def _find_cookies(pattern: re.Pattern[str], text: str, lowered: str) -> Iterator
             start, end = cookie.span(2)
             value = text[start:end]
             named = _SESSION.search(cookie[1]) is not None
-            if (len(value) >= 16 and is_random(value)) or (named and _opaque(value) and not is_code(value)):
+            if (len(value) >= 16 and is_random(value)) or (named and opaque(value) and not is_code(value)):
                 yield start, end, "cookie"
 
 

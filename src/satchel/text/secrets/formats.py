@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from satchel.text.secrets.searched import Searched
+
 __all__ = ["SHAPES", "Shape", "find_formats"]
 
 
@@ -146,6 +148,9 @@ SHAPES = (
     Shape("razorpay-key", ("rzp_live_", "rzp_test_"), r"[A-Za-z0-9]{14,}"),
     Shape("launchdarkly-key", ("sdk-", "api-"), r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}" + _END),
     Shape("mapbox-token", ("sk.eyJ", "tk.eyJ"), r"[\w-]{30,}\.[\w-]{16,}"),
+    Shape("wallet-key", ("xprv", "yprv", "zprv", "tprv", "uprv", "vprv"), r"[1-9A-HJ-NP-Za-km-z]{100,112}" + _END),
+    Shape("wallet-key", ("5",), r"[HJK][1-9A-HJ-NP-Za-km-z]{49}" + _END),
+    Shape("wallet-key", ("K", "L"), r"[1-9A-HJ-NP-Za-km-z]{51}" + _END),
     Shape("jwt", ("eyJ",), r"(?<![_-]eyJ)[\w-]{7,}+\.eyJ[\w-]{6,}(?:\.[\w-]*)?"),
     Shape("asana-token", ("0/", "1/", "2/"), r"[0-9]{16}(?:/[0-9]{16})?:[0-9a-f]{32}" + _END),
     Shape("grafana-key", ("eyJrIjoi",), r"[A-Za-z0-9]{60,}={0,2}"),
@@ -155,8 +160,9 @@ SHAPES = (
 _LONG_WORD = re.compile(r"[A-Za-z0-9][\w.$~%/+:=-]{15}", re.ASCII)
 
 
-def find_formats(text: str) -> Iterator[tuple[int, int, str]]:
+def find_formats(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the tokens in a text."""
+    text = part.text
     if not _LONG_WORD.search(text):
         return
     pattern, labels = _every_shape()

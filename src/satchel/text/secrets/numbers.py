@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from satchel.text.secrets.values import words
+from satchel.text.secrets.searched import Searched
 
 __all__ = ["find_cards", "find_seed_phrases"]
 
@@ -30,8 +30,9 @@ _OTHER_NUMBER = re.compile(
 _CARD_WORD = re.compile(r"card|karte|carte|tarjeta|carta|visa|master|amex|カード|pan\b", re.IGNORECASE)
 
 
-def find_cards(text: str) -> Iterator[tuple[int, int, str]]:
+def find_cards(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of card numbers: those of a known issuer whose check digit is right."""
+    text = part.text
     for match in _CARD.finditer(text):
         digits = match[0].replace(" ", "").replace("-", "")
         if _ISSUERS.fullmatch(digits) and _luhn(digits):
@@ -49,8 +50,8 @@ def _luhn(digits: str) -> bool:
 _LEAST = 12
 # One word many times is no phrase.
 _LEAST_DIFFERENT = 6
-_RUN = re.compile(r"[a-z](?<![a-z \n,].)[a-z \n\t,]{46,}+", re.ASCII)
-_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.)][ \t]{0,2}[a-z]{3,8}[\s,]{0,4}){12,24}+", re.ASCII)
+_RUN = re.compile(r"[^a-z](?:[a-z]{3,8}+(?:[ \n\r\t,]{1,4}+|(?![a-z]))){12,}+", re.ASCII)
+_NUMBERED_RUN = re.compile(r"(?:[0-9]{1,2}[.):]?[ \t]{0,2}[a-z]{3,8}[\s,|]{0,8}){12,24}+", re.ASCII)
 _WORD = re.compile(r"[a-z]+")
 # After one of these words, most of the words are enough: people also invent phrases.
 _ANNOUNCED = re.compile(
@@ -60,35 +61,40 @@ _ANNOUNCED = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
+_ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
 _LENGTHS = (12, 15, 18, 21, 24)
 
 
-def find_seed_phrases(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Yield the spans of seed phrases: at least 12 words of the list in a row, or as many"
-    " words after an announcement."""
-    for run in _RUN.finditer(text):
-        yield from _phrases(text, *run.span())
-    if "12. " in text or "12) " in text:
+def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
+    """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
+    text = part.text
+    if bytes([True] * _LEAST) in bytes(map(_seed_words().__contains__, part.words)):
+        # A phrase may start with the very first word, and each must have a character before it.
+        for run in _RUN.finditer(f" {text}"):
+            yield from _phrases(text, run.start(), run.end() - 1)
         for run in _NUMBERED_RUN.finditer(text):
             yield from _phrases(text, *run.span())
-    if any(word in lowered for word in _ANNOUNCING):
+    if part.has_any(_ANNOUNCING):
         for match in _ANNOUNCED.finditer(text):
             phrase = _WORD.findall(match[1])
-            if len(phrase) in _LENGTHS and 2 * sum(map(_seed_words().__contains__, phrase)) > len(phrase):
+            if len(phrase) in _LENGTHS and 2 * sum(word.encode() in _seed_words() for word in phrase) > len(phrase):
                 yield *match.span(1), "seed-phrase"
 
 
 def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    known = bytes(map(_seed_words().__contains__, _WORD.findall(text, start, end)))
+    known = bytes(word.encode() in _seed_words() for word in _WORD.findall(text, start, end))
     if bytes([True] * _LEAST) not in known:
         return
     found_words = list(_WORD.finditer(text, start, end))
     for found in re.finditer(rb"\x01{%d,}" % _LEAST, known):
         phrase = found_words[found.start() : found.end()]
-        if len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
-            yield phrase[0].start(), phrase[-1].end(), "seed-phrase"
+        first, last = phrase[0].start(), phrase[-1].end()
+        # A list of ordinary words has commas.
+        listed = "," in text[first:last] and not _ANNOUNCING_WORD.search(text[max(0, first - 80) : first].lower())
+        if not listed and len({word[0] for word in phrase}) >= _LEAST_DIFFERENT:
+            yield first, last, "seed-phrase"
 
 
 @cache
-def _seed_words() -> frozenset[str]:
-    return words(Path(__file__).with_name("bip39_english.txt").read_text(encoding="ascii"))
+def _seed_words() -> frozenset[bytes]:
+    return frozenset(Path(__file__).with_name("bip39_english.txt").read_bytes().split())

@@ -38,7 +38,7 @@ _WORDS = words(
     " date datetime file path env self this prompt stdin never always sensitive confidential encrypted hashed"
     " changeme change-me change_me changeit foo bar baz foobar test testing tests sample fake mock user username"
     " admin token tokens secret secrets key keys apikey api_key api-key pass pw pwd passwd password passwords"
-    " error warn warning info debug allow deny mypassword mysecret mytoken my-password"
+    " error warn warning info debug allow deny foobared mypassword mysecret mytoken my-password"
     " passphrase passcode pin credentials value values field input"
 )
 # The words for password, key, secret and token in the languages of interfaces.
