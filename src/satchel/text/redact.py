@@ -16,6 +16,7 @@ from satchel.model.checks import repair_surrogates
 
 __all__ = [
     "Redacted",
+    "load_rules",
     "masked_labels",
     "masked_line",
     "redact",
@@ -94,6 +95,15 @@ def redact(text: str) -> Redacted:
 def masked_line(message: str) -> str:
     """Return a message on one line, with secrets masked, for logs and error messages."""
     return redact(" ".join(repair_surrogates(message).split())).text
+
+
+def load_rules() -> None:
+    """Read all rules from disk now.
+
+    A server calls this when it starts: its log lines are masked, and rules that are loaded with the first one could
+    not be read any more once the process has no descriptors left.
+    """
+    redact("any text")
 
 
 def redact_json(text: str) -> str:

@@ -28,7 +28,7 @@ def large(pg_url: str, monkeypatch: pytest.MonkeyPatch):
     chance = random.Random(5)
     with satchel.open(pg_url) as bag:
         view = bag.scoped(org="large")
-        view.add_many(Draft(" ".join(chance.choices(WORDS.split(), k=12))) for _ in range(300))
+        view.add_many(Draft(", ".join(chance.choices(WORDS.split(), k=12))) for _ in range(300))
         bag.scoped(org="small").add("a boat in the harbor")
         yield view
 

@@ -14,6 +14,7 @@ from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
 from satchel.server.listening import Address, listen, security_of
 from satchel.server.process import configure_logging, exit_within
+from satchel.text.redact import load_rules
 
 __all__ = ["serve"]
 
@@ -36,6 +37,7 @@ def serve(
     guard = ConnectionGuard(connections, on_refusal=gate.metrics.refused)
     application = Application(bag, gate, security=security_of(address, allowed_hosts), limits=limits)
     configure_logging()
+    load_rules()
     with listen(*address) as listener:
         config = guard.config(
             application,

@@ -21,6 +21,7 @@ from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.process import INTERRUPTED_SECONDS, configure_logging, exit_within
+from satchel.text.redact import load_rules
 
 __all__ = ["TOKEN_REMEDY", "TOKEN_VARIABLE", "find_token", "serve_http"]
 
@@ -52,6 +53,7 @@ def serve_http(
     routes.router.redirect_slashes = False
     guard = ConnectionGuard(ConnectionLimits(most=most_connections(ConnectionLimits().most)))
     configure_logging()
+    load_rules()
     with listen(host, port) as listener:
         reached = f"http://{address.shown}:{listener.getsockname()[1]}{PATH}"
         print(f"satchel: serving {reached}", file=sys.stderr, flush=True)

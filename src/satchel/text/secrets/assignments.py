@@ -234,6 +234,7 @@ def _name(text: str, match: re.Match[str]) -> _Name | None:
         or (weak and not _may_be_key(word, text, match, standalone=standalone))
         or (sep == "colon" and before.endswith(":"))  # arn:aws:…:secret:name
         or ("://" in before and _USER_OF_URL.search(before))
+        or (sep == "cell" and "{{" in before)  # a filter in a template: {{ .Values.password | b64enc }}
     ):
         return None
     return _Name(text, match, before, noun, _kind(noun), sep, weak)

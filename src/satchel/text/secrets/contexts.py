@@ -258,7 +258,8 @@ CONTEXTS = (
         "token",
         "auth",
         r"auth[\"']?[ \t]{0,2}[:=][ \t]{0,2}[\"']?([a-z0-9+/=_.-]{16,}+)",
-        is_random,
+        # In a Docker configuration, base64 of a name and a password.
+        lambda value: is_random(value) or basic(value),
         before=r"(?:^|[^a-z0-9])$",
     ),
     Context(

@@ -1,9 +1,11 @@
 """Card numbers, told by their check digit, and seed phrases of wallets, told by their words."""
 
 import re
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 from satchel.text.secrets.searched import Searched
 
@@ -68,7 +70,7 @@ _LENGTHS = (12, 15, 18, 21, 24)
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
     text = part.text
-    if bytes([True] * _LEAST) in bytes(map(_seed_words().__contains__, part.words)):
+    if bytes([True] * _LEAST) in _are_seed_words(part.words):
         # A phrase may start with the very first word, and each must have a character before it.
         for run in _RUN.finditer(f" {text}"):
             yield from _phrases(text, run.start(), run.end() - 1)
@@ -77,12 +79,12 @@ def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     if part.has_any(_ANNOUNCING):
         for match in _ANNOUNCED.finditer(text):
             phrase = _WORD.findall(match[1])
-            if len(phrase) in _LENGTHS and 2 * sum(word.encode() in _seed_words() for word in phrase) > len(phrase):
+            if len(phrase) in _LENGTHS and 2 * sum(_are_seed_words(word.encode() for word in phrase)) > len(phrase):
                 yield *match.span(1), "seed-phrase"
 
 
 def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    known = bytes(word.encode() in _seed_words() for word in _WORD.findall(text, start, end))
+    known = _are_seed_words(word.encode() for word in _WORD.findall(text, start, end))
     if bytes([True] * _LEAST) not in known:
         return
     found_words = list(_WORD.finditer(text, start, end))
@@ -95,6 +97,13 @@ def _phrases(text: str, start: int, end: int) -> Iterator[tuple[int, int, str]]:
             yield first, last, "seed-phrase"
 
 
+def _are_seed_words(words: Iterable[bytes]) -> bytes:
+    """Return a 1 for each word of the list, and a 0 for each other word."""
+    return bytes(map(_seed_words().__contains__, map(crc32, words)))
+
+
 @cache
-def _seed_words() -> frozenset[bytes]:
-    return frozenset(Path(__file__).with_name("bip39_english.txt").read_bytes().split())
+def _seed_words() -> frozenset[int]:
+    """Return the CRC-32 of each word of the list (see NOTICE)."""
+    numbers = Path(__file__).with_name("seed_words.bin").read_bytes()
+    return frozenset(struct.unpack(f"<{len(numbers) // 4}I", numbers))

@@ -71,7 +71,7 @@ _REFERENCE = re.compile(
     re.ASCII | re.DOTALL,
 )
 _CODE = re.compile(
-    r"\(.*|/[\^(\[\\].*|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
+    r"\(.*|/[\^(\[\\].*|(?:Get|Read|New|Convert(?:To|From)|Import|Invoke|(?:Unp|P)rotect)-[A-Z][A-Za-z]+|[&*!@]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[\w$]+)*"
     r"(?:[(\[{]|->|::|\|\||&&|\?\?|\?\.|\?[\w\"']|===?(?=[^=])|=>|\+=|[,;][\w$]+[.=(]).*",
     re.ASCII | re.DOTALL,
 )
