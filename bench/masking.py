@@ -2,7 +2,8 @@
 
 python -m bench.masking [--set FILE…] [--cost] [--size 200000]
 
-Without options: both halves of bench/masking_samples.py, and the cost. `--set` measures files of JSON lines
+Without options: both halves of bench/masking_samples.py, the kept half of bench/masking_unseen.jsonl, and the cost.
+`--set` measures files of JSON lines
 instead: {"name": …, "text": …, "secret": … or null}. A secret is found if it no longer stands in the masked text.
 A false alarm is any change of a text without a secret. `--cost` measures only the cost.
 """
@@ -12,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ from bench.masking_samples import Sample, samples
 from bench.table import print_table
 from satchel.text.redact import redact
 
-__all__ = ["Rates", "cost", "hostile_texts", "main", "plain_text", "rates"]
+__all__ = ["Rates", "cost", "hostile_texts", "main", "plain_text", "rates", "unseen_samples"]
 
 ROOT = Path(__file__).parent.parent
 
@@ -66,6 +67,33 @@ def read_samples(path: Path) -> list[Sample]:
                 found.append(Sample(row.get("name") or f"line {number}", row["text"] or "", row.get("secret")))
             except (msgspec.DecodeError, KeyError) as error:
                 raise SystemExit(f"{path}, line {number}: {error}; give name, text, secret") from error
+    return found
+
+
+# Letters and digits are exchanged in texts with a secret: a secret scanner takes nothing in the file for a key.
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ROTATED = str.maketrans(
+    _LETTERS + _LETTERS.upper() + "0123456789",
+    _LETTERS[13:] + _LETTERS[:13] + _LETTERS[13:].upper() + _LETTERS[:13].upper() + "5678901234",
+)
+
+
+def unseen_samples(half: Literal["kept", "released"] = "kept") -> list[Sample]:
+    """Return samples that were written without knowledge of the rules; `«…»` encloses the secret in the file.
+
+    The released half was then used to improve the rules. The kept half was not, but for what masking.md says.
+    """
+    found = []
+    for line in (ROOT / "bench" / "masking_unseen.jsonl").read_text(encoding="utf-8").splitlines():
+        row = msgspec.json.decode(line, type=dict[str, str])
+        if row["half"] != half:
+            continue
+        if "harmless" in row:
+            found.append(Sample(row["name"], row["harmless"]))
+        else:
+            before, _, rest = row["rot"].translate(_ROTATED).partition("«")
+            secret, _, after = rest.partition("»")
+            found.append(Sample(row["name"], before + secret + after, secret))
     return found
 
 
@@ -254,6 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if not options.cost:
         print_rates("first half", samples((*masking_samples.FIRST_SECRETS, *masking_samples.FIRST_HARMLESS)))
+        print_rates("kept half of the unseen samples", unseen_samples())
         print_rates("second half", samples((*masking_samples.SECOND_SECRETS, *masking_samples.SECOND_HARMLESS)))
     print_costs(options.size)
     return 0

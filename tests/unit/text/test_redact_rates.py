@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.masking import main, rates
+from bench.masking import main, rates, unseen_samples
 from bench.masking_samples import FIRST_HARMLESS, FIRST_SECRETS, SECOND_HARMLESS, SECOND_SECRETS, samples
 
 from invented_secrets import hexadecimal, mixed
@@ -42,6 +42,13 @@ ONCE_MISSED = [
     ("card", "pay with ", "4539 1488 0343 6467", " now"),
     ("seed phrase", "", "ozone drill grab fiber curtain grace pudding thank cruise elder eight picnic", ""),
 ]
+
+
+def test_the_rates_hold_on_samples_that_the_rules_were_not_written_with() -> None:
+    result = rates(unseen_samples())
+    assert (result.secrets, result.harmless) == (189, 138)
+    assert result.found >= 0.9, [sample.name for sample in result.missed]
+    assert result.alarms <= 0.02, [sample.name for sample in result.false_alarms]
 
 
 @pytest.mark.parametrize("rows", [FIRST_SECRETS, SECOND_SECRETS], ids=["first half", "second half"])
