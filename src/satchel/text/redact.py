@@ -9,7 +9,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from satchel.model.checks import repair_surrogates
@@ -275,7 +276,10 @@ def _part_end(text: str, start: int, stop: int) -> int:
     return stop if end >= stop else text.rfind("\n", start + _PART // 2, end) + 1 or end
 
 
-def _search(text: str) -> list[tuple[int, int, str]]:
+@cache
+def _finders() -> tuple[Callable[[str], Any], tuple[Callable[[Any], Iterable[tuple[int, int, str]]], ...]]:
+    """Return the function that prepares a text, and those that search it."""
+    # Compiling the rules takes longer than many commands, which only read.
     from satchel.text.secrets.assignments import find_assignments
     from satchel.text.secrets.codes import find_codes
     from satchel.text.secrets.contexts import find_contexts
@@ -283,9 +287,14 @@ def _search(text: str) -> list[tuple[int, int, str]]:
     from satchel.text.secrets.numbers import find_cards, find_seed_phrases
     from satchel.text.secrets.searched import searched
 
+    every = (find_formats, find_contexts, find_assignments, find_codes, find_cards, find_seed_phrases)
+    return searched, every
+
+
+def _search(text: str) -> list[tuple[int, int, str]]:
+    prepare, finders = _finders()
     with _turn:
-        part = searched(text)
-        finders = (find_formats, find_contexts, find_assignments, find_codes, find_cards, find_seed_phrases)
+        part = prepare(text)
         return [found for find in finders for found in find(part)]
 
 

@@ -8,7 +8,6 @@ from bench.masking import UNITS, cost, plain_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import satchel.text.secrets.searched as searched_module
 from invented_secrets import ASSIGNED, EVERY_TOKEN, IN_CONTEXT, TOKENS, UPPER, hexadecimal
 from satchel.text import redact as redact_module
 from satchel.text.redact import Redacted, redact
@@ -154,9 +153,9 @@ def test_a_secret_longer_than_a_part_is_masked_whole() -> None:
 def test_only_one_thread_masks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inside = 0
     most = 0
-    prepare = searched_module.searched
+    prepare, finders = redact_module._finders()
 
-    def entered(text: str) -> searched_module.Searched:
+    def entered(text: str) -> object:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
@@ -164,7 +163,7 @@ def test_only_one_thread_masks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
         inside -= 1
         return prepare(text)
 
-    monkeypatch.setattr(searched_module, "searched", entered)
+    monkeypatch.setattr(redact_module, "_finders", lambda: (entered, finders))
     threads = [threading.Thread(target=redact, args=("some text",)) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -17,7 +17,7 @@ from satchel.text.secrets.context import (
     opaque,
     pair,
 )
-from satchel.text.secrets.searched import Searched
+from satchel.text.secrets.searched import HintIndex, Searched
 from satchel.text.secrets.values import (
     is_code,
     is_label,
@@ -378,10 +378,10 @@ CONTEXTS = (
 def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the secrets that the text around them gives away."""
     text, lowered, *_ = part
-    for hints, contexts in _by_hints():
-        if part.has_any(hints):
-            for context in contexts:
-                yield from find_context(context, text, lowered)
+    index, groups = _by_hints()
+    for number in index.present(part):
+        for context in groups[number]:
+            yield from find_context(context, text, lowered)
     if "cookie" in lowered or " -b " in lowered:
         yield from _find_cookies(_COOKIES, text, lowered)
     if "sessi" in lowered or ".sid=" in lowered:
@@ -389,12 +389,13 @@ def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
 
 
 @cache
-def _by_hints() -> list[tuple[tuple[str, ...], list[Context]]]:
+def _by_hints() -> tuple[HintIndex, list[list[Context]]]:
+    """Return the contexts in groups with the same hints, and an index of these hints."""
     grouped: dict[tuple[str, ...], list[Context]] = {}
     for context in (*CONTEXTS, *COMMANDS):
         hints = (context.hints,) if isinstance(context.hints, str) else context.hints
         grouped.setdefault(hints, []).append(context)
-    return list(grouped.items())
+    return HintIndex(grouped), list(grouped.values())
 
 
 # A header with cookies has many secrets: the values that look random.

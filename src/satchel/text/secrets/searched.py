@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-__all__ = ["Searched", "searched"]
+__all__ = ["HintIndex", "Searched", "searched"]
 
 _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b" " * 128
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
@@ -50,6 +50,35 @@ def searched(text: str) -> Searched:
     words = encoded.translate(_LETTERS).split()
     foreign = not text.isascii() and _FOREIGN.search(lowered) is not None
     return Searched(text, lowered, encoded.decode("ascii"), words, b" ".join(set(words)).decode("ascii"), foreign)
+
+
+class HintIndex:
+    """Tells which of many groups of hints a text contains, with one quick look at each distinct stem."""
+
+    def __init__(self, groups: Iterable[Iterable[str]]) -> None:
+        self._by_stem: dict[str, list[tuple[int, str]]] = {}
+        self._without_stem: list[tuple[int, str]] = []
+        self._foreign: list[tuple[int, str]] = []
+        for number, hints in enumerate(groups):
+            for hint in hints:
+                stem = _stem(hint)
+                if stem is None:
+                    self._foreign.append((number, hint))
+                elif stem:
+                    self._by_stem.setdefault(stem, []).append((number, hint))
+                else:
+                    self._without_stem.append((number, hint))
+        self._stems = tuple(self._by_stem)
+
+    def present(self, part: Searched) -> list[int]:
+        """Return the numbers of the groups of which the text contains a hint, in order."""
+        vocabulary, text = part.vocabulary, part.ascii
+        found = {number for number, hint in self._without_stem if hint in text}
+        for stem in [each for each in self._stems if each in vocabulary]:
+            found |= {number for number, hint in self._by_stem[stem] if hint is stem or hint in text}
+        if part.foreign:
+            found |= {number for number, hint in self._foreign if hint in part.lowered}
+        return sorted(found)
 
 
 @cache
