@@ -3,9 +3,9 @@
 python -m bench.masking [--set FILE…] [--cost] [--size 200000]
 
 Without options: both halves of bench/masking_samples.py, the kept half of bench/masking_unseen.jsonl, and the cost.
-`--set` measures files of JSON lines instead: {"name": …, "text": …, "secret": … or null}. A secret is found if it no
-longer stands in the masked text. A false alarm is any change of a text without a secret. `--cost` measures only the
-cost.
+`--set` measures files of JSON lines instead: {"name": …, "text": …, "secret": … or null}. A secret is found if it
+no longer stands in the masked text. A false alarm is any change of a text without a secret. `--cost` measures only
+the cost.
 """
 
 import argparse
