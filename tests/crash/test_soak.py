@@ -4,6 +4,8 @@ import pytest
 from fault_sweep import OPERATIONS
 from soak import ON_A_DISK, SEED, script
 
+from satchel.store.sqlite.store import CONNECTIONS
+
 POINTS = 4
 CALLS = 600
 
@@ -45,8 +47,11 @@ def test_older_processes_are_refused_after_an_upgrade_and_lose_nothing():
 
 @pytest.mark.parametrize("server", ["mcp", "service", "gateway"])
 def test_calls_to_one_process_open_no_more_and_more_files(server):
-    """At this size caches still fill, so only a leak of several kilobytes per call would show in its memory."""
+    """At this size caches still fill, so only a leak of several kilobytes per call would show in its memory.
+
+    A file that each call, or each tenth, leaves open would show: the store's pool opens a few at most.
+    """
     done = script("flat_calls", server, CALLS)
     first, last = done["files"]
-    assert last <= first
+    assert last <= first + 2 * CONNECTIONS
     assert done["growth"] < 8_000
