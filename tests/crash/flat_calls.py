@@ -149,7 +149,7 @@ def service(folder: Path) -> Iterator[tuple[int, Call]]:
     with Served(folder, "--db", str(folder / "notes.db"), "--rate", "100000/s") as served:
         kept = [http.client.HTTPConnection("127.0.0.1", served.port, timeout=LONGEST_WAIT) for _ in range(4)]
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {served.token}"}
-        served.done("PUT", "/v1/sessions/work", {})
+        served.done("PUT", "/v1/sessions/busy", {})
 
         def ask(number: int, method: str, path: str, body: object = None, *, status: int = 200) -> None:
             line = kept[number % len(kept)]
@@ -176,7 +176,7 @@ def service(folder: Path) -> Iterator[tuple[int, Call]]:
                     return ask(number, "GET", "/v1/memories/nonesuch", status=404)
                 case 8:
                     body = {"tool": "say", "output": LINES * (1 + number % TOPICS)}
-                    return ask(number, "POST", "/v1/sessions/work/results", body, status=201)
+                    return ask(number, "POST", "/v1/sessions/busy/results", body, status=201)
                 case _:
                     return ask(number, "GET", "/v1/memories?limit=5")
 
