@@ -28,7 +28,7 @@ from satchel.errors import SatchelError
 from satchel.model.invisible import json_bytes
 from satchel.server.http.access import Caller
 from satchel.server.http.gate import Gate, TenantViews
-from satchel.server.http.mcp_endpoint import McpEndpoints
+from satchel.server.http.mcp_endpoint import Endpoint, McpEndpoints
 from satchel.server.http.metrics import METRICS_MEDIA_TYPE as METRICS_TYPE
 from satchel.server.http.metrics import Metrics
 from satchel.server.http.problems import MEDIA_TYPE, SOON, Refusal, RefusedError, as_problem, unexpected
@@ -192,16 +192,24 @@ class Application:
         """Pass a request to the MCP server; an open event stream occupies no thread."""
         assert self._tasks is not None
         if scope["method"] != "POST":
-            async with _ended_properly(send) as noted:
-                await self._endpoints.handle(self._tasks, caller, scope, receive, noted)
+            async with (
+                self._endpoints.of(self._tasks, caller, is_stream=True) as endpoint,
+                _ended_properly(send) as noted,
+            ):
+                await endpoint.handle(scope, receive, noted)
             return
+        async with self._endpoints.of(self._tasks, caller, is_stream=False) as endpoint:
+            await self._call_mcp(endpoint, caller, scope, receive, send)
+
+    async def _call_mcp(
+        self, endpoint: Endpoint, caller: Caller, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         body = await self._body(receive, Headers(scope=scope))
         async with self._threads.turn(caller.org):
             if (refused := await anyio.to_thread.run_sync(repeated_key_response, body)) is not None:
                 await _send(send, Reply(HTTPStatus.BAD_REQUEST, msgspec.json.encode(refused)))
                 return
-            replay = _replayed(body, receive)
-            await self._endpoints.handle(self._tasks, caller, scope, replay, send)
+            await endpoint.handle(scope, _replayed(body, receive), send)
 
     async def _body(self, receive: Receive, headers: Headers) -> bytes:
         with anyio.CancelScope() as reading:

@@ -3,8 +3,8 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -31,7 +31,7 @@ from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
-__all__ = ["McpEndpoints", "RecentSessions", "tools_for"]
+__all__ = ["Endpoint", "McpEndpoints", "RecentSessions", "tools_for"]
 
 MAX_SESSIONS = 1_000
 MAX_OAUTH_CALLERS = 1_000
@@ -59,20 +59,26 @@ class McpEndpoints:
         self._security = security
         self._most_bytes = most_bytes
         self._specs = Specs(Path.cwd())
-        self._endpoints: dict[Caller, _Endpoint] = {}
-        self._beginning = anyio.Lock()
+        self._endpoints: dict[Caller, Endpoint] = {}
 
-    async def handle(self, tasks: TaskGroup, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._beginning:
-            if (endpoint := self._endpoints.pop(caller, None)) is None:
-                self._make_room(caller)
-                endpoint = _Endpoint(self._manager(caller))
-                await tasks.start(endpoint.run)
-            # At the end: the one used last.
-            self._endpoints[caller] = endpoint
-        # An event stream never ends by itself, so it does not count as a call in flight.
-        with endpoint.call() if scope["method"] == "POST" else nullcontext():
-            await endpoint.handle(scope, receive, send)
+    @asynccontextmanager
+    async def of(self, tasks: TaskGroup, caller: Caller, *, is_stream: bool) -> AsyncIterator["Endpoint"]:
+        """Return the caller's MCP server, which runs until the block ends even if the token is revoked in it.
+
+        An event stream never ends by itself, so it does not keep the server running.
+        """
+        # Nothing may be awaited before the call is counted: a token that is revoked ends a server without calls.
+        if (endpoint := self._endpoints.pop(caller, None)) is None:
+            self._make_room(caller)
+            endpoint = Endpoint(self._manager(caller))
+        # At the end: the one used last.
+        self._endpoints[caller] = endpoint
+        with endpoint.call():
+            await endpoint.start(tasks)
+            if not is_stream:
+                yield endpoint
+        if is_stream:
+            yield endpoint
 
     def keep_only(self, known: frozenset[str]) -> None:
         """End the sessions of revoked tokens, after their calls in flight are answered."""
@@ -100,15 +106,25 @@ class McpEndpoints:
         )
 
 
-class _Endpoint:
+class Endpoint:
+    """The MCP server of one caller, with its sessions."""
+
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
         self._recent = RecentSessions()
         self._ending = anyio.CancelScope()
         self._calls = 0
         self._revoked = False
+        self._running = False
+        self._starting = anyio.Lock()
 
-    async def run(self, *, task_status: TaskStatus[None]) -> None:
+    async def start(self, tasks: TaskGroup) -> None:
+        async with self._starting:
+            if not self._running:
+                await tasks.start(self._run)
+                self._running = True
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
         with self._ending:
             async with self._manager.run():
                 task_status.started()
