@@ -20,7 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 # Run by its path, it finds what several suites share one folder up.
 sys.path.append(str(Path(__file__).parent.parent))
@@ -190,7 +190,8 @@ def run(
     with tempfile.TemporaryFile() as said:
         child = os.fork()
         if child == 0:
-            _become(command, folder, begin, said.fileno(), reporting)
+            null = os.open(os.devnull, os.O_RDWR)
+            become(command, folder, begin, (null, null, said.fileno()), reporting)
         os.close(reporting)
         if victim is not None:
             victim.aim(child)
@@ -204,17 +205,20 @@ def run(
         return Ending(int(passed or 0), killed, code, said.read().decode())
 
 
-def _become(
-    command: tuple[str, ...], folder: Path, begin: Callable[[Weather], object], said: int, reporting: int
-) -> None:
+def become(
+    command: tuple[str, ...],
+    folder: Path,
+    begin: Callable[[Weather], object],
+    streams: tuple[int, int, int],
+    reporting: int,
+) -> NoReturn:
+    """Run a command with these standard streams in place of this fork, and end. `begin` sets the faults."""
     code = 99
     try:
         os.chdir(folder)
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)
-        os.dup2(said, 2)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
         with faulty_disk() as weather:
-            weather.watch(folder)
             begin(weather)
             try:
                 main(command)
@@ -303,6 +307,7 @@ class Sweep:
             victim.arm(step)
 
         def begin(weather: Weather) -> None:
+            weather.watch(self.folder)
             weather.deadly = self.fault == "kill"
             at = step or sys.maxsize
             weather.arm(sys.maxsize if by_statement else at, lasting=True, reason=errno.ENOSPC)()

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import tempfile
-import traceback
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,17 +17,17 @@ from typing import BinaryIO, NamedTuple
 sys.path.append(str(Path(__file__).parent.parent))
 
 # Loaded once for every child, as `satchel gateway` would load it late.
-from fault_sweep import Swept, chosen
+from fault_sweep import Swept, become, chosen
 from operations import MEMORY
-from weather import faulty_disk
+from weather import Weather
 
 import satchel
 import satchel.server.gateway.router
 from gateway_upstream import sample
 from mcp_pipe import HELLO, request, tool_call
-from satchel.cli.app import main
 
 UPSTREAM = Path(__file__).parents[1] / "gateway_upstream.py"
+COMMAND = ("gateway", "--db", "notes.db", "--session", "work", "--", sys.executable, str(UPSTREAM))
 # Larger than a page, so that each answer has a handle for its rest.
 SIZES = (60_000, 90_000, 120_000)
 
@@ -49,7 +48,7 @@ def run(folder: Path, step: int) -> Outcome:
     if child == 0:
         for ours in (asking, answered, report):
             os.close(ours)
-        _become(folder, step, asked, answering, reporting)
+        become(COMMAND, folder, lambda weather: _kill_at(step, weather), (asked, answering, 2), reporting)
     for theirs in (asked, answering, reporting):
         os.close(theirs)
     with open(answered, "rb") as answers, open(report, "rb") as reports:
@@ -62,28 +61,9 @@ def run(folder: Path, step: int) -> Outcome:
     return Outcome(int(passed or 0), killed, got)
 
 
-def _become(folder: Path, step: int, asked: int, answering: int, reporting: int) -> None:
-    code = 99
-    try:
-        os.chdir(folder)
-        os.dup2(asked, 0)
-        os.dup2(answering, 1)
-        for pipe in (asked, answering):
-            os.close(pipe)
-        with faulty_disk() as weather:
-            weather.deadly = True
-            weather.arm(step or sys.maxsize, lasting=False)()
-            command = ["gateway", "--db", "notes.db", "--session", "work", "--", sys.executable, str(UPSTREAM)]
-            try:
-                main(command)
-            except SystemExit as end:
-                code = int(end.code or 0)
-            os.write(reporting, str(weather.points).encode())
-    finally:
-        if code == 99:
-            traceback.print_exc()
-        # Whatever ended it, a child must not go on as a second sweep.
-        os._exit(code)
+def _kill_at(step: int, weather: Weather) -> None:
+    weather.deadly = True
+    weather.arm(step or sys.maxsize, lasting=False)()
 
 
 def _talk(asking: int, answers: BinaryIO) -> int:
