@@ -14,7 +14,7 @@ _FOOTERS = re.compile(
     r"(?:➡ The rest: cursor=(?P<cursor>\S+)\n)?"
     rf"(?:⚡ Budget: ~(?P<used>{_NUMBER})/(?P<budget>{_NUMBER}) tokens used\. "
     rf"(?P<shown>{_NUMBER}) of (?P<total>{_NUMBER}) (?P<noun>(?:relevant )?\w+) shown\. "
-    r"Increase max_tokens or use detail_level=summary for more\.\n)?"
+    r"Increase max_tokens(?: or use detail_level=summary)? for more\.\n)?"
     rf"📏 (?:(?P<relevant>{_NUMBER}) relevant memor(?:y|ies), )?"
     rf"(?:(?P<listed>{_NUMBER}) of (?P<of>{_NUMBER}) memories, )?"
     rf"~(?P<tokens>{_NUMBER})(?: of (?P<limit>{_NUMBER}))? tokens\s*\Z"

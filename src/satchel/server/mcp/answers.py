@@ -46,6 +46,8 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """The cursor of the next page; None if there is none."""
     asked: bool = False
     """True if the caller set the budget; False if it is the limit of the server."""
+    shortens: bool = True
+    """Whether to advise detail_level=summary."""
     remark: str = ""
     """A line about the call itself, such as which of its arguments were ignored."""
 
@@ -79,7 +81,7 @@ def _budget_lines(footer: Footer, tokens: int) -> list[str]:
         lines.append(
             f"⚡ Budget: ~{tokens:,}/{footer.budget:,} tokens used. "
             f"{footer.shown:,} of {footer.total:,} {footer.noun} shown. "
-            "Increase max_tokens or use detail_level=summary for more."
+            f"Increase max_tokens{' or use detail_level=summary' * footer.shortens} for more."
         )
     return lines
 
@@ -88,10 +90,13 @@ def _budget_lines(footer: Footer, tokens: int) -> list[str]:
 
 
 class Allowance(NamedTuple):
-    """The token budget of an answer, and whether the caller set it."""
+    """The token budget of an answer, and what its caller can do if that is too small."""
 
     tokens: int
     given: bool
+    """True if the caller set the budget."""
+    shortens: bool = True
+    """Whether a call with detail_level=summary would show more entries."""
 
 
 class Answer(NamedTuple):
@@ -154,6 +159,7 @@ def fitted(
             noun=noun,
             cursor=cursor if more or not whole else None,
             asked=allowance.given,
+            shortens=allowance.shortens,
         )
 
     def made_for(budget: int) -> FittedPortions:
@@ -208,7 +214,7 @@ def nothing_fitted(
     smallest: int, total: int, allowance: Allowance, count: Count, *, noun: str = "memories"
 ) -> Answer:
     """Return the answer for a budget that is too small for anything; it names the smallest budget that would do."""
-    cut = Footer(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun)
+    cut = Footer(budget=allowance.tokens, shown=0, total=total, whole=False, noun=noun, shortens=allowance.shortens)
     whole = Footer(budget=allowance.tokens, shown=0, total=total, whole=True, noun=noun)
     needs = f"Nothing fitted (needs at least {smallest:,} tokens).\n"
     answer = _first_that_fits([(needs, cut), (needs, whole), ("", whole)], allowance, count, total=total)

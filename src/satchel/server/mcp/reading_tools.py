@@ -21,7 +21,7 @@ from satchel.server.mcp.answers import (
     nothing_fitted,
     with_footer,
 )
-from satchel.server.mcp.tool import CURSOR, DETAIL, tool_for
+from satchel.server.mcp.tool import CURSOR, detail_level, tool_for
 from satchel.server.mcp.tool_context import ToolContext
 
 __all__ = [
@@ -100,8 +100,9 @@ def _other(memory: Memory, relation: Relation) -> str:
 def _timeline(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_timeline", given)) is not None:
         return page
-    detail = given.pop("detail", "standard")
-    found = context.bag.timeline(**context.options(given))
+    asked = context.options(given)
+    detail = asked.pop("detail")
+    found = context.bag.timeline(**asked)
     focus = entries(context.bag, [found.focus], "full", splits=True)[0]
     before = entries(context.bag, found.before, detail)
     after = entries(context.bag, found.after, detail)
@@ -118,7 +119,7 @@ def _list(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("mem_list", given)) is not None:
         return page
     bag, asked = context.view(given), context.options(given)
-    per_page, detail = asked.pop("limit"), asked.pop("detail", "summary")
+    per_page, detail = asked.pop("limit"), asked.pop("detail")
     found = bag.recent(**asked, limit=MOST_LISTED + 1)
     portions = entries(bag, found[:MOST_LISTED], detail)
     if len(found) > MOST_LISTED:
@@ -170,13 +171,13 @@ LIST = tool_for(
     "recent",
     "List memories by date, newest first, without a query.",
     _list,
-    own={"detail_level": DETAIL, **_PAGED},
+    own={"detail_level": detail_level("summary"), **_PAGED},
 )
 TIMELINE = tool_for(
     "timeline",
     "What came just before and after a memory, in its session or project.",
     _timeline,
-    own={"detail_level": DETAIL, **_PAGED},
+    own={"detail_level": detail_level("standard"), **_PAGED},
 )
 STATS = tool_for("stats", "How much is remembered, by kind, tier and project.", _stats, own=_PAGED)
 
@@ -275,6 +276,7 @@ class _Footers(Frame):
             noun=self._noun if facts.matched else "memories",
             cursor=None if facts.complete else cursor,
             asked=self._allowance.given,
+            shortens=self._allowance.shortens,
         )
         above = body if facts.matched or not body else f"{UNMATCHED}\n{body}"
         return *with_footer(above, footer, self._count), above, footer
@@ -282,7 +284,7 @@ class _Footers(Frame):
 
 def _recent(bag: Satchel, given: dict[str, Any]) -> list[Portion]:
     """Return pinned memories, then the newest sessions, prompts and observations; the oldest are cut first."""
-    limit, detail = given["limit"], given.get("detail", "standard")
+    limit, detail = given["limit"], given["detail"]
     chosen = {name: given[name] for name in _CHOSEN if name in given}
     pinned = bag.recent(pinned=True, limit=limit, **chosen)
     told = {memory.id for memory in pinned}

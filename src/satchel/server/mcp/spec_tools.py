@@ -4,7 +4,7 @@ from typing import Any
 
 from satchel.server.arguments import MAX_TOKENS, line
 from satchel.server.mcp.answers import Answer
-from satchel.server.mcp.tool import CURSOR, DETAIL, Tool
+from satchel.server.mcp.tool import CURSOR, Tool, detail_level
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import spec_check, spec_context
 
@@ -17,9 +17,7 @@ NOTHING_RELATED = "Nothing here is related to this change."
 def _specs(context: ToolContext, given: dict[str, Any]) -> Answer:
     if (page := context.continued("sdd_get_context", given)) is not None:
         return page
-    portions = spec_context(
-        context.specs, stage=given.get("stage"), detail=given.get("detail", "summary"), count=context.count
-    )
+    portions = spec_context(context.specs, stage=given.get("stage"), detail=given["detail"], count=context.count)
     return context.listed("sdd_get_context", portions, given, nothing=NO_SPECS, noun="sections")
 
 
@@ -30,7 +28,7 @@ def _check(context: ToolContext, given: dict[str, Any]) -> Answer:
         context.specs,
         given["change_description"],
         bag=context.view(given),
-        detail=given.get("detail", "standard"),
+        detail=given["detail"],
         count=context.count,
     )
     return context.listed("sdd_context_check", portions, given, nothing=NOTHING_RELATED, noun="sections")
@@ -41,7 +39,7 @@ SPECS = Tool(
     "The project's spec artifacts. summary: stages and sizes; standard: headings and next step; full: texts.",
     {
         "stage": line("such as design, or changes/SLUG"),
-        "detail_level": DETAIL,
+        "detail_level": detail_level("summary"),
         "max_tokens": MAX_TOKENS,
         "cursor": CURSOR,
     },
@@ -54,7 +52,7 @@ CHECK = Tool(
     {
         "change_description": line("what will change"),
         "project": line("only this project"),
-        "detail_level": DETAIL,
+        "detail_level": detail_level("standard"),
         "max_tokens": MAX_TOKENS,
         "cursor": CURSOR,
     },

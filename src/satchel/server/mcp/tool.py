@@ -25,7 +25,7 @@ from satchel.server.arguments import (
 from satchel.server.mcp.answers import Answer, remarked
 from satchel.server.mcp.tool_context import ToolContext
 
-__all__ = ["CURSOR", "DETAIL", "Effect", "Tool", "derived", "tool_for"]
+__all__ = ["CURSOR", "Effect", "Tool", "derived", "detail_level", "tool_for"]
 
 
 def derived(parameter: Offered) -> Parameter:
@@ -59,7 +59,11 @@ def _other_default(parameter: Offered) -> Any:
 
 
 CURSOR = line("next page")
-DETAIL = choice(DETAILS, "how much text")._replace(python_name="detail")
+
+
+def detail_level(default: str) -> Parameter:
+    """Return the parameter for how much of each entry to show."""
+    return choice(DETAILS, "how much text")._replace(python_name="detail", default=default)
 
 
 # Tools

@@ -61,7 +61,9 @@ class ToolContext:
     def allowance(self, given: dict[str, Any]) -> Allowance:
         """Return the budget of an answer: that of the call, or else the limit of the server."""
         asked = given.get("token_budget")
-        return Allowance(self.most_tokens, False) if asked is None else Allowance(asked, True)
+        tokens = self.most_tokens if asked is None else asked
+        # A tool without detail levels has no detail among its arguments.
+        return Allowance(tokens, asked is not None, shortens=given.get("detail", "summary") != "summary")
 
     def count(self, text: str) -> int:
         return self.bag.counter.count(text)

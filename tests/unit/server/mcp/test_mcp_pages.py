@@ -13,6 +13,7 @@ import satchel
 from read_back import footers, told_of
 from satchel.errors import InputError
 from satchel.model.invisible import visible
+from satchel.server.mcp.catalog import TOOLS
 from satchel.server.mcp.tool_context import MOST_TOKENS, ToolContext
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -206,3 +207,16 @@ def test_pages_lose_nothing_under_another_counter(tmp_path, name: str):
         saved = [bag.add(text) for text in texts]
         pages = bodies(context, "mem_get", id=[each.id for each in saved])
         assert by_whole_id(context, pages) == {each.id: as_listed(each.text) for each in saved}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [*PAGED, ("context_pack", {"query": "key rotation"}), ("mem_list", {"detail_level": "full"})],
+)
+def test_a_shorter_level_is_advised_only_where_there_is_one(
+    small: ToolContext, tool: str, arguments: dict[str, Any]
+):
+    advice = ask(small, tool, **arguments, max_tokens=120).text.splitlines()[-2]
+    assert "Increase max_tokens" in advice
+    has_shorter = "detail_level" in TOOLS[tool].parameters and arguments.get("detail_level") != "summary"
+    assert ("detail_level=summary" in advice) is has_shorter
