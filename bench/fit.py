@@ -182,7 +182,7 @@ def _example(
         else {name: value for name, value in HAND_SET.items() if name != "recent"}
     )
     by_hand = sum((weight * seen.columns[name] for name, weight in aged.items()), np.zeros(seen.sheet.size))
-    needed = np.array([refs[trace.id] in evidence for trace in seen.sheet.traces], np.float64)
+    needed = np.array([refs[each] in evidence for each in seen.sheet.ids], np.float64)
     rows = {name: seen.columns[name].astype(np.float32) for name in (*NOTES, *TURNS) if name in seen.columns}
     return Example(source.name, group, rows, by_hand, needed)
 

@@ -30,6 +30,10 @@ def make_old(source: Path, target: Path) -> None:
 def make_unconfirmed(path: Path) -> None:
     """Convert a store to the fourth version, in which equal texts are different memories."""
     with contextlib.closing(connect(str(path))) as db:
+        triggers = db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%INTO change%'")
+        for (trigger,) in triggers.fetchall():
+            db.execute(f"DROP TRIGGER {trigger}")
+        db.execute("DROP TABLE change")
         for index in ("memory_text_key", "memory_revised", "relation_time", "memory_tail", "history_unrelated"):
             db.execute(f"DROP INDEX {index}")
         for column in ("confirmations", "confirmed_at", "text_key", "tail", "metadata"):

@@ -51,9 +51,7 @@ def test_what_is_said_elsewhere_at_the_same_time_does_not_stand_beside_it(words:
     found = scores(words, "scooter")
     assert found["here"] > found.get("there", 0.0)
     columns = examined(words, "scooter")
-    beside = {
-        trace.at for trace, value in zip(columns.sheet.traces, columns.columns["before"], strict=True) if value
-    }
+    beside = {at for at, value in zip(columns.sheet.at.tolist(), columns.columns["before"], strict=True) if value}
     assert beside == {int((START + timedelta(minutes=3)).timestamp() * 1e6)}
 
 
@@ -128,9 +126,9 @@ def test_runs_that_are_far_apart_do_not_touch(bag: Satchel, monkeypatch):
     whole = examined(bag, "scooter")
     monkeypatch.setattr(ranking, "SMALL", 0)
     found = examined(bag, "scooter")
-    minutes = [(trace.at - int(START.timestamp() * 1e6)) // 60_000_000 for trace in found.sheet.traces]
+    minutes = [int(at - START.timestamp() * 1e6) // 60_000_000 for at in found.sheet.at]
     assert minutes == [*range(6, 15), *range(46, 55)]
-    assert len(whole.sheet.traces) == 60
+    assert whole.sheet.size == 60
     for name in ("before", "after", "before2", "after2", "around_cover", "far_cover"):
         assert found.columns[name].tolist() == [whole.columns[name][minute] for minute in minutes], name
     assert found.columns["opening"].tolist() == [minute in (6, 46) for minute in minutes]

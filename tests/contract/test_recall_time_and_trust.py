@@ -100,11 +100,28 @@ def test_what_was_used_more_ranks_higher(words: Satchel):
 def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
     passage = TracedPassage(0, 1, 0, b"", None)
     traces = [
-        Trace(key, 0, str(key), None, None, "fact", "knowledge", 0.5, 1.0, 0, 1, uses, (passage,))
+        Trace(
+            key,
+            0,
+            str(key),
+            None,
+            None,
+            "fact",
+            "knowledge",
+            0.5,
+            1.0,
+            0,
+            1,
+            "active",
+            None,
+            None,
+            uses,
+            (passage,),
+        )
         for key, uses in enumerate((0, 1, 2, 20, 5000))
     ]
     question = read_question("", now=utc_now())
-    used = Evidence(words._store, Filter(), Sheet(traces), question, np.zeros(0)).used()
+    used = Evidence(words._store, Filter(), Sheet.of(traces), question, np.zeros(0)).used()
     assert used[0] == 0
     assert used[1] - used[0] > used[2] - used[1] > 0
     assert used[3] == used[4]

@@ -193,8 +193,9 @@ def test_a_trace_has_all_that_ranking_needs_and_its_passages_in_order(bag: Satch
     (trace,) = store.traces(EVERYTHING)
     assert trace.thread is not None
     assert json.loads(trace.thread) == ["session", "p", "", "", "s"]
-    assert trace[1:3] + trace[4:12] == (
-        1_704_067_200_000_000, memory.id, "Ana", "fact", "working", 0.75, 0.25, True, memory.tokens, 0,
+    assert trace[1:3] + trace[4:15] == (
+        1_704_067_200_000_000, memory.id, "Ana", "fact", "working", 0.75, 0.25, True, memory.tokens, "active", None,
+        None, 0,
     )  # fmt: skip
     parts = parts_of(memory)
     assert len(parts) > 3

@@ -58,10 +58,10 @@ from satchel.model.memory import (
     compact,
     utc_now,
 )
-from satchel.model.packing import ReceiptEntry
+from satchel.model.packing import Item, ReceiptEntry, Unread
 from satchel.model.signatures import checked_function, checked_keywords
 from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
-from satchel.recall.indexer import Indexer
+from satchel.recall.indexer import Indexer, cache_bytes
 from satchel.store import index, memories
 from satchel.store.contract import Candidate, Check, SearchStore, Stats
 from satchel.store.locations import DEFAULT_STORE, default_location, open_store, restore_store
@@ -73,6 +73,7 @@ from satchel.text.tokens import counter as find_counter
 
 if TYPE_CHECKING:
     from satchel.api.transfer import Imported
+    from satchel.recall.ranking import Weak
     from satchel.session.account import SessionState
     from satchel.session.budget import Budget
     from satchel.session.session import Hints, Holds, Session
@@ -92,14 +93,17 @@ def open(
     counter: str | Counter = DEFAULT_COUNTER,
     embedder: str | Embedder | None = None,
     create: bool = True,
+    cache_mb: int | None = None,
 ) -> "Satchel":
     """Open a store: a file, ":memory:" or "postgresql://…".
 
     Without a location it is the store that the command line uses: $SATCHEL_DB, then a file in the user data
     directory. A file that does not exist is created, unless `create` is False. `counter` is the vocabulary or the
     model whose tokens are counted, such as "o200k_base" or "gpt-4o". `embedder` makes the vectors of a new store,
-    `minilm` by default; an existing store keeps its own, and naming another one is an error.
+    `minilm` by default; an existing store keeps its own, and naming another one is an error. `cache_mb` is how many
+    megabytes searches may keep in memory between calls: $SATCHEL_CACHE_MB, then 256; 0 keeps nothing.
     """
+    keeping = cache_bytes(cache_mb)
     counting = find_counter(counter)
     if embedder is not None:
         # Refused before a store is made for it.
@@ -108,7 +112,7 @@ def open(
         default_location(create=create) if location is DEFAULT_STORE else as_path(location), create=create
     )
     try:
-        return Satchel(store, counter=counting, indexer=Indexer(store, embedder))
+        return Satchel(store, counter=counting, indexer=Indexer(store, embedder, cache_bytes=keeping))
     except BaseException:
         store.close()
         raise
@@ -529,23 +533,34 @@ class Satchel:
         check_known("format", format, FORMATS)
         check_known("detail", detail, DETAILS)
         found, least, relevant = self._for_context(
-            query, chosen, least=least, budget=budget, limit=limit, ended=ended, as_of=as_of, explain=explain
+            query,
+            chosen,
+            least=least,
+            budget=budget,
+            limit=limit,
+            ended=ended,
+            as_of=as_of,
+            explain=explain,
+            # One that is not relevant may still supersede another.
+            relevant_only=not ended,
         )
         shown = [hit.memory for hit, worth in zip(found.hits, relevant, strict=True) if worth or hit.memory.pinned]
         names = dict(zip((each.id for each in shown), self.short_ids(shown), strict=True)) if ids else {}
+
+        def item(hit: Hit, worth: bool) -> Item:
+            return as_item(
+                hit,
+                detail=detail,
+                sought=found.sought,
+                superseded=not ended,
+                relevant=worth,
+                needed=hit.needed(least),
+                short_id=names.get(hit.memory.id),
+            )
+
         block = fitted_block(
-            [
-                as_item(
-                    hit,
-                    detail=detail,
-                    sought=found.sought,
-                    superseded=not ended,
-                    relevant=worth,
-                    needed=hit.needed(least),
-                    short_id=names.get(hit.memory.id),
-                )
-                for hit, worth in zip(found.hits, relevant, strict=True)
-            ],
+            [item(hit, worth) for hit, worth in zip(found.hits, relevant, strict=True)],
+            unread=_unread(found.weak, item),
             budget=budget,
             counter=self.counter,
             layout=LAYOUTS[format],
@@ -614,6 +629,7 @@ class Satchel:
         ended: bool,
         as_of: When | None,
         explain: bool = False,
+        relevant_only: bool = False,
     ) -> "_Candidates":
         """Find the candidates for a context or a pack, with or without a query."""
         most = enough_for(budget) if limit is None else check_limit(limit)
@@ -633,9 +649,22 @@ class Satchel:
             filtered=_filtered(chosen),
             min_relevance=least,
             explain=explain,
+            relevant_only=relevant_only,
         )
-        found = found._replace(hits=visible_hits(self._store, self.scope, found.hits))
+        found = found._replace(
+            hits=visible_hits(self._store, self.scope, found.hits), weak=self._visible_weak(found.weak)
+        )
         return _Candidates(found, least, [asked is None or is_relevant(hit, least) for hit in found.hits])
+
+    def _visible_weak(self, weak: "Weak | None") -> "Weak | None":
+        if weak is None:
+            return None
+
+        def read() -> list[tuple[int, Hit]]:
+            before, hits = zip(*found, strict=True) if (found := weak.read()) else ((), ())
+            return list(zip(before, visible_hits(self._store, self.scope, hits), strict=True))
+
+        return weak._replace(read=read)
 
     # Look at what is there.
 
@@ -745,7 +774,10 @@ class Satchel:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
         with self._store.reading(self.scope.org) as tx:
             counted = memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
-        return msgspec.structs.replace(counted, embedder=self.embedder)
+        kept = self._indexer.kept
+        return msgspec.structs.replace(
+            counted, embedder=self.embedder, cache_bytes=kept.used, cache_limit=kept.limit
+        )
 
     def projects(self) -> dict[str, int]:
         """Return the projects of this view with their numbers of current memories, most first."""
@@ -931,6 +963,9 @@ class Satchel:
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
+        where = filter_for(self.scope)
+        with self._store.reading(self.scope.org):
+            self._indexer.columns.select(self._store, where, load=True)
 
     def checks(self) -> list[Check]:
         """Run health checks on the store, and return one finding each, with what to do about a failure."""
@@ -988,6 +1023,13 @@ class _Candidates(NamedTuple):
     """How relevant a hit must be; 0 without a query."""
     relevant: list[bool]
     """Whether each hit is relevant; without a query all of them are."""
+
+
+def _unread(weak: "Weak | None", item: Callable[[Hit, bool], Item]) -> Unread | None:
+    """Return the candidates that were not read, for a receipt."""
+    if weak is None:
+        return None
+    return Unread(weak.total, lambda: [(before, item(hit, False)) for before, hit in weak.read()])
 
 
 def _id_of(named: Identifier | ReceiptEntry) -> str:

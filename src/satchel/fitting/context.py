@@ -16,7 +16,7 @@ from satchel.fitting.policies import POLICIES, PolicyName
 from satchel.model.checks import check_known
 from satchel.model.ids import whole_short_id
 from satchel.model.memory import TIERS, Hit
-from satchel.model.packing import Item, Placed, Receipt, marked
+from satchel.model.packing import Item, Placed, Receipt, Unread, marked
 from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 
@@ -261,11 +261,13 @@ def fitted_block(
     best_first: bool = False,
     frame: Frame | None = None,
     hits: Sequence[Hit] | None = None,
+    unread: Unread | None = None,
     matched: bool = True,
 ) -> ContextBlock:
     """Pack items, given in order of rank, into one block within the budget.
 
-    `hits` are the same items as recall found them; the block lists those it includes. `matched` is False if the
+    `hits` are the same items as recall found them; the block lists those it includes. `unread` are candidates that
+    are not relevant: they are counted, and read for the receipt. `matched` is False if the
     items are not matches but the newest and most important ones. The other options are those of `pack`.
     """
     check_known("policy", policy, tuple(POLICIES))
@@ -273,12 +275,13 @@ def fitted_block(
     if frame is not None and not isinstance(frame, Frame):
         raise InputError(f"frame must be a Frame, not {type(frame).__name__}")
     kept = prune(items, budget=budget)
-    writer = _Writer(items, kept, layout=layout, count=counter.count, frame=frame, matched=matched)
+    others = 0 if unread is None else unread.total
+    writer = _Writer(len(items), kept, others, layout=layout, count=counter.count, frame=frame, matched=matched)
     packed = pack(
         items,
         pruned=kept,
         budget=budget,
-        prices=Pricing(layout, counter, frame, len(items), matched=matched),
+        prices=Pricing(layout, counter, frame, len(items) + others, matched=matched),
         assemble=writer.text,
         count=counter.count,
         policy=POLICIES[policy],
@@ -300,7 +303,7 @@ def fitted_block(
         tokens_omitted=sum(items[place].tokens or 0 for place in packed.missed()),
         smallest_budget=writer.smallest_budget(packed),
         hits=_told(hits, packed.placed) if hits else (),
-        receipt=lambda: receipt(packed, counter=counter.name, format=layout.name),
+        receipt=lambda: receipt(packed, counter=counter.name, format=layout.name, unread=unread),
     )
 
 
@@ -309,16 +312,18 @@ class _Writer:
 
     def __init__(
         self,
-        items: Sequence[Item],
+        candidates: int,
         kept: Pruned,
+        unread: int,
         *,
         layout: Layout,
         count: Count,
         frame: Frame | None,
         matched: bool,
     ) -> None:
-        self._items = items
+        self._candidates = candidates + unread
         self._kept = kept
+        self._irrelevant = kept.irrelevant + unread
         self._layout = layout
         self._count = count
         self._frame = frame
@@ -338,11 +343,11 @@ class _Writer:
             token_count=tokens,
             included=len(placed),
             omitted=max(0, wanted - len(placed)),
-            left_out=len(self._items) - len(placed),
+            left_out=self._candidates - len(placed),
             complete=len(placed) >= wanted and all(each.whole for each in placed),
             tier_breakdown=dict(Tally(each.item.tier for each in placed)),
             matched=self._matched,
-            irrelevant=self._kept.irrelevant,
+            irrelevant=self._irrelevant,
             ids=tuple(each.item.id for each in placed),
         )
 

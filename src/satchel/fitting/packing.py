@@ -14,7 +14,7 @@ from satchel.fitting.cutting import ELLIPSIS, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_room
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
-from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry
+from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry, Unread
 from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from satchel.text.passages import continues
 
@@ -433,16 +433,32 @@ def _pins_do_not_fit(candidates: Candidates, budget: int) -> str:
 # The receipt.
 
 
-def receipt(packed: Packed, *, counter: str, format: str) -> Receipt:
+def receipt(packed: Packed, *, counter: str, format: str, unread: Unread | None = None) -> Receipt:
     """Return the receipt: for every candidate, in order of rank, whether it was kept and why not."""
+    entries = list(_entries(packed))
+    if unread is not None:
+        entries = _with_irrelevant(entries, unread.read(), packed.candidates.prices)
     return Receipt(
         budget=packed.budget,
         counter=counter,
         policy=packed.policy.name,
         format=format,
         token_count=packed.token_count,
-        entries=tuple(_entries(packed)),
+        entries=tuple(entries),
     )
+
+
+def _with_irrelevant(
+    entries: Sequence[ReceiptEntry], irrelevant: Sequence[tuple[int, Item]], prices: Prices
+) -> list[ReceiptEntry]:
+    """Insert the entries of irrelevant items; each comes with the number of entries that rank before it."""
+    found = [
+        (before, _entry(item, cost=prices.lines(Placed(item, "full", item.text)), reason="not relevant"))
+        for before, item in irrelevant
+    ]
+    # A stable sort: an entry of the first list ranks before the irrelevant ones that follow it.
+    ranked = [*((place - 0.5, entry) for place, entry in enumerate(entries, start=1)), *found]
+    return [entry for _, entry in sorted(ranked, key=lambda each: each[0])]
 
 
 def _entries(packed: Packed) -> Iterator[ReceiptEntry]:

@@ -1,6 +1,6 @@
 """The values of packing: items, their renditions in a block, and the receipt."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from satchel.model.memory import Tier
 from satchel.model.result import Result, quoted
 
-__all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "marked"]
+__all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "Unread", "marked"]
 
 
 Level = Literal["full", "passages", "excerpt", "summary", "title"]
@@ -142,3 +142,11 @@ class Receipt(Result, msgspec.Struct, frozen=True, kw_only=True):
     def _summary(self) -> str:
         limit = "" if self.budget is None else f" of {self.budget:,}"
         return f"{len(self.kept)} kept, {len(self.left_out)} left out, {self.token_count:,}{limit} tokens"
+
+
+class Unread(NamedTuple):
+    """Candidates that are not relevant enough. Only a receipt needs them, so they are read when it is asked for."""
+
+    total: int
+    read: Callable[[], Sequence[tuple[int, Item]]]
+    """Reads them, each with the number of items that rank before it."""

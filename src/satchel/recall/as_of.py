@@ -17,7 +17,7 @@ from satchel.model.filters import Filter, Sort
 from satchel.model.memory import Change, Memory, Relation, Scope, free_texts, values_changed
 from satchel.model.metadata import metadata_lines
 from satchel.store import memories
-from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage
+from satchel.store.contract import Changed, Link, Match, SearchStore, Trace, TracedPassage, Version
 from satchel.store.store import Store
 from satchel.text.passages import parts_of
 from satchel.text.redact import masked_labels
@@ -224,6 +224,15 @@ class PastStore:
                 for part in parts_of(past.then)
             )
         return self._passages[words]
+
+    def keys(self, where: Filter) -> list[int]:
+        return [trace.key for trace in self.traces(where)]
+
+    def version(self, org: str) -> None:
+        """Return None: an earlier state is asked for rarely, and is not kept."""
+
+    def changed_keys(self, org: str, since: Version, *, limit: int) -> None:
+        """Return None: it is not known."""
 
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         found = self._store.matches(self._unchanged(where), terms, limit=limit)
@@ -462,6 +471,9 @@ def _trace(past: _Past, passages: tuple[TracedPassage, ...]) -> Trace:
         confidence=memory.confidence,
         pinned=int(memory.pinned),
         tokens=memory.tokens,
+        status=memory.status,
+        valid_from=None if memory.valid_from is None else _micros(memory.valid_from),
+        invalid_at=None if memory.invalid_at is None else _micros(memory.invalid_at),
         uses=memory.access_count,
         passages=passages,
     )

@@ -5,13 +5,15 @@ weight is fitted or set by hand. `scoring` applies the weights.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from satchel.model.filters import Filter
+from satchel.model.memory import Memory
+from satchel.recall.columns import NONE, Columns, in_order_of_time
 from satchel.recall.entities import entities
 from satchel.recall.question import Question, as_codes
 from satchel.store.contract import Link, SearchStore, Trace
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[Any]
-    Columns = dict[str, Floats]
+    FeatureColumns = dict[str, Floats]
 
 __all__ = [
     "FEATURES",
@@ -36,56 +38,74 @@ __all__ = [
     "rarity",
     "shared_names",
     "spread",
-    "thread_of",
     "unit",
 ]
 
 
-_SESSION = '["session"'
-_MACHINES = frozenset({"assistant", "ai", "bot", "model", "system", "tool", "agent"})
-
-
-def thread_of(trace: Trace) -> str | None:
-    """Return the session or document that a memory belongs to; None for a note, even if a session made it."""
-    if trace.thread is not None and trace.tier != "conversation" and trace.thread.startswith(_SESSION):
-        return None
-    return trace.thread
+_MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
 
 
 class Sheet:
     """The candidates as numpy columns, over memories and over their passages.
 
-    Memories of one thread are next to each other, in order of time.
+    Memories of one thread are next to each other, in order of time. What does not depend on a question is computed
+    once, so a sheet that is kept answers the next question faster.
     """
 
-    def __init__(self, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> None:
-        """Create the columns; `runs` says which memories are neighbours if threads are incomplete."""
-        numbers: dict[object, int] = {}
-        # A memory without a conversation or document is a thread by itself.
-        threads = [numbers.setdefault(thread_of(trace) or trace.key, len(numbers)) for trace in traces]
-        order = sorted(range(len(traces)), key=lambda place: (threads[place], traces[place].at, traces[place].id))
-        self.traces = [traces[place] for place in order]
-        self.size = len(self.traces)
-        self.place = {trace.key: place for place, trace in enumerate(self.traces)}
-        self.thread = np.array([threads[place] for place in order], np.int64)
-        self.threads = len(numbers)
+    def __init__(self, columns: Columns, runs: Sequence[Sequence[int]] | None = None) -> None:
+        """Sort the rows; `runs` says which memories are neighbours if threads are incomplete."""
+        order, self.thread, self.threads = _by_thread(columns)
+        self.columns = columns = columns.take(order)
+        self.size = columns.size
+        self.key = columns.key
+        self.ids = columns.ids
+        self.at = columns.at.astype(np.float64)
+        """The time of each memory in microseconds since 1970."""
         self.run = self._runs(runs)
-        self.alone = np.array([thread_of(trace) is None for trace in self.traces], np.float64)
+        self.alone = (columns.thread == NONE).astype(np.float64)
+        """1 for a memory that belongs to no conversation or document."""
+        self.spoken = columns.of_names(columns.tier, ("conversation",))
         self._thread_starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
-        passages = [passage for trace in self.traces for passage in trace.passages]
-        counts = np.array([len(trace.passages) for trace in self.traces], np.int64)
-        self.first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if self.size else counts
-        self.codes = np.frombuffer(b"".join(passage.codes for passage in passages), "<u4")
+        self.first = columns.first[:-1]
+        self.codes = columns.codes
         # Every passage includes the title, so few have no terms.
-        self.length = np.array([len(passage.codes) // 4 for passage in passages], np.float64)
-        ends = np.cumsum(self.length).astype(np.int64)
-        self.starts = np.concatenate([[0], ends[:-1]]) if passages else ends
-        self._ends = ends
-        self.flags = np.array([passage.flags for passage in passages], np.int64)
-        self.spans = [(passage.start, passage.end) for passage in passages]
-        self._vectors = [passage.vector for passage in passages]
-        self._rows: NDArray[np.float32] | None = None
-        self._means: NDArray[np.float32] | None = None
+        self.length = np.diff(columns.starts).astype(np.float64)
+        self.starts = columns.starts[:-1]
+        self._ends = columns.starts[1:]
+        self.flags = columns.flags
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> "Sheet":
+        """Return a sheet of traces."""
+        return cls(Columns.from_traces(traces), runs)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays of this sheet, without ids."""
+        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
+        arrays += [each for value in self.__dict__.values() if isinstance(value, list) for each in value]
+        return self.columns.nbytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+
+    def memories(self, store: SearchStore, places: Sequence[int]) -> dict[int, Memory]:
+        """Read the memories at these places from the store, by place."""
+        found = store.memories([int(self.key[place]) for place in places])
+        # After a purge, a key may be used again by a memory of another scope.
+        return {
+            place: memory
+            for place in places
+            if (memory := found.get(int(self.key[place]))) is not None and memory.id == self.ids[place]
+        }
+
+    @cached_property
+    def latest_first(self) -> "NDArray[np.int64]":
+        """The position of each memory if all are sorted by time, newest first, and then by id."""
+        position = np.empty(self.size, np.int64)
+        position[in_order_of_time(self.columns, np.arange(self.size))] = np.arange(self.size)
+        # Ids are sorted upwards, times downwards.
+        newest = np.lexsort((position, -self.columns.at))
+        found = np.empty(self.size, np.int64)
+        found[newest] = np.arange(self.size)
+        return found
 
     def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
         """Return a number for each run of neighbouring memories of a thread without a gap."""
@@ -93,34 +113,57 @@ class Sheet:
         breaks[1:] = self.thread[1:] != self.thread[:-1]
         if runs is not None:
             joined = {pair for run in runs for pair in itertools.pairwise(run)}
-            keys = [trace.key for trace in self.traces]
-            for place in range(1, self.size):
-                breaks[place] |= (keys[place - 1], keys[place]) not in joined
+            keys = self.key.tolist()
+            for place in np.flatnonzero(~breaks).tolist():
+                breaks[place] = (keys[place - 1], keys[place]) not in joined
         return np.cumsum(breaks)
 
-    def vectors(self, dimensions: int) -> "NDArray[np.float32]":
-        """Return a unit vector for each passage; zeros if it has none."""
-        if self._rows is None:
-            self._rows = self._unpacked(dimensions)
-        return self._rows
+    def states(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
+        """Return which memories are of one of these kinds."""
+        return self.columns.of_names(self.columns.kind, kinds)
 
-    def meanings(self, dimensions: int) -> "NDArray[np.float32]":
-        """Return a unit vector for each memory: the normalized mean of its passages."""
-        if self._means is None:
-            self._means = unit(np.add.reduceat(self.vectors(dimensions), self.first, axis=0))
-        return self._means
+    @cached_property
+    def known_codes(self) -> frozenset[int]:
+        """The codes of all terms."""
+        return frozenset(np.unique(self.codes).tolist())
 
-    @property
+    @cached_property
+    def speakers(self) -> dict[int, str]:
+        """The speakers, in lower case, by their numbers in the columns."""
+        names = self.columns.vocabulary.names
+        return {number: names[number] for number in np.unique(self.columns.speaker).tolist() if number != NONE}
+
+    def has_vectors(self, dimensions: int) -> bool:
+        """Whether there are vectors of this length."""
+        return self.columns.dimensions == dimensions
+
+    @cached_property
+    def vectors(self) -> "NDArray[np.float32]":
+        """A unit vector for each passage; zeros if it has none."""
+        return unit(self.columns.packed.astype(np.float32))
+
+    @cached_property
+    def meanings(self) -> "NDArray[np.float32]":
+        """A unit vector for each memory: the normalized mean of its passages."""
+        if len(self.first) == len(self.flags):
+            return self.vectors
+        return unit(np.add.reduceat(self.vectors, self.first, axis=0))
+
+    @cached_property
+    def around_meanings(self) -> "list[NDArray[np.float32]]":
+        """A unit vector for the text around each memory, in the narrow and the wide window."""
+        return [unit(each) for each in self.around(self.meanings, NEAR, FAR)]
+
+    @cached_property
+    def thread_meanings(self) -> "NDArray[np.float32]":
+        """A unit vector for the thread of each memory."""
+        return unit(self.thread_total(self.meanings))
+
+    @cached_property
     def embedded(self) -> "NDArray[np.bool_]":
         """Which memories have a vector; the others are still in the backlog."""
-        found: NDArray[np.bool_] = self.total(np.array([each is not None for each in self._vectors], np.int64)) > 0
+        found: NDArray[np.bool_] = self.total(self.columns.has_vector.astype(np.int64)) > 0
         return found
-
-    def _unpacked(self, dimensions: int) -> "NDArray[np.float32]":
-        empty = bytes(dimensions)
-        packed = b"".join(each if each is not None and len(each) == dimensions else empty for each in self._vectors)
-        rows = np.frombuffer(packed, np.int8).reshape(-1, dimensions).astype(np.float32)
-        return unit(rows)
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
         """Return how often a term, or a phrase of several codes, occurs in each passage."""
@@ -137,10 +180,14 @@ class Sheet:
 
     def best(self, values: "Floats") -> "Floats":
         """Return the highest value among the passages of each memory."""
+        if len(self.first) == len(self.flags):
+            return values
         return np.maximum.reduceat(values, self.first) if self.size else values
 
     def total(self, values: "Floats") -> "Floats":
         """Return the sum over the passages of each memory, along the last axis."""
+        if len(self.first) == len(self.flags):
+            return values
         return np.add.reduceat(values, self.first, axis=-1) if self.size else values
 
     def beside(self, values: "Floats", distance: int) -> "Floats":
@@ -185,27 +232,49 @@ class Sheet:
         found: Floats = self.best((self.flags & flag > 0).astype(np.float64))
         return found
 
-    @property
+    @cached_property
     def asks(self) -> "Floats":
         """Whether a memory ends with a question."""
         last = np.concatenate([self.first[1:], [len(self.flags)]]) - 1
         asking: Floats = (self.flags[last] & ASKS > 0).astype(np.float64)
         return asking
 
-    @property
+    @cached_property
     def has_time(self) -> "Floats":
         """Whether a memory mentions a time."""
         return self.flagged(TIMES)
 
-    @property
+    @cached_property
     def has_number(self) -> "Floats":
         """Whether a memory has a number."""
         return self.flagged(NUMBERS)
 
-    @property
+    @cached_property
     def replies(self) -> "Floats":
         """Whether the speaker is an assistant or another machine."""
-        return np.array([(trace.speaker or "").casefold() in _MACHINES for trace in self.traces], np.float64)
+        return self.columns.of_names(self.columns.speaker, _MACHINES).astype(np.float64)
+
+    @cached_property
+    def lengths(self) -> "Floats":
+        """The number of terms of each memory."""
+        return self.total(self.length)
+
+
+def _by_thread(columns: Columns) -> "tuple[NDArray[np.int64], NDArray[np.int64], int]":
+    """Return the rows sorted by thread and time, the number of each one's thread, and how many threads there are.
+
+    Threads are numbered by their oldest memory. A memory without a conversation or document is a thread by itself.
+    """
+    rows = in_order_of_time(columns, np.arange(columns.size))
+    thread = columns.thread[rows].astype(np.int64)
+    alone = thread == NONE
+    thread[alone] = -1 - np.flatnonzero(alone)
+    _, first, members = np.unique(thread, return_index=True, return_inverse=True)
+    number = np.empty(len(first), np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    threads = number[members]
+    order = np.argsort(threads, kind="stable")
+    return rows[order], threads[order], len(first)
 
 
 def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
@@ -285,19 +354,12 @@ def shared_names(store: SearchStore, sheet: Sheet, seeds: Sequence[int], strengt
     The highest value is 1. A name that only one seed has does not count for that seed itself.
     """
     found = np.zeros(sheet.size)
-    memories = store.memories([sheet.traces[place].key for place in seeds])
     weights: dict[tuple[int, ...], float] = {}
     holders: dict[tuple[int, ...], set[int]] = {}
-    for place in seeds:
-        memory = memories.get(sheet.traces[place].key)
-        # After a purge, a key may be used again by a memory of another scope.
-        if memory is None or memory.id != sheet.traces[place].id:
-            continue
-        for name in (*entities(memory.text[:CHARACTERS_READ])[:NAMES_PER_SEED], *memory.tags):
-            codes = as_codes(name)
-            if codes:
-                weights[codes] = weights.get(codes, 0.0) + float(strength[place])
-                holders.setdefault(codes, set()).add(place)
+    for place, memory in sheet.memories(store, seeds).items():
+        for codes in _names(memory.text[:CHARACTERS_READ], memory.tags):
+            weights[codes] = weights.get(codes, 0.0) + float(strength[place])
+            holders.setdefault(codes, set()).add(place)
     for codes, weight in weights.items():
         present = sheet.total(sheet.frequencies(codes[:3])) > 0
         count = int(present.sum())
@@ -308,6 +370,12 @@ def shared_names(store: SearchStore, sheet: Sheet, seeds: Sequence[int], strengt
             found += present * (1 - own) * weight * np.log1p(sheet.size / count)
     highest = found.max(initial=0.0)
     return found / highest if highest > 0 else found
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str, tags: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the codes of the names in a text, and of its tags."""
+    return tuple(codes for name in (*entities(text)[:NAMES_PER_SEED], *tags) if (codes := as_codes(name)))
 
 
 # The data that features are computed from.
@@ -335,7 +403,7 @@ class Lexical:
         found = [sheet.frequencies(term.codes) for term in question.terms]
         self.passages = np.stack(found) if found else np.zeros((0, len(sheet.starts)))
         self.memories = sheet.total(self.passages)
-        self.length = sheet.total(sheet.length)
+        self.length = sheet.lengths
         self.possible = float(self.rarity.sum()) or 1.0
 
     def bm25(self, frequencies: "Floats", lengths: "Floats") -> "Floats":
@@ -388,7 +456,7 @@ class Evidence:
         self.sheet = sheet
         self.question = question
         self.words = Lexical(sheet, question, rarity)
-        self.columns: Columns = {}
+        self.columns: FeatureColumns = {}
         """The features of each candidate, by name, and `alone`, which is 1 for notes."""
         self.matched: NDArray[np.bool_] = np.zeros(sheet.size, bool)
         """Which candidates matched themselves; the others are neighbours of a match."""
@@ -403,7 +471,12 @@ class Evidence:
     @cached_property
     def passage(self) -> "Floats":
         """BM25 of the best passage."""
-        return self.sheet.best(self.words.bm25(self.words.passages, self.sheet.length))
+        return self.sheet.best(self.passage_scores)
+
+    @cached_property
+    def passage_scores(self) -> "Floats":
+        """BM25 of each passage."""
+        return self.words.bm25(self.words.passages, self.sheet.length)
 
     @cached_property
     def _named(self) -> "NDArray[np.bool_]":
@@ -454,13 +527,24 @@ class Evidence:
 
     # Vectors. A memory without a vector counts as average.
 
+    @property
+    def _zeros(self) -> "Floats":
+        return np.zeros(self.sheet.size)
+
+    @property
+    def _has_meaning(self) -> bool:
+        vector = self.question.vector
+        return vector is not None and self.sheet.size > 0 and self.sheet.has_vectors(len(vector))
+
+    @property
+    def _vector(self) -> "Floats":
+        vector: Floats = self.question.vector
+        return vector
+
     @cached_property
     def _passage_cosines(self) -> "Floats":
         """The cosine of each memory's best passage; 0 if the question has no vector."""
-        if self.question.vector is None or not self.sheet.size:
-            return np.zeros(self.sheet.size)
-        rows = self.sheet.vectors(len(self.question.vector))
-        return self.sheet.best(_cosines(rows, self.question.vector))
+        return self.sheet.best(_cosines(self.sheet.vectors, self._vector)) if self._has_meaning else self._zeros
 
     @cached_property
     def passage_meaning(self) -> "Floats":
@@ -470,9 +554,7 @@ class Evidence:
     @cached_property
     def meaning(self) -> "Floats":
         """The cosine of a whole memory: the mean of its passages."""
-        if self.question.vector is None:
-            return np.zeros(self.sheet.size)
-        return self._imputed(_cosines(self.sheet.meanings(len(self.question.vector)), self.question.vector))
+        return self._imputed(_cosines(self.sheet.meanings, self._vector)) if self._has_meaning else self._zeros
 
     def _imputed(self, cosines: "Floats") -> "Floats":
         """Return the cosines, with the mean of the others for memories without a vector."""
@@ -485,11 +567,10 @@ class Evidence:
     @cached_property
     def _windows_meaning(self) -> "tuple[Floats, Floats]":
         """The cosine of the text around each memory, in the narrow and the wide window."""
-        vector = self.question.vector
-        if vector is None:
-            return np.zeros(self.sheet.size), np.zeros(self.sheet.size)
-        near, far = self.sheet.around(self.sheet.meanings(len(vector)), NEAR, FAR)
-        return _cosines(unit(near), vector), _cosines(unit(far), vector)
+        if not self._has_meaning:
+            return self._zeros, self._zeros
+        near, far = self.sheet.around_meanings
+        return _cosines(near, self._vector), _cosines(far, self._vector)
 
     @property
     def around_meaning(self) -> "Floats":
@@ -504,10 +585,7 @@ class Evidence:
     @cached_property
     def thread_meaning(self) -> "Floats":
         """The cosine of the whole thread."""
-        vector = self.question.vector
-        if vector is None:
-            return np.zeros(self.sheet.size)
-        return _cosines(unit(self.sheet.thread_total(self.sheet.meanings(len(vector)))), vector)
+        return _cosines(self.sheet.thread_meanings, self._vector) if self._has_meaning else self._zeros
 
     def beside_meaning(self, distance: int) -> "Floats":
         """The cosine of the memory `distance` places later."""
@@ -563,28 +641,25 @@ class Evidence:
     # Speaker, time and kind.
 
     @cached_property
-    def _speakers(self) -> list[str]:
-        return [(trace.speaker or "").casefold() for trace in self.sheet.traces]
-
-    @cached_property
-    def _asked_of(self) -> set[str]:
+    def _asked_of(self) -> list[str]:
         """The speakers that the question names."""
-        known = {speaker: frozenset(speaker.split()) for speaker in set(self._speakers) if speaker}
-        return {speaker for speaker, names in known.items() if names & self.question.words}
+        words = self.question.words
+        return [name for name in self.sheet.speakers.values() if not words.isdisjoint(name.split())]
 
     @cached_property
     def named(self) -> "Floats":
         """Whether the question names the speaker."""
-        return np.array([speaker in self._asked_of for speaker in self._speakers], np.float64)
+        columns = self.sheet.columns
+        return columns.of_names(columns.speaker, self._asked_of).astype(np.float64)
 
     def other(self) -> "Floats":
         """Whether the question names another speaker."""
         return (1 - self.named) * bool(self._asked_of)
 
-    @cached_property
+    @property
     def at(self) -> "Floats":
         """The time of each memory in microseconds since 1970."""
-        return np.array([trace.at for trace in self.sheet.traces], np.float64)
+        return self.sheet.at
 
     def opening(self) -> "Floats":
         """Whether a memory is the first of its run."""
@@ -596,8 +671,7 @@ class Evidence:
         """How early a turn is, from 0.5 to -0.5; 0 for notes. Questions are more often about early turns."""
         at = self.at
         oldest, newest = (float(at.min()), float(at.max())) if self.sheet.size else (0.0, 0.0)
-        spoken = np.array([trace.tier == "conversation" for trace in self.sheet.traces], np.float64)
-        return (0.5 - (at - oldest) / (newest - oldest or 1.0)) * spoken
+        return (0.5 - (at - oldest) / (newest - oldest or 1.0)) * self.sheet.spoken
 
     @cached_property
     def dated(self) -> "Floats":
@@ -630,7 +704,7 @@ class Evidence:
 
     def length(self) -> "Floats":
         """The logarithm of the number of tokens."""
-        found: Floats = np.log(self.column(trace.tokens for trace in self.sheet.traces) + 4)
+        found: Floats = np.log(self.sheet.columns.tokens + 4)
         return found
 
     def other_kind(self) -> "Floats":
@@ -640,13 +714,9 @@ class Evidence:
 
     def of_kind(self, kinds: Collection[str]) -> "Floats":
         """Whether a memory is of one of these kinds."""
-        return np.array([trace.kind in kinds for trace in self.sheet.traces], np.float64)
+        return self.sheet.states(kinds).astype(np.float64)
 
     # Properties that do not depend on the question, and the graph.
-
-    def column(self, values: Iterable[float]) -> "Floats":
-        """Return values, one for each memory, as a column."""
-        return np.fromiter(values, np.float64, self.sheet.size)
 
     @cached_property
     def age(self) -> "Floats":
@@ -657,22 +727,21 @@ class Evidence:
 
     def importance(self) -> "Floats":
         """The importance, from -0.5 to 0.5."""
-        return self.column(trace.importance for trace in self.sheet.traces) - 0.5
+        return self.sheet.columns.importance - 0.5
 
     def pinned(self) -> "Floats":
         """Whether a memory is pinned."""
-        return self.column(trace.pinned for trace in self.sheet.traces)
+        return self.sheet.columns.pinned
 
     def doubt(self) -> "Floats":
         """The lack of confidence, which counts up to double with age."""
-        doubt = 1 - self.column(trace.confidence for trace in self.sheet.traces)
+        doubt = 1 - self.sheet.columns.confidence
         found: Floats = doubt * (1 + np.minimum(self.age / DOUBT_DOUBLES_DAYS, 1.0))
         return found
 
     def used(self) -> "Floats":
         """The logarithm of how often a memory was used, limited."""
-        uses = self.column(trace.uses for trace in self.sheet.traces)
-        found: Floats = np.log1p(np.minimum(uses, MOST_USES))
+        found: Floats = np.log1p(np.minimum(self.sheet.columns.uses, MOST_USES))
         return found
 
     @cached_property
@@ -682,13 +751,20 @@ class Evidence:
         top = _top(self.passage)
         first = top + self.passage_meaning
         leading = [int(place) for place in np.argsort(-first, kind="stable")[:SEEDS]]
-        seeds = {sheet.traces[place].key: float(top[place]) for place in leading}
+        seeds = {int(sheet.key[place]): float(top[place]) for place in leading}
         active, refuted = spread(self.store, self.where, {key: value for key, value in seeds.items() if value > 0})
         return _Graph(
-            linked=np.array([active.get(trace.key, 0.0) for trace in sheet.traces]),
-            contradicted=self.column(refuted.get(trace.key, 0.0) for trace in sheet.traces),
+            linked=_spread_out(sheet, active),
+            contradicted=_spread_out(sheet, refuted),
             entities=shared_names(self.store, sheet, leading, first),
         )
+
+
+def _spread_out(sheet: Sheet, values: Mapping[int, float]) -> "Floats":
+    """Return a column with these values, which are given by the keys of memories; 0 for the others."""
+    if not values:
+        return np.zeros(sheet.size)
+    return np.array([values.get(key, 0.0) for key in sheet.key.tolist()])
 
 
 def _cosines(rows: "Floats", vector: "Floats") -> "Floats":
@@ -833,9 +909,9 @@ FEATURES: tuple[Feature[Evidence], ...] = (
 )
 
 
-def features(seen: Evidence) -> "Columns":
+def features(seen: Evidence) -> "FeatureColumns":
     """Compute all feature columns of the candidates; those of turns only if there are turns."""
     turns = not seen.sheet.alone.all()
-    columns: Columns = {"alone": seen.sheet.alone}
+    columns: FeatureColumns = {"alone": seen.sheet.alone}
     columns |= {each.name: each.compute(seen) for each in FEATURES if turns or each.fitted != "turns"}
     return columns

@@ -1,9 +1,9 @@
 """Search: one call from the text of a query to ranked hits, or without a query to recent and important memories."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,9 @@ from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory, utc_now
 from satchel.recall.indexer import Indexer
 from satchel.store.contract import SearchStore
+
+if TYPE_CHECKING:
+    from satchel.recall.ranking import Weak
 
 __all__ = ["MIN_RELEVANCE", "Recalled", "enough_for", "find", "find_for_context", "is_relevant"]
 
@@ -41,6 +44,8 @@ class Recalled(NamedTuple):
     """False if nothing relevant matched and these are the newest and most important that pass the filter."""
     sought: tuple[str, ...] = ()
     """The stems of the question's content words. They select the best sentence of a passage."""
+    weak: "Weak | None" = None
+    """Candidates that are not relevant enough, if they were not read; None if there are none."""
 
 
 def is_relevant(hit: Hit, min_relevance: float) -> bool:
@@ -66,6 +71,7 @@ def find(
     surroundings: bool = False,
     explain: bool = False,
     distinct: bool = False,
+    relevant_only: bool = False,
 ) -> Recalled:
     """Return the best matches for a query, relevant or not.
 
@@ -75,20 +81,21 @@ def find(
 
     `filtered` says that the caller filters by kind, tag, tier or time. Then the result is not empty while anything
     passes the filter: if no match reaches `min_relevance`, it has the newest and most important memories instead.
+    With `relevant_only`, matches that are not relevant are not read; `weak` has them.
     """
     # Imported here: numpy takes longer to load than most commands.
     from satchel.recall.question import read_question
-    from satchel.recall.ranking import rank
+    from satchel.recall.ranking import Ranked, rank
     from satchel.recall.scoring import has_useful_vectors
 
     question = read_question(query, now=now or where.valid_at or utc_now())
     embedder = indexer.embedder.name if indexer.embedder else "none"
-    hits: list[Hit] = []
+    ranked = Ranked([])
     if question.terms or question.times:
         vector = indexer.query_vector(query) if question.terms else None
         if vector is not None and has_useful_vectors(embedder, latin=question.latin):
             question = msgspec.structs.replace(question, vector=vector)
-        ranked = partial(
+        ranking = partial(
             rank,
             store,
             question,
@@ -98,20 +105,23 @@ def find(
             surroundings=surroundings,
             explain=explain,
             distinct=distinct,
+            least=(min_relevance, FLOOR) if relevant_only else (0.0, 0.0),
+            cache=indexer.columns,
         )
         # The question is embedded before the read transaction starts, because a server may take a while.
         with store.reading(where.scope.org):
-            hits = ranked()
+            ranked = ranking()
+        hits = ranked.hits
         if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_DUPLICATES:
             # Only so many candidates of a large scope are considered, and most of them may be duplicates.
             with store.reading(where.scope.org):
-                hits = ranked(candidates=MOST_CANDIDATES)
-    if filtered and not any(hit.relevance >= min_relevance for hit in hits):
+                ranked = ranking(candidates=MOST_CANDIDATES)
+    if filtered and not any(hit.relevance >= min_relevance for hit in ranked.hits):
         newest = (
             _distinct(store, where, limit=limit) if distinct else _newest_and_important(store, where, limit=limit)
         )
         return Recalled(newest, matched=False, sought=question.sought)
-    return Recalled(hits, sought=question.sought)
+    return Recalled(ranked.hits, sought=question.sought, weak=ranked.weak)
 
 
 def find_for_context(
@@ -125,10 +135,11 @@ def find_for_context(
     filtered: bool = False,
     min_relevance: float = 0.0,
     explain: bool = False,
+    relevant_only: bool = False,
 ) -> Recalled:
     """Return the candidates of a context block: pinned memories, then matches of the query.
 
-    Without a query, the recent and important memories take the place of matches.
+    Without a query, the recent and important memories take the place of matches. `relevant_only` is that of `find`.
     """
     pinned = store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
     if query is None:
@@ -145,11 +156,26 @@ def find_for_context(
             min_relevance=min_relevance,
             surroundings=True,
             explain=explain,
+            relevant_only=relevant_only,
         )
     known = {hit.memory.id: hit for hit in found.hits}
     ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in pinned}
+    if not ahead:
+        return found
     hits = [*ahead.values(), *(hit for hit in found.hits if hit.memory.id not in ahead)]
-    return found._replace(hits=hits)
+    return found._replace(hits=hits, weak=_behind(found, ahead))
+
+
+def _behind(found: Recalled, ahead: Collection[str]) -> "Weak | None":
+    """Return the weak candidates behind hits of which some were moved to the front."""
+    if (weak := found.weak) is None:
+        return None
+    moved = [hit.memory.id in ahead for hit in found.hits]
+
+    def read() -> list[tuple[int, Hit]]:
+        return [(len(ahead) + before - sum(moved[:before]), hit) for before, hit in weak.read()]
+
+    return weak._replace(read=read)
 
 
 def _distinct(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BackgroundThread", "Indexer", "Step", "packed"]
+    from satchel.recall.columns import ColumnCache
+
+__all__ = ["CACHE_MB", "BackgroundThread", "Indexer", "Kept", "Step", "cache_bytes", "packed"]
 
 
 # A background thread.
@@ -145,6 +147,31 @@ PAST_PASSAGES_SLOW = 48
 PAST_CACHED = 4_000
 
 
+MEGABYTE = 10**6
+CACHE_MB = 256
+"""How much memory the columns of searches may take."""
+_CACHE = "SATCHEL_CACHE_MB"
+
+
+def cache_bytes(megabytes: int | None) -> int:
+    """Return a limit in bytes: the one given, or $SATCHEL_CACHE_MB, or 256 MB."""
+    if megabytes is not None:
+        if not isinstance(megabytes, int) or isinstance(megabytes, bool) or megabytes < 0:
+            raise InputError(f"cache_mb must be a whole number of megabytes, not {megabytes!r}; 0 keeps nothing")
+        return megabytes * MEGABYTE
+    text = os.environ.get(_CACHE, "").strip() or str(CACHE_MB)
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"${_CACHE} must be a whole number of megabytes, not {text!r}; 0 keeps nothing")
+    return int(text) * MEGABYTE
+
+
+class Kept(NamedTuple):
+    """How many bytes of columns are kept in memory, and how many may be."""
+
+    used: int
+    limit: int
+
+
 class Indexer:
     """A store and the embedder of its vectors.
 
@@ -157,6 +184,7 @@ class Indexer:
         store: Store,
         wanted: str | Embedder | None = None,
         *,
+        cache_bytes: int = CACHE_MB * MEGABYTE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -168,7 +196,25 @@ class Indexer:
         self._resumed = False
         self._tried: list[int] = []
         self._past: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self._cache_bytes = cache_bytes
+        self._columns: list[ColumnCache] = []
         self.embedder = self._choose_embedder(wanted)
+
+    @property
+    def columns(self) -> "ColumnCache":
+        """The columns that searches keep between calls. All orgs of a store share them."""
+        if not self._columns:
+            # Imported here: numpy takes longer to load than most commands.
+            from satchel.recall.columns import ColumnCache
+
+            # A list that copies of this indexer share. If two threads append at once, both use the first.
+            self._columns.append(ColumnCache(self._cache_bytes))
+        return self._columns[0]
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept in memory between calls."""
+        return Kept(self._columns[0].nbytes if self._columns else 0, self._cache_bytes)
 
     def within(self, store: Store) -> "Indexer":
         """Return an indexer for another org of the store, which may have another embedder."""

@@ -1,16 +1,17 @@
 """From a question to ranked hits: gather candidates, compute features, score, rerank the best."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.features import SEEDS, Evidence, Sheet, features, rarity, spread, thread_of
+from satchel.recall.columns import SMALL, ColumnCache, Columns, in_thread
+from satchel.recall.features import SEEDS, Evidence, Sheet, features, rarity, spread
 from satchel.recall.question import (
     QueryTerm,
     Question,
@@ -22,6 +23,7 @@ from satchel.recall.question import (
 )
 from satchel.recall.rerank import RERANK_FEATURES, Comparison
 from satchel.recall.scoring import (
+    Family,
     family,
     is_keywords,
     log_odds,
@@ -33,7 +35,7 @@ from satchel.recall.scoring import (
     signs,
     weights,
 )
-from satchel.store.contract import SearchStore, Trace
+from satchel.store.contract import SearchStore
 from satchel.text.near_duplicates import exact_duplicates, near_duplicates, word_count
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-__all__ = ["duplicates", "examine", "gather", "rank", "rerank"]
+__all__ = ["Ranked", "Weak", "duplicates", "examine", "gather", "rank", "rerank"]
 
 
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -49,8 +51,6 @@ FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 # Gathering candidates.
 
 
-# A scope of up to this many memories is read whole, which is cheaper than querying each index.
-SMALL = 1000
 # How many candidates each index provides; the full-text index more if a longer list is wanted.
 LEXICAL = 150
 NEAREST = 60
@@ -62,20 +62,31 @@ REACH = 4
 MOST_CORRECTED = 4
 
 
-def gather(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Evidence:
-    """Return the candidates of a question: all memories of a small scope, or else matches and neighbours."""
+def gather(
+    store: SearchStore, question: Question, where: Filter, *, wanted: int, cache: ColumnCache | None = None
+) -> Evidence:
+    """Return the candidates of a question: all memories of a small scope, or else matches and neighbours.
+
+    With a `cache`, what it has of the scope is not read from the store again.
+    """
+    kept = cache.select(store, where) if cache is not None else None
+    if kept is not None:
+        if kept.size > SMALL:
+            return _gather_by_index(store, question, where, kept, wanted=wanted)
+        if kept.whole is None:
+            kept.whole = Sheet(kept.columns.take(kept.rows))
+        return _gather_all(store, question, where, kept.whole)
     if store.count(where, most=SMALL + 1) <= SMALL:
-        return _gather_all(store, question, where)
-    return _gather_by_index(store, question, where, wanted=wanted)
+        return _gather_all(store, question, where, Sheet.of(store.traces(where)))
+    return _gather_by_index(store, question, where, _Queried(store, where), wanted=wanted)
 
 
-def _gather_all(store: SearchStore, question: Question, where: Filter) -> Evidence:
-    sheet = Sheet(store.traces(where))
+def _gather_all(store: SearchStore, question: Question, where: Filter, sheet: Sheet) -> Evidence:
     terms = question.terms
     counts = [_memories_with(sheet, term) for term in terms]
     if 0 in counts:
         unknown = [term for term, count in zip(terms, counts, strict=True) if not count]
-        here = frozenset(sheet.codes.tolist())
+        here = sheet.known_codes
         question = _with_corrections(store, question, unknown, lambda term: term_code(term) in here)
         counts = [_memories_with(sheet, term) for term in question.terms]
     weights = rarity(sheet.size, np.array(counts, np.float64))
@@ -83,24 +94,60 @@ def _gather_all(store: SearchStore, question: Question, where: Filter) -> Eviden
 
 
 def _memories_with(sheet: Sheet, term: QueryTerm) -> int:
-    return int((sheet.total(sheet.frequencies(term.codes)) > 0).sum()) if sheet.size else 0
+    return int(np.count_nonzero(sheet.total(sheet.frequencies(term.codes)))) if sheet.size else 0
 
 
-def _gather_by_index(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Evidence:
+class Source(Protocol):
+    """The reads that find the candidates of a large scope: from kept columns, or from the store."""
+
+    def nearest(self, code: bytes, *, limit: int) -> list[int]:
+        """Return the memories with the passages nearest to a code by Hamming distance."""
+
+    def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        """Return the memories about a time in this span, newest first."""
+
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+        """Return these memories and the neighbours of the first `most` of them that are part of a thread.
+
+        The second value are the runs of neighbours.
+        """
+
+
+class _Queried:
+    """Queries the store."""
+
+    def __init__(self, store: SearchStore, where: Filter) -> None:
+        self._store = store
+        self._where = where
+
+    def nearest(self, code: bytes, *, limit: int) -> list[int]:
+        return [match.key for match in self._store.nearest(self._where, code, limit=limit)]
+
+    def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        return self._store.between(self._where, start, end, limit=limit)
+
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+        seeds = self._store.traces(self._where, keys)
+        place = {key: number for number, key in enumerate(keys)}
+        leading = sorted(seeds, key=lambda trace: place[trace.key])[:most]
+        runs = self._store.beside([trace for trace in leading if in_thread(trace)], self._where, reach=reach)
+        around = dict.fromkeys(key for run in runs for key in run)
+        more = self._store.traces(self._where, [key for key in around if key not in place])
+        return Columns.from_traces([*seeds, *more]), runs
+
+
+def _gather_by_index(
+    store: SearchStore, question: Question, where: Filter, source: Source, *, wanted: int
+) -> Evidence:
     _, counts = store.frequencies([index_term(term) for term in question.terms if len(term.codes) == 1])
     single = iter(counts)
     missing = [term for term in question.terms if len(term.codes) == 1 and not next(single)]
     question = _with_corrections(store, question, missing)
-    keys = list(dict.fromkeys(_by_index(store, question, where, wanted=wanted)))
+    keys = list(dict.fromkeys(_by_index(store, question, where, source, wanted=wanted)))
     related, _ = spread(store, where, dict.fromkeys(keys[:SEEDS], 1.0))
     keys = list(dict.fromkeys([*keys, *related]))
-    seeds = store.traces(where, keys)
-    place = {key: number for number, key in enumerate(keys)}
-    leading = sorted(seeds, key=lambda trace: place[trace.key])[:WITH_SURROUNDINGS]
-    runs = store.beside([trace for trace in leading if thread_of(trace)], where, reach=REACH)
-    around = dict.fromkeys(key for run in runs for key in run)
-    more = store.traces(where, [key for key in around if key not in place])
-    sheet = Sheet([*seeds, *more], runs)
+    columns, runs = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
+    sheet = Sheet(columns, runs)
     total, counts = store.frequencies([index_term(term) for term in question.terms])
     known = np.array(
         [max(count, _memories_with(sheet, term)) for count, term in zip(counts, question.terms, strict=True)]
@@ -109,13 +156,14 @@ def _gather_by_index(store: SearchStore, question: Question, where: Filter, *, w
     return Evidence(store, where, sheet, question, weights)
 
 
-def _by_index(store: SearchStore, question: Question, where: Filter, *, wanted: int) -> Iterable[int]:
+def _by_index(
+    store: SearchStore, question: Question, where: Filter, source: Source, *, wanted: int
+) -> Iterable[int]:
     """Yield the best candidates of each index."""
     lexical = store.matches(where, question.searchable, limit=max(LEXICAL, wanted))
     near: Sequence[int] = []
     if question.vector is not None:
-        code = np.packbits(question.vector > 0).tobytes()
-        near = [match.key for match in store.nearest(where, code, limit=NEAREST)]
+        near = source.nearest(np.packbits(question.vector > 0).tobytes(), limit=NEAREST)
     # Interleaved, so that the neighbours of both are read.
     words = [match.key for match in lexical]
     for pair in range(max(len(words), len(near))):
@@ -123,11 +171,12 @@ def _by_index(store: SearchStore, question: Question, where: Filter, *, wanted: 
         yield from near[pair : pair + 1]
     kinds = question.intent.kinds
     if kinds and not where.kinds:
-        where = msgspec.structs.replace(where, kinds=kinds)
+        # Rare enough to ask the store.
+        source = _Queried(store, msgspec.structs.replace(where, kinds=kinds))
     for span in question.times:
-        yield from store.between(where, span.start, span.end, limit=DATED)
+        yield from source.between(span.start, span.end, limit=DATED)
     if kinds and not question.times:
-        yield from store.between(where, FIRST, LAST, limit=DATED)
+        yield from source.between(FIRST, LAST, limit=DATED)
 
 
 def _with_corrections(
@@ -182,20 +231,26 @@ SHORTEST_TURN = 5
 
 
 def examine(
-    store: SearchStore, question: Question, where: Filter, *, wanted: int, close: float = CLOSE_COSINE
+    store: SearchStore,
+    question: Question,
+    where: Filter,
+    *,
+    wanted: int,
+    close: float = CLOSE_COSINE,
+    cache: ColumnCache | None = None,
 ) -> Evidence:
     """Gather the candidates of a question and compute their features.
 
     A candidate with a cosine of at least `close` matches by its vector alone. The columns of the reranking are all
     0 at first.
     """
-    seen = gather(store, question, where, wanted=wanted)
+    seen = gather(store, question, where, wanted=wanted, cache=cache)
     if not seen.sheet.size:
         return seen
     seen.columns = features(seen)
     seen.matched = (seen.words.memories.sum(axis=0) > 0) | (seen.passage_meaning >= close)
     seen.matched |= (seen.dated > 0) | (seen.graph.linked > 0) | (seen.columns["kind_asked"] > 0)
-    seen.columns |= {each.name: np.zeros(seen.sheet.size) for each in RERANK_FEATURES}
+    seen.columns |= dict.fromkeys((each.name for each in RERANK_FEATURES), np.zeros(seen.sheet.size))
     return seen
 
 
@@ -210,6 +265,23 @@ def rerank(seen: Evidence, odds: "Floats", *, surroundings: bool = False) -> "tu
     return odds + sum(each.by_hand * seen.columns[each.name] for each in RERANK_FEATURES), best.currency.by
 
 
+class Weak(NamedTuple):
+    """Candidates that are not relevant enough. Their texts are read only if somebody asks for them."""
+
+    total: int
+    read: Callable[[], list[tuple[int, Hit]]]
+    """Reads them from the store as it is then, each with the number of hits that rank before it. One that was
+    purged meanwhile is left out."""
+
+
+class Ranked(NamedTuple):
+    """The candidates of a question, best first."""
+
+    hits: list[Hit]
+    weak: Weak | None = None
+    """The others; None if there are none."""
+
+
 def rank(
     store: SearchStore,
     question: Question,
@@ -221,60 +293,115 @@ def rank(
     explain: bool = False,
     distinct: bool = False,
     candidates: int | None = None,
-) -> list[Hit]:
+    least: tuple[float, float] = (0.0, 0.0),
+    cache: ColumnCache | None = None,
+) -> Ranked:
     """Return the memories that are most likely needed for a question, best first.
 
     `embedder` is the name of the embedder of its vector. With `surroundings`, neighbours of matches are included.
     With `distinct`, duplicates are merged into one hit, and the limit is filled with others. `candidates` is how
-    many the full-text index provides; the default is the limit.
+    many the full-text index provides; the default is the limit. `least` is the relevance and the score that a
+    memory needs to be read, unless it is pinned; with `distinct` all are read.
     """
-    seen = examine(store, question, where, wanted=candidates or limit, close=near_enough(embedder))
+    seen = examine(store, question, where, wanted=candidates or limit, close=near_enough(embedder), cache=cache)
     if not seen.matched.any():
-        return []
+        return Ranked([])
     # While most memories have no vectors yet, as after a large import, only words are used.
-    by_vectors = question.vector is not None and 2 * int(seen.sheet.embedded.sum()) >= seen.sheet.size
+    sheet = seen.sheet
+    by_vectors = question.vector is not None and 2 * int(sheet.embedded.sum()) >= sheet.size
     fitted = family(embedder) if by_vectors else "none"
     using = weights(fitted)
     odds, overtaken_by = rerank(seen, log_odds(seen.columns, using), surroundings=surroundings)
     scores = probability(odds)
     relevance = _relevances(seen, question, odds, fitted)
-    eligible = np.arange(seen.sheet.size) if surroundings else np.flatnonzero(seen.matched)
-    traces = seen.sheet.traces
-    order = sorted(
-        (int(place) for place in eligible),
-        key=lambda place: (-scores[place], -traces[place].at, traces[place].id),
-    )
-    memories, repeated = _distinct(store, traces, order, limit=limit, distinct=distinct)
-    shown = [place for place in memories if place not in repeated]
-    alike: dict[int, list[str]] = {}
-    for place, other in repeated.items():
-        alike.setdefault(other, []).append(traces[place].id)
-    matching = _matching(seen, shown)
-    hits = []
-    for place in shown:
-        parts = shares(seen.columns, place, using) if explain else None
-        newer = overtaken_by.get(place)
-        newer = repeated.get(newer, newer) if newer in memories else None
-        newer_id = traces[newer].id if newer is not None and newer != place else None
-        same = tuple(alike.get(place, ()))
-        spans, closeness = matching.get(place, ((), ()))
-        hits.append(
-            Hit(
-                memories[place],
-                float(scores[place]),
-                spans,
-                parts,
-                newer_id,
-                same,
-                float(relevance[place]),
-                closeness,
+    order = np.lexsort((sheet.latest_first, -scores))
+    if not surroundings:
+        order = order[seen.matched[order]]
+    hits = _Hits(store, seen, scores, relevance, overtaken_by, using=using if explain else None)
+    if distinct:
+        memories, repeated = _distinct(store, sheet, order.tolist(), limit=limit)
+        shown = [place for place in memories if place not in repeated]
+        return Ranked(hits.made(shown, memories, repeated))
+    order = order[:limit]
+    strong = (relevance[order] >= least[0]) & (scores[order] >= least[1]) | (sheet.columns.pinned[order] > 0)
+    listed = frozenset(order.tolist())
+    memories = sheet.memories(store, order[strong].tolist())
+    found = Ranked(hits.made(memories, memories, listed=listed))
+    weak = dict(zip(order[~strong].tolist(), np.cumsum(strong)[~strong].tolist(), strict=True))
+    if not weak:
+        return found
+
+    def read_weak() -> list[tuple[int, Hit]]:
+        with store.reading(where.scope.org):
+            those = sheet.memories(store, list(weak))
+        return list(zip((weak[place] for place in those), hits.made(those, those, listed=listed), strict=True))
+
+    return found._replace(weak=Weak(len(weak), read_weak))
+
+
+class _Hits:
+    """Makes hits of ranked candidates."""
+
+    def __init__(
+        self,
+        store: SearchStore,
+        seen: Evidence,
+        scores: "Floats",
+        relevance: "Floats",
+        overtaken_by: Mapping[int, int],
+        *,
+        using: Family | None,
+    ) -> None:
+        self._store = store
+        self._seen = seen
+        self._scores = scores
+        self._relevance = relevance
+        self._overtaken_by = overtaken_by
+        self._using = using
+
+    def made(
+        self,
+        places: Iterable[int],
+        memories: Mapping[int, Memory],
+        repeated: Mapping[int, int] | None = None,
+        *,
+        listed: Collection[int] | None = None,
+    ) -> list[Hit]:
+        """Return the hits at these places; `repeated` says which memories are duplicates of which.
+
+        A hit names the newer memory that replaces it only if that one is listed too.
+        """
+        seen, repeated = self._seen, repeated or {}
+        ids = seen.sheet.ids
+        there = memories if listed is None else listed
+        alike: dict[int, list[str]] = {}
+        for place, other in repeated.items():
+            alike.setdefault(other, []).append(ids[place])
+        places = list(places)
+        matching = _matching(seen, places)
+        hits = []
+        for place in places:
+            newer = self._overtaken_by.get(place)
+            if newer is not None:
+                newer = repeated.get(newer, newer) if newer in there else None
+            spans, closeness = matching.get(place, ((), ()))
+            hits.append(
+                Hit(
+                    memories[place],
+                    float(self._scores[place]),
+                    spans,
+                    shares(seen.columns, place, self._using) if self._using is not None else None,
+                    ids[newer] if newer is not None and newer != place else None,
+                    tuple(alike.get(place, ())),
+                    float(self._relevance[place]),
+                    closeness,
+                )
             )
-        )
-    return hits
+        return hits
 
 
 def _distinct(
-    store: SearchStore, traces: Sequence[Trace], order: Sequence[int], *, limit: int, distinct: bool
+    store: SearchStore, sheet: Sheet, order: Sequence[int], *, limit: int
 ) -> tuple[dict[int, Memory], dict[int, int]]:
     """Read memories in order until there are enough different ones; return them, and which are duplicates of which.
 
@@ -287,14 +414,7 @@ def _distinct(
         # Twice as many each time, so that a thousand duplicates take only a few steps.
         some = order[start : start + max(wanted, len(found))]
         start += len(some)
-        memories = store.memories([traces[place].key for place in some])
-        for place in some:
-            memory = memories.get(traces[place].key)
-            # After a purge, a key may be used again by a memory of another scope.
-            if memory is not None and memory.id == traces[place].id:
-                found[place] = memory
-        if not distinct:
-            break
+        found |= sheet.memories(store, some)
         places = list(found)
         repeated = {places[one]: places[other] for one, other in duplicates(list(found.values())).items()}
         wanted = limit - (len(found) - len(repeated))
@@ -320,18 +440,26 @@ def _matching(
 ) -> "dict[int, tuple[tuple[tuple[int, int], ...], tuple[float, ...]]]":
     """Return the passages of each longer memory, best first, and how good each is compared with the first."""
     sheet = seen.sheet
-    values = seen.words.bm25(seen.words.passages, sheet.length)
+    bounds = sheet.columns.first
+    long = [place for place in places if bounds[place + 1] - bounds[place] > 1]
+    if not long:
+        return {}
+    values = seen.passage_scores
     values = values / (values.max(initial=0.0) or 1.0)
-    if seen.question.vector is not None:
-        values = values + sheet.vectors(len(seen.question.vector)) @ seen.question.vector
+    vector = seen.question.vector
+    if vector is not None and sheet.has_vectors(len(vector)):
+        values = values + sheet.vectors @ vector
+    start, end = sheet.columns.start, sheet.columns.end
     spans = {}
-    for place in places:
-        first, count = int(sheet.first[place]), len(sheet.traces[place].passages)
-        if count > 1:
-            own = values[first : first + count]
-            best = np.argsort(-own, kind="stable")[:PASSAGES_PER_HIT]
-            near = np.clip(own[best] / max(float(own.max()), 1e-9), 0.0, 1.0) ** 2
-            spans[place] = (tuple(sheet.spans[first + int(number)] for number in best), tuple(near.tolist()))
+    for place in long:
+        first, last = int(bounds[place]), int(bounds[place + 1])
+        own = values[first:last]
+        best = np.argsort(-own, kind="stable")[:PASSAGES_PER_HIT]
+        near = np.clip(own[best] / max(float(own.max()), 1e-9), 0.0, 1.0) ** 2
+        spans[place] = (
+            tuple((int(start[first + number]), int(end[first + number])) for number in best),
+            tuple(near.tolist()),
+        )
     return spans
 
 

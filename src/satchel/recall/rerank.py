@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.recall.columns import NONE
 from satchel.recall.features import Evidence, Feature, Lexical, Sheet
 from satchel.recall.question import Question, term_code
-from satchel.store.contract import SearchStore, Trace
+from satchel.store.contract import SearchStore
 from satchel.text.terms import QUESTION_WORDS, stem, terms, words
 
 if TYPE_CHECKING:
@@ -331,14 +332,15 @@ def currency(
     overtaken, overtakes, lift = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
     by: dict[int, int] = {}
     nothing = Currency(overtaken, overtakes, lift, by)
-    leading = [place for place in leading if _states(sheet.traces[place])]
+    states = _states(sheet)
+    leading = [place for place in leading if states[place]]
     if not leading:
         return nothing
     rows = _rows(sheet, question)
-    places, statements = _read(store, sheet, _compared(sheet, rows, leading))
+    places, statements = _read(store, sheet, _compared(sheet, rows, leading, states))
     if len(places) < 2:
         return nothing
-    at = np.array([sheet.traces[place].at for place in places], np.float64)
+    at = sheet.at[places]
     gap = at[None, :] - at[:, None]
     columns, plain = _pairs(sheet, question, lexical, rows, places, statements, gap)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
@@ -370,40 +372,43 @@ def _asked(question: Question) -> frozenset[str]:
 
 
 def _read(store: SearchStore, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[Statement]]:
-    memories = store.memories([sheet.traces[place].key for place in places])
-    found = {}
-    for place in places:
-        memory = memories.get(sheet.traces[place].key)
-        # After a purge, a key may be used again by a memory of another scope.
-        if memory is not None and memory.id == sheet.traces[place].id:
-            found[place] = as_statement(memory.title, memory.text, memory.tags, memory.kind)
+    found = {
+        place: as_statement(memory.title, memory.text, memory.tags, memory.kind)
+        for place, memory in sheet.memories(store, places).items()
+    }
     return list(found), list(found.values())
 
 
-def _states(trace: Trace) -> bool:
-    """Return whether a memory states how something is. Turns of a conversation are never overtaken."""
-    return trace.kind in _STATED and trace.tier != "conversation"
+def _states(sheet: Sheet) -> "NDArray[np.bool_]":
+    """Return which memories state how something is. Turns of a conversation are never overtaken."""
+    found: NDArray[np.bool_] = sheet.states(_STATED) & ~sheet.spoken
+    return found
 
 
 def _rows(sheet: Sheet, question: Question) -> "Floats | None":
     """Return a unit vector for each memory; None if the question has no vector."""
     if question.vector is None:
         return None
-    return sheet.meanings(len(question.vector))
+    if not sheet.has_vectors(len(question.vector)):
+        return np.zeros((sheet.size, len(question.vector)), np.float32)
+    return sheet.meanings
 
 
-def _compared(sheet: Sheet, rows: "Floats | None", leading: Sequence[int]) -> list[int]:
+def _compared(
+    sheet: Sheet, rows: "Floats | None", leading: Sequence[int], states: "NDArray[np.bool_]"
+) -> list[int]:
     """Return the places of the leading candidates, and of newer memories similar to the first of them."""
     places = dict.fromkeys(leading[:LEADING])
     if rows is not None:
-        at = np.array([trace.at for trace in sheet.traces], np.float64)
+        at = sheet.at
         first = list(leading[:SEARCHED_FOR])
-        alike = rows[first] @ rows.T
+        # A matrix product would wake the threads of BLAS, which takes longer than computing four rows.
+        alike = np.einsum("ij,kj->ik", rows[first], rows)
         alike[at[None, :] < at[first][:, None] + LEAST_GAP] = 0
         for row in alike:
             best = np.argsort(-row, kind="stable")[:NEWER_PER_FIND]
             found = (int(place) for place in best if row[place] > 0)
-            places |= dict.fromkeys(place for place in found if _states(sheet.traces[place]))
+            places |= dict.fromkeys(place for place in found if states[place])
     return list(places)
 
 
@@ -550,14 +555,13 @@ def course(sheet: Sheet, scores: "Floats") -> "Floats":
 def _parts(sheet: Sheet) -> list[list[int]]:
     """Return the places of each part of each conversation, in order of time; a long pause starts a new part."""
     parts: list[list[int]] = []
-    for place, trace in enumerate(sheet.traces):
-        if trace.tier != "conversation" or trace.thread is None:
-            continue
+    turns = np.flatnonzero(sheet.spoken & (sheet.columns.beside != NONE))
+    for place in turns.tolist():
         last = parts[-1][-1] if parts else None
         goes_on = (
             last is not None
             and sheet.thread[last] == sheet.thread[place]
-            and trace.at - sheet.traces[last].at < PAUSE
+            and sheet.at[place] - sheet.at[last] < PAUSE
             and len(parts[-1]) < LONGEST_PART
         )
         if goes_on:

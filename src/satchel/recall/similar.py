@@ -77,7 +77,8 @@ def similar(store: Store, memory: Memory, where: Filter, *, limit: int) -> list[
         embedding = index.embedding(tx)
         readable = embedding is not None and has_useful_vectors(embedding.name, latin=is_latin(_text(memory)))
         dimensions = embedding.dimensions if embedding is not None and readable else 0
-        rows = Sheet(own).vectors(dimensions) if own and dimensions else None
+        sheet = Sheet.of(own)
+        rows = sheet.vectors if dimensions and sheet.has_vectors(dimensions) else None
         rows = rows if rows is not None and rows.any() else None
         keys = _candidates(store, where, _rarest(statement, counts), rows, most=max(PER_INDEX, limit + 1))
         others = {key: each for key, each in store.memories(keys).items() if _comparable(memory, each)}
@@ -150,15 +151,14 @@ def _cosines(
     """Return the cosine of each memory that has vectors: the best passage of one against the mean of the other."""
     if rows is None or not keys:
         return {}
-    sheet = Sheet(store.traces(where, keys))
-    if not sheet.size:
+    sheet = Sheet.of(store.traces(where, keys))
+    if not sheet.size or not sheet.has_vectors(rows.shape[1]):
         return {}
-    dimensions = rows.shape[1]
     mean = unit(rows.sum(axis=0, keepdims=True))[0]
-    theirs = sheet.best(np.einsum("ij,j->i", sheet.vectors(dimensions), mean))
-    ours = np.einsum("ij,kj->ik", sheet.meanings(dimensions), rows).max(axis=1)
-    pairs = zip(sheet.traces, np.maximum(theirs, ours), sheet.embedded, strict=True)
-    return {trace.key: float(value) for trace, value, embedded in pairs if embedded}
+    theirs = sheet.best(np.einsum("ij,j->i", sheet.vectors, mean))
+    ours = np.einsum("ij,kj->ik", sheet.meanings, rows).max(axis=1)
+    pairs = zip(sheet.key.tolist(), np.maximum(theirs, ours).tolist(), sheet.embedded, strict=True)
+    return {key: value for key, value, embedded in pairs if embedded}
 
 
 def _features(statement: Statement, other: Statement, rarity: Mapping[str, float]) -> dict[str, float]:

@@ -42,6 +42,7 @@ __all__ = [
     "Trace",
     "TracedPassage",
     "TurnRow",
+    "Version",
 ]
 
 
@@ -83,6 +84,10 @@ class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
     newest: datetime | None
     embedder: str | None = None
     """The embedder whose vectors the store holds; None before there are any."""
+    cache_bytes: int = 0
+    """How much memory this process uses to keep what searches read."""
+    cache_limit: int = 0
+    """How much of it may be used; `satchel.open(cache_mb=…)` or $SATCHEL_CACHE_MB sets it."""
 
     def _summary(self) -> str:
         return f"{self.memories:,} memories, {self.current:,} current, {self.relations:,} relations"
@@ -150,8 +155,23 @@ class Trace(NamedTuple):
     confidence: float
     pinned: int
     tokens: int
+    status: str
+    valid_from: int | None
+    invalid_at: int | None
+    """The time in which it is valid, in microseconds since 1970; None for no limit."""
     uses: int
     passages: tuple[TracedPassage, ...]
+
+
+class Version(NamedTuple):
+    """Identifies a state of what a search reads of one org. The same version means the same state."""
+
+    number: int
+    """The number of the last change."""
+    mark: int
+    """A random number of that change: two stores, or a store and its restored backup, never share it."""
+    generation: int
+    """The generation of vectors; 0 if there is none."""
 
 
 class Link(NamedTuple):
@@ -193,6 +213,15 @@ class SearchStore(Protocol):
 
     def traces(self, where: Filter, keys: Sequence[int] | None = None) -> list[Trace]:
         """Return the traces of the memories that match, oldest first: of all, or of those with these numbers."""
+
+    def keys(self, where: Filter) -> list[int]:
+        """Return the numbers of the memories that match."""
+
+    def version(self, org: str) -> Version | None:
+        """Return the version of what is read now; None if it must not be kept, as inside a write transaction."""
+
+    def changed_keys(self, org: str, since: Version, *, limit: int) -> list[int] | None:
+        """Return the memories that were added, changed or purged after a version; None if that is not known."""
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
         """Return the memories with these numbers, by number. Numbers without a memory are left out."""

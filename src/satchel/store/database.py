@@ -131,6 +131,9 @@ class Database(Protocol):
     def words_go(self, seqs: Sequence[int]) -> None:
         """Remove memories from the index of words, before they are deleted or changed."""
 
+    def log_changes(self, changed: Iterable[int | str]) -> None:
+        """Note which memories this transaction changes, by number or id, if no triggers do it."""
+
     def scrub(self) -> None:
         """Make sure that no copy is left of what this transaction deletes."""
 

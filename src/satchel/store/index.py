@@ -81,6 +81,7 @@ class Index:
 
     def remove(self, seq: int) -> None:
         """Delete the passages of a memory and their vectors."""
+        self._db.log_changes([seq])
         if self._with_codes:
             self._db.vectors.before_passages_go(self._with_codes, self._passages(seq))
         self._db.execute(self._db.statement("delete_passages"), _bounds(seq))
@@ -96,6 +97,7 @@ class Index:
             self._db.vectors.delete(self._current, self._passages(seq))
         if not self._embed(seq, parts_of(memory_from_row(row))):
             return False
+        self._db.log_changes([seq])
         self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
         return True
 
@@ -107,6 +109,7 @@ class Index:
         return self._db.execute(self._db.statement("passages_of"), _bounds(seq)).fetchall()
 
     def _enter(self, seq: int, parts: Sequence[Part]) -> None:
+        self._db.log_changes([seq])
         write_passages(self._db, seq, parts)
         if not self._embed(seq, parts):
             self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})

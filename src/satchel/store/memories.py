@@ -692,6 +692,7 @@ def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
         db.statement("add_usage"),
         [usage_row(identifier, *use) for identifier, use in uses.items()],
     )
+    db.log_changes(uses)
 
 
 def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts | None) -> Memory:
@@ -829,6 +830,7 @@ def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str
 def _write_row(db: Database, old: Memory, new: Memory, index: Index) -> None:
     worded = (old.text, old.title, old.tags) != (new.text, new.title, new.tags)
     seq = _seq(db, new.id)
+    db.log_changes([seq])
     if worded:
         db.words_go([seq])
     names = [name.strip('"') for name in db.columns()]

@@ -11,14 +11,14 @@ import msgspec
 from satchel.model.filters import Filter, Sort
 from satchel.model.memory import Memory, Relation, Scope
 from satchel.store import memories
-from satchel.store.contract import Link, Match, Trace, TracedPassage
+from satchel.store.contract import Link, Match, Trace, TracedPassage, Version
 from satchel.store.database import Database
 from satchel.store.rows import COLUMNS, filter_sql, json_array, memory_from_row, micros
 
 __all__ = ["Search"]
 
 # The position of the first column of the passage.
-_PASSAGE = 12
+_PASSAGE = 15
 _ORDERS: dict[Sort, str] = {
     "at": "m.at DESC",
     "created": "m.created_at DESC",
@@ -49,6 +49,11 @@ class Search(ABC, Generic[D]):
     @abstractmethod
     def _snapshot(self, org: str) -> AbstractContextManager[D]:
         """Return a connection for several statements that see the same state."""
+
+    @property
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether this thread is inside a write transaction."""
 
     @abstractmethod
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
@@ -143,6 +148,36 @@ class Search(ABC, Generic[D]):
             else:
                 sql = db.statement("traces_with_vectors", memories=among, where=condition, **current.parts)
             return list(_traced(db.execute(sql, values)))
+
+    def keys(self, where: Filter) -> list[int]:
+        """Return the numbers of the memories that match."""
+        with self._read(where.scope.org) as db:
+            condition, values = filter_sql(db.dialect, where)
+            return [row[0] for row in db.execute(db.statement("matching_seqs", where=condition), values)]
+
+    def version(self, org: str) -> Version | None:
+        """Return the version of what is read now; None if it must not be kept, as inside a write transaction."""
+        if self.in_transaction:
+            # What is written there may be rolled back.
+            return None
+        with self._snapshot(org) as db:
+            row = db.execute(db.statement("last_change"), {"org": org}).fetchone()
+            current = db.vectors.generation()
+            if row is None:
+                return None
+            number, mark = row
+            return Version(number, mark, current.number if current is not None else 0)
+
+    def changed_keys(self, org: str, since: Version, *, limit: int) -> list[int] | None:
+        """Return the memories that were added, changed or purged after a version; None if that is not known."""
+        with self._snapshot(org) as db:
+            values = {"org": org, "number": since.number}
+            row = db.execute(db.statement("change_mark"), values).fetchone()
+            if row is None or row[0] != since.mark:
+                return None
+            rows = db.execute(db.statement("changed_since"), values | {"limit": limit + 1}).fetchall()
+            keys = list(dict.fromkeys(row[0] for row in rows))
+            return keys if len(rows) <= limit else None
 
     def memories(self, keys: Sequence[int]) -> dict[int, Memory]:
         """Return the memories with these numbers, by number. Numbers without a memory are left out."""

@@ -57,11 +57,6 @@ class Store(Search[Database]):
     def transaction(self) -> AbstractContextManager[None]:
         """Make one transaction of all that this thread does inside. An error rolls everything back."""
 
-    @property
-    @abstractmethod
-    def in_transaction(self) -> bool:
-        """Whether this thread is inside a transaction."""
-
     def refuse_inside_transaction(self, what: str) -> None:
         """Raise a `StoreError` if this thread is inside a transaction, of which `what` must not be part."""
         if self.in_transaction:

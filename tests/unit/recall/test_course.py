@@ -221,6 +221,9 @@ def trace(number: int, **fields: object) -> Trace:
         "confidence": 1.0,
         "pinned": 0,
         "tokens": 9,
+        "status": "active",
+        "valid_from": None,
+        "invalid_at": None,
         "uses": 0,
         "passages": (),
     }
@@ -228,7 +231,7 @@ def trace(number: int, **fields: object) -> Trace:
 
 
 def gains(traces: list[Trace], scores: list[float] | None = None) -> list[float]:
-    found = course(Sheet(traces), np.array(scores or [0.01] * len(traces)))
+    found = course(Sheet.of(traces), np.array(scores or [0.01] * len(traces)))
     return found.round(3).tolist()
 
 

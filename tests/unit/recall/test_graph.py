@@ -74,7 +74,7 @@ def named(*lines: str, seeds: list[int]) -> list[float]:
     """How much each of these memories shares of what the seeds name."""
     with satchel.open(":memory:", embedder="none") as bag:
         bag.add_many(Draft(line, at=f"2024-01-0{place + 1}") for place, line in enumerate(lines))
-        sheet = Sheet(bag._store.traces(Filter()))
+        sheet = Sheet.of(bag._store.traces(Filter()))
         return shared_names(bag._store, sheet, seeds, np.ones(sheet.size)).tolist()
 
 
@@ -102,5 +102,5 @@ def test_a_tag_of_a_seed_connects_it_with_others_that_have_it():
         bag.add("it rains", tags=["weather"], at="2024-01-01")
         bag.add("the sun is out", tags=["weather"], at="2024-01-02")
         bag.add("we had soup", tags=["food"], at="2024-01-03")
-        sheet = Sheet(bag._store.traces(Filter()))
+        sheet = Sheet.of(bag._store.traces(Filter()))
         assert shared_names(bag._store, sheet, [0], np.ones(3)).tolist() == [0.0, 1.0, 0.0]

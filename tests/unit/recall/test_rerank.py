@@ -74,7 +74,7 @@ def test_what_waits_for_its_vector_counts_as_an_average_memory():
         waiting = last._replace(passages=tuple(each._replace(vector=None) for each in last.passages))
         with_all, without = (
             features(Evidence(bag._store, Filter(), sheet, question, np.ones(len(question.terms))))
-            for sheet in (Sheet(traces), Sheet([*traces[:-1], waiting]))
+            for sheet in (Sheet.of(traces), Sheet.of([*traces[:-1], waiting]))
         )
         others = with_all["passage_meaning"][:-1]
         assert without["passage_meaning"][:-1] == pytest.approx(others)

@@ -14,17 +14,24 @@ def passage(*codes: int, flags: int = 0, vector: bytes | None = None) -> TracedP
 
 def trace(key: int, *passages: TracedPassage, thread: str | None = None, at: int | None = None, **other) -> Trace:
     fields = {"speaker": None, "kind": "fact", "tier": "knowledge", "importance": 0.5, "confidence": 1.0}
-    fields |= {"pinned": 0, "tokens": 1, "uses": 0} | other
+    fields |= {
+        "pinned": 0,
+        "tokens": 1,
+        "status": "active",
+        "valid_from": None,
+        "invalid_at": None,
+        "uses": 0,
+    } | other
     held = passages or (passage(key),)
     return Trace(key=key, at=key if at is None else at, id=str(key), thread=thread, passages=held, **fields)
 
 
 def keys(sheet: Sheet) -> list[int]:
-    return [each.key for each in sheet.traces]
+    return sheet.key.tolist()
 
 
 def test_memories_of_a_thread_stand_together_in_the_order_of_time_and_id():
-    sheet = Sheet(
+    sheet = Sheet.of(
         [trace(1, thread="a"), trace(2, thread="b"), trace(4, thread="a", at=3), trace(3, thread="a", at=3)]
     )
     assert keys(sheet) == [1, 3, 4, 2]
@@ -32,7 +39,7 @@ def test_memories_of_a_thread_stand_together_in_the_order_of_time_and_id():
 
 
 def test_a_phrase_is_found_inside_a_passage_as_often_as_it_stands_there():
-    sheet = Sheet([trace(1, passage(1, 2, 1, 2, 3), passage(2, 1)), trace(2, passage(1, 3, 2))])
+    sheet = Sheet.of([trace(1, passage(1, 2, 1, 2, 3), passage(2, 1)), trace(2, passage(1, 3, 2))])
     assert sheet.frequencies((1, 2)).tolist() == [2, 0, 0]
     assert sheet.frequencies((1, 2, 3)).tolist() == [1, 0, 0]
     assert sheet.frequencies((2,)).tolist() == [2, 1, 1]
@@ -40,7 +47,7 @@ def test_a_phrase_is_found_inside_a_passage_as_often_as_it_stands_there():
 
 @pytest.mark.parametrize("between", [[], [passage()], [passage(), passage()]])
 def test_a_phrase_never_reaches_over_the_border_of_a_passage_or_a_memory(between):
-    sheet = Sheet([trace(1, passage(7, 1), *between, passage(2, 7)), trace(2, passage(9, 7, 3))])
+    sheet = Sheet.of([trace(1, passage(7, 1), *between, passage(2, 7)), trace(2, passage(9, 7, 3))])
     assert not sheet.frequencies((1, 2)).any()
     assert not sheet.frequencies((7, 9)).any()
     assert not sheet.frequencies((1, 2, 7)).any()
@@ -48,7 +55,7 @@ def test_a_phrase_never_reaches_over_the_border_of_a_passage_or_a_memory(between
 
 
 def test_a_phrase_that_the_end_cuts_off_is_not_found():
-    assert Sheet([trace(1, passage(1, 2))]).frequencies((2, 3)).tolist() == [0]
+    assert Sheet.of([trace(1, passage(1, 2))]).frequencies((2, 3)).tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -61,20 +68,20 @@ def test_a_phrase_that_the_end_cuts_off_is_not_found():
     ],
 )
 def test_passages_without_a_term_are_counted_as_empty(passages, expected):
-    sheet = Sheet([trace(1, *passages)])
+    sheet = Sheet.of([trace(1, *passages)])
     assert sheet.frequencies((5,)).tolist() == expected
     assert sheet.total(sheet.frequencies((5,))).tolist() == [sum(expected)]
 
 
 def test_the_best_and_the_sum_are_taken_over_each_memorys_own_passages():
-    sheet = Sheet([trace(1, passage(1), passage(1)), trace(2, passage(1)), trace(3, passage(1), passage(1))])
+    sheet = Sheet.of([trace(1, passage(1), passage(1)), trace(2, passage(1)), trace(3, passage(1), passage(1))])
     values = np.array([1.0, 4.0, 2.0, 8.0, 3.0])
     assert sheet.best(values).tolist() == [4, 2, 8]
     assert sheet.total(values).tolist() == [5, 2, 11]
 
 
 def test_beside_looks_later_with_a_plus_and_earlier_with_a_minus_and_never_into_another_thread():
-    sheet = Sheet([trace(1, thread="a"), trace(2, thread="a"), trace(3, thread="a"), trace(4, thread="b")])
+    sheet = Sheet.of([trace(1, thread="a"), trace(2, thread="a"), trace(3, thread="a"), trace(4, thread="b")])
     values = np.array([1.0, 2.0, 3.0, 4.0])
     assert sheet.beside(values, 1).tolist() == [2, 3, 0, 0]
     assert sheet.beside(values, -1).tolist() == [0, 1, 2, 0]
@@ -84,14 +91,14 @@ def test_beside_looks_later_with_a_plus_and_earlier_with_a_minus_and_never_into_
 
 
 def test_around_sums_up_to_the_ends_of_the_thread():
-    sheet = Sheet([trace(key, thread="a" if key < 5 else "b") for key in range(1, 8)])
+    sheet = Sheet.of([trace(key, thread="a" if key < 5 else "b") for key in range(1, 8)])
     near, far = sheet.around(np.arange(1.0, 8.0), 1, 3)
     assert near.tolist() == [3, 6, 9, 7, 11, 18, 13]
     assert far.tolist() == [10, 10, 10, 10, 18, 18, 18]
 
 
 def test_memories_of_no_thread_are_alone():
-    sheet = Sheet([trace(1), trace(2), trace(3)])
+    sheet = Sheet.of([trace(1), trace(2), trace(3)])
     values = np.array([1.0, 2.0, 4.0])
     assert sheet.beside(values, 1).tolist() == [0, 0, 0]
     assert sheet.thread_total(values).tolist() == sheet.thread_best(values).tolist() == [1, 2, 4]
@@ -99,12 +106,12 @@ def test_memories_of_no_thread_are_alone():
 
 def test_a_thread_is_not_another_ones_number():
     """A memory without a thread is known by its number, a thread by its name."""
-    assert Sheet([trace(1, thread="2"), trace(2)]).thread.tolist() == [0, 1]
+    assert Sheet.of([trace(1, thread="2"), trace(2)]).thread.tolist() == [0, 1]
 
 
 def test_only_what_a_run_joins_is_side_by_side():
     traces = [trace(key, thread="a") for key in (1, 2, 3, 7, 8)] + [trace(9, thread="b")]
-    sheet = Sheet(traces, [[1, 2, 3], [2, 3], [7, 8]])
+    sheet = Sheet.of(traces, [[1, 2, 3], [2, 3], [7, 8]])
     assert sheet.run.tolist() == [1, 1, 1, 2, 2, 3]
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert sheet.beside(values, 1).tolist() == [2, 4, 0, 16, 0, 0]
@@ -116,28 +123,30 @@ def test_only_what_a_run_joins_is_side_by_side():
 
 def test_runs_that_leave_a_memory_out_do_not_join_what_is_around_it():
     """1 and 3 are here and neighbours of 2, which is not."""
-    sheet = Sheet([trace(1, thread="a"), trace(3, thread="a")], [[1, 2, 3]])
+    sheet = Sheet.of([trace(1, thread="a"), trace(3, thread="a")], [[1, 2, 3]])
     assert sheet.run.tolist() == [1, 2]
 
 
 def test_a_memory_asks_where_its_last_passage_does():
     asking, plain = passage(1, flags=ASKS), passage(1, flags=TIMES | NUMBERS)
-    sheet = Sheet([trace(1, asking, plain), trace(2, plain, asking), trace(3, asking)])
+    sheet = Sheet.of([trace(1, asking, plain), trace(2, plain, asking), trace(3, asking)])
     assert sheet.asks.tolist() == [0, 1, 1]
     assert sheet.has_time.tolist() == sheet.has_number.tolist() == [1, 1, 0]
 
 
 def test_vectors_have_length_one_and_those_of_another_size_are_none():
-    sheet = Sheet([trace(1, passage(1, vector=bytes([3, 4]))), trace(2, passage(1, vector=b"abc")), trace(3)])
-    assert np.allclose(sheet.vectors(2), [[0.6, 0.8], [0, 0], [0, 0]])
+    sheet = Sheet.of([trace(1, passage(1, vector=bytes([3, 4]))), trace(2, passage(1, vector=b"a")), trace(3)])
+    assert np.allclose(sheet.vectors, [[0.6, 0.8], [0, 0], [0, 0]])
+    assert sheet.has_vectors(2)
+    assert not sheet.has_vectors(3)
 
 
 def test_a_machine_is_known_by_how_it_is_called():
     speakers = ["Assistant", "Ana", None, "TOOL", "agent"]
-    sheet = Sheet([trace(key, speaker=speaker) for key, speaker in enumerate(speakers)])
+    sheet = Sheet.of([trace(key, speaker=speaker) for key, speaker in enumerate(speakers)])
     assert sheet.replies.tolist() == [1, 0, 0, 1, 1]
 
 
 def test_an_empty_sheet_has_columns_of_nothing():
-    sheet = Sheet([])
+    sheet = Sheet.of([])
     assert (sheet.size, sheet.frequencies((1,)).tolist(), sheet.beside(np.zeros(0), 1).tolist()) == (0, [], [])

@@ -154,6 +154,9 @@ class PostgresVectors(VectorTables):
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 60
+# How many changes of a tenant are kept; whoever is further behind reads everything again.
+CHANGES_KEPT = 1_024
+CHANGES_BETWEEN_TRIMS = 256
 _SPELT = re.compile("\ufdd0[01]")
 _PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
 # JIT costs more than it saves here, and no query reads all tenants.
@@ -265,6 +268,7 @@ class PostgresConnection:
         self._held: set[str] = set()
         self._entries: dict[str, IndexedTerms] = {}
         self._tallies: dict[str, Tally] = {}
+        self._changed: dict[str, set[int | str]] = {}
 
     @cached_property
     def vectors(self) -> PostgresVectors:
@@ -316,7 +320,7 @@ class PostgresConnection:
 
     def _forget(self) -> None:
         """Reset the state of the last transaction."""
-        self._held, self._entries, self._tallies = set(), {}, {}
+        self._held, self._entries, self._tallies, self._changed = set(), {}, {}, {}
 
     def bind(self, org: str) -> None:
         """Bind the rest of the transaction to a tenant: it sees no other."""
@@ -405,6 +409,26 @@ class PostgresConnection:
         for length, terms in self.execute(self.statement("words_of"), {"numbers": list(seqs)}):
             self._tally.count(terms, length, sign=-1)
 
+    def log_changes(self, changed: Iterable[int | str]) -> None:
+        # A savepoint that is rolled back may leave memories here that have not changed, which does no harm.
+        self._changed.setdefault(self.org or "", set()).update(changed)
+
+    def _write_changes(self) -> None:
+        for org in sorted(self._changed):
+            changed = self._changed.pop(org)
+            if not changed:
+                continue
+            self.bind(org)
+            number = self.execute(self.statement("count_change")).get
+            if number is None:
+                # The tenant was erased.
+                continue
+            ids = [each for each in changed if isinstance(each, str)]
+            numbers = [each for each in changed if isinstance(each, int)]
+            self.execute(self.statement("insert_change"), {"number": number, "numbers": numbers, "ids": ids})
+            if number % CHANGES_BETWEEN_TRIMS == 0:
+                self.execute(self.statement("trim_changes"), {"number": number - CHANGES_KEPT})
+
     def scrub(self) -> None:
         """Nothing to do: later transactions cannot see deleted rows."""
 
@@ -421,6 +445,7 @@ class PostgresConnection:
                     self.execute(self.statement("drop_terms"), {"terms": fewer})
             counted = {"memories": tally.memories, "words": tally.words}
             self.execute(self.statement("count_words"), counted)
+        self._write_changes()
         if bound is not None:
             self.bind(bound)
 

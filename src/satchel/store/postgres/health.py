@@ -129,6 +129,9 @@ def mend(db: PostgresConnection) -> list[str]:
         db.execute(f"DELETE FROM {_STRAY}")
         db.execute(f"DELETE FROM {_STRAY_BACKLOG}")
         db.executemany(db.statement("insert_backlog"), [{"memory": memory} for (memory,) in _overlooked(db)])
+        # Nobody knows which vectors these were, so everybody reads everything again.
+        db.execute(db.statement("trim_changes"), {"number": db.execute(db.statement("count_change")).get})
+        db.log_changes([0])
         waiting = int(db.execute(db.statement("count_backlog")).get)
         done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
     return done

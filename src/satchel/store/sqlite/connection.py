@@ -193,6 +193,8 @@ class SqliteConnection(apsw.Connection):
 
     def words_go(self, seqs: Sequence[int]) -> None: ...
 
+    def log_changes(self, changed: Iterable[int | str]) -> None: ...
+
     def scrub(self) -> None:
         """Empty the write-ahead log after the commit: it would keep purged data. See `SqliteStore.writing`."""
         self.scrubbing = True

@@ -70,6 +70,7 @@ def mend(db: SqliteConnection) -> list[str]:
     passages = look_at_passages(db)
     _mend_passages(db, passages)
     _mend_vectors(db)
+    db.execute(db.statement("forget_changes"))
     done = []
     if concerned := len(passages.differing) + len(passages.stray):
         done.append(f"made the passages of {concerned:,} memories anew")

@@ -166,7 +166,7 @@ SELECT count(*) FROM (SELECT 1 FROM memory m WHERE {where} LIMIT :most) counted
 -- name: traced_memories
 SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN {thread_of_session} WHEN m.source IS NOT NULL THEN {thread_of_source} END,
-    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, m.status, m.valid_from, m.invalid_at
 FROM memory m WHERE {where} ORDER BY m.at, m.id
 
 -- name: traced_uses
@@ -216,6 +216,26 @@ DELETE FROM word WHERE org = :org AND docs <= 0 AND term = ANY (:terms::text[])
 
 -- name: count_words
 UPDATE tenant SET memories = memories + :memories::bigint, words = words + :words::bigint WHERE org = :org
+
+-- name: count_change
+UPDATE tenant SET changes = changes + 1 WHERE org = :org RETURNING changes
+
+-- name: insert_change
+INSERT INTO change (org, number, memories)
+VALUES (:org, :number, :numbers::bigint[] || ARRAY(SELECT seq FROM memory WHERE org = :org AND id = ANY (:ids::text[])))
+
+-- name: trim_changes
+DELETE FROM change WHERE org = :org AND number <= :number
+
+-- name: last_change
+SELECT number, mark FROM change WHERE org = :org ORDER BY number DESC LIMIT 1
+
+-- name: change_mark
+SELECT mark FROM change WHERE org = :org AND number = :number
+
+-- name: changed_since
+SELECT memory FROM change c CROSS JOIN LATERAL unnest(c.memories) AS memory
+WHERE c.org = :org AND c.number > :number LIMIT :limit
 
 -- name: words_of
 SELECT m.length, ARRAY(SELECT substr(w.lexeme, {sign} + 1) FROM unnest(m.words) w) FROM memory m
@@ -340,5 +360,5 @@ SELECT concat_ws(' ', pg_postmaster_start_time(), (SELECT oid FROM pg_database W
 -- Rows that are not deleted with memories or sessions.
 -- name: erase_rest
 WITH history AS (DELETE FROM history WHERE org = :org), words AS (DELETE FROM word WHERE org = :org),
-    embedding AS (DELETE FROM embedding WHERE org = :org)
+    embedding AS (DELETE FROM embedding WHERE org = :org), changes AS (DELETE FROM change WHERE org = :org)
 DELETE FROM tenant WHERE org = :org

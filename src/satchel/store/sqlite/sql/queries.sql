@@ -148,7 +148,7 @@ SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN json_array('session', m.project, m.user, m.agent, m.session)
         WHEN m.source IS NOT NULL THEN json_array('source', m.project, m.user, m.agent, m.source)
     END,
-    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, m.status, m.valid_from, m.invalid_at,
     coalesce((SELECT u.count FROM usage u WHERE u.seq = m.seq), 0),
     p.start, p.stop, p.flags, p.codes, NULL
 FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
@@ -159,12 +159,29 @@ SELECT m.seq, m.at, m.id,
     CASE WHEN m.session <> '' THEN json_array('session', m.project, m.user, m.agent, m.session)
         WHEN m.source IS NOT NULL THEN json_array('source', m.project, m.user, m.agent, m.source)
     END,
-    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens,
+    m.speaker, m.kind, m.tier, m.importance, m.confidence, m.pinned, m.tokens, m.status, m.valid_from, m.invalid_at,
     coalesce((SELECT u.count FROM usage u WHERE u.seq = m.seq), 0),
     p.start, p.stop, p.flags, p.codes, v.vector
 FROM {memories} CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
     LEFT JOIN {vectors} v ON v.passage = p.seq
 WHERE {where} ORDER BY m.at, m.id, p.seq
+
+-- name: matching_seqs
+SELECT m.seq FROM memory m WHERE {where}
+
+-- name: last_change
+SELECT number, mark FROM change ORDER BY number DESC LIMIT 1
+
+-- name: change_mark
+SELECT mark FROM change WHERE number = :number
+
+-- Leaves one change that nobody has seen, so that everybody reads everything again.
+-- name: forget_changes
+INSERT INTO change (memory) VALUES (0);
+DELETE FROM change WHERE number < (SELECT max(number) FROM change)
+
+-- name: changed_since
+SELECT memory FROM change WHERE number > :number ORDER BY number LIMIT :limit
 
 -- name: seqs_before
 SELECT m.seq FROM memory m

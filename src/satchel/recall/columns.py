@@ -1,0 +1,557 @@
+"""What ranking reads of memories, as numpy columns, and the cache that keeps them between calls.
+
+`Columns` has a row for each memory of a scope, without texts. `ColumnCache` keeps the columns of the scopes that
+were asked last, within a limit of bytes. Before each use it asks the store what has changed since: changed
+memories are read again, and columns that cannot be brought up to date are read anew. So a write by any process is
+seen by the next call.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from satchel.model.filters import Filter
+from satchel.model.memory import Scope
+from satchel.store.contract import SearchStore, Trace, Version
+from satchel.store.rows import micros
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+__all__ = ["SMALL", "ColumnCache", "Columns", "Selection", "Vocabulary", "in_order_of_time", "in_thread"]
+
+# A scope of up to this many memories is read whole, which is cheaper than querying each index.
+SMALL = 1000
+
+_EARLIEST, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_SESSION = '["session"'
+NONE = 0
+"""The number of a missing name."""
+
+
+def in_thread(trace: Trace) -> bool:
+    """Whether a memory is part of a conversation or a document. A note is not, even if a session made it."""
+    return trace.thread is not None and (trace.tier == "conversation" or not trace.thread.startswith(_SESSION))
+
+
+class Vocabulary:
+    """Numbers for the names in columns: threads, speakers, kinds, tiers and statuses. It only grows."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [""]
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        """Return the number of a name, a new one if it has none."""
+        number = self._numbers.get(name)
+        if number is None:
+            # Threads that add the same name at once both append it, and agree on one of the numbers.
+            self.names.append(name)
+            number = self._numbers.setdefault(name, len(self.names) - 1)
+        return number
+
+    def find(self, name: str) -> int:
+        """Return the number of a name; -1 if no column has it."""
+        return self._numbers.get(name, -1)
+
+    def column(self, names: Iterable[str | None]) -> "NDArray[np.int32]":
+        known = self._numbers
+        return np.fromiter((known.get(n) or self.number(n) if n else NONE for n in names), np.int32)
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """The traces of memories as arrays: one row for each memory, and one for each of their passages.
+
+    The passages of memory `i` are those from `first[i]` to `first[i + 1]`, and the codes of passage `p` those from
+    `starts[p]` to `starts[p + 1]`.
+    """
+
+    vocabulary: Vocabulary
+    ids: "NDArray[np.object_]"
+    key: "Ints"
+    at: "Ints"
+    thread: "NDArray[np.int32]"
+    """The session or document; 0 for none. A note has none, even if a session made it."""
+    beside: "NDArray[np.int32]"
+    """The session or document by which neighbours are looked up, also for a note that a session made."""
+    speaker: "NDArray[np.int32]"
+    kind: "NDArray[np.int32]"
+    tier: "NDArray[np.int32]"
+    status: "NDArray[np.int32]"
+    importance: "NDArray[np.float64]"
+    confidence: "NDArray[np.float64]"
+    pinned: "NDArray[np.float64]"
+    tokens: "NDArray[np.float64]"
+    uses: "NDArray[np.float64]"
+    valid_from: "Ints"
+    invalid_at: "Ints"
+    first: "Ints"
+    start: "NDArray[np.int32]"
+    end: "NDArray[np.int32]"
+    flags: "NDArray[np.int64]"
+    starts: "Ints"
+    codes: "NDArray[np.uint32]"
+    has_vector: "NDArray[np.bool_]"
+    packed: "NDArray[np.int8]"
+    """The vector of each passage as int8; zeros if it has none."""
+
+    @classmethod
+    def from_traces(cls, traces: Sequence[Trace], vocabulary: Vocabulary | None = None) -> "Columns":
+        """Return the columns of traces, in the same order."""
+        names = vocabulary or Vocabulary()
+        passages = [passage for trace in traces for passage in trace.passages]
+        lengths = np.fromiter((len(passage.codes) for passage in passages), np.int64, len(passages)) // 4
+        dimensions = max((len(each.vector) for each in passages if each.vector), default=0)
+        empty = bytes(dimensions)
+        vectors = b"".join(
+            each.vector if each.vector is not None and len(each.vector) == dimensions else empty
+            for each in passages
+        )
+        return cls(
+            vocabulary=names,
+            ids=_objects([trace.id for trace in traces]),
+            key=_column(traces, "key", np.int64),
+            at=_column(traces, "at", np.int64),
+            thread=names.column(trace.thread if in_thread(trace) else None for trace in traces),
+            beside=names.column(trace.thread for trace in traces),
+            speaker=names.column((trace.speaker or "").casefold() for trace in traces),
+            kind=names.column(trace.kind for trace in traces),
+            tier=names.column(trace.tier for trace in traces),
+            status=names.column(trace.status for trace in traces),
+            importance=_column(traces, "importance", np.float64),
+            confidence=_column(traces, "confidence", np.float64),
+            pinned=_column(traces, "pinned", np.float64),
+            tokens=_column(traces, "tokens", np.float64),
+            uses=_column(traces, "uses", np.float64),
+            valid_from=_times((trace.valid_from for trace in traces), _EARLIEST),
+            invalid_at=_times((trace.invalid_at for trace in traces), _LATEST),
+            first=_offsets(np.fromiter((len(trace.passages) for trace in traces), np.int64, len(traces))),
+            start=np.fromiter((passage.start for passage in passages), np.int32, len(passages)),
+            end=np.fromiter((passage.end for passage in passages), np.int32, len(passages)),
+            flags=np.fromiter((passage.flags for passage in passages), np.int64, len(passages)),
+            starts=_offsets(lengths),
+            codes=np.frombuffer(b"".join(passage.codes for passage in passages), "<u4"),
+            has_vector=np.fromiter((each.vector is not None for each in passages), bool, len(passages)),
+            packed=np.frombuffer(vectors, np.int8).reshape(len(passages), dimensions),
+        )
+
+    @property
+    def size(self) -> int:
+        return len(self.key)
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.packed.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the columns take, ids included."""
+        arrays = (getattr(self, name) for name in self.__struct_fields__ if name != "vocabulary")
+        return int(sum(array.nbytes for array in arrays)) + ID_BYTES * self.size
+
+    def take(self, rows: "Ints") -> "Columns":
+        """Return some of the rows, in the order given."""
+        counts = self.first[rows + 1] - self.first[rows]
+        passages = _ranges(self.first[rows], counts)
+        lengths = self.starts[passages + 1] - self.starts[passages]
+        per_memory = {name: getattr(self, name)[rows] for name in _PER_MEMORY}
+        per_passage = {name: getattr(self, name)[passages] for name in _PER_PASSAGE}
+        return Columns(
+            vocabulary=self.vocabulary,
+            **per_memory,
+            **per_passage,
+            first=_offsets(counts),
+            starts=_offsets(lengths),
+            codes=self.codes[_ranges(self.starts[passages], lengths)],
+        )
+
+    def joined(self, other: "Columns") -> "Columns":
+        """Return these rows and then those of others, which share the vocabulary and the length of vectors."""
+        one, two = _with_dimensions(self, other), _with_dimensions(other, self)
+        both = {
+            name: np.concatenate([getattr(one, name), getattr(two, name)])
+            for name in (*_PER_MEMORY, *_PER_PASSAGE, "codes")
+        }
+        return Columns(
+            vocabulary=self.vocabulary,
+            **both,
+            first=np.concatenate([one.first, two.first[1:] + one.first[-1]]),
+            starts=np.concatenate([one.starts, two.starts[1:] + one.starts[-1]]),
+        )
+
+    def agrees_with(self, other: "Columns") -> bool:
+        """Whether the vectors of both have the same length, as far as there are any."""
+        return 0 in (self.dimensions, other.dimensions) or self.dimensions == other.dimensions
+
+    def of_names(self, column: "NDArray[np.int32]", names: Iterable[str]) -> "NDArray[np.bool_]":
+        """Return which rows of a column have one of these names."""
+        found = np.zeros(len(column), bool)
+        for name in names:
+            found |= column == self.vocabulary.find(name)
+        return found
+
+
+# About how many bytes an id takes as a Python string.
+ID_BYTES = 85
+
+_RAGGED = ("first", "starts", "codes", "vocabulary")
+_PER_PASSAGE = ("start", "end", "flags", "has_vector", "packed")
+_PER_MEMORY = tuple(name for name in Columns.__struct_fields__ if name not in (*_RAGGED, *_PER_PASSAGE))
+
+
+def _column(traces: Sequence[Trace], name: str, kind: Any) -> Any:
+    return np.fromiter((getattr(trace, name) for trace in traces), kind, len(traces))
+
+
+def _times(values: Iterable[int | None], missing: int) -> "Ints":
+    return np.fromiter((missing if value is None else value for value in values), np.int64)
+
+
+def _objects(values: Sequence[str]) -> "NDArray[np.object_]":
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+def _offsets(counts: "Ints") -> "Ints":
+    """Return where each group starts, and at last where the last one ends."""
+    found = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=found[1:])
+    return found
+
+
+def _ranges(starts: "Ints", counts: "Ints") -> "Ints":
+    """Return the numbers of all ranges, one after the other."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    found: Ints = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return found
+
+
+def _with_dimensions(columns: Columns, other: Columns) -> Columns:
+    if columns.dimensions or not other.dimensions:
+        return columns
+    zeros = np.zeros((len(columns.start), other.dimensions), np.int8)
+    return msgspec.structs.replace(columns, packed=zeros)
+
+
+def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
+    """Return the rows sorted by time and id, oldest first."""
+    at = columns.at[rows]
+    order = np.argsort(at, kind="stable")
+    rows, at = rows[order], at[order]
+    same = np.flatnonzero(at[1:] == at[:-1])
+    if len(same):
+        ids = columns.ids
+        # The stretches of memories of the same moment.
+        breaks = np.flatnonzero(np.diff(same) > 1)
+        for begin, end in zip(same[[0, *(breaks + 1)]], same[[*breaks, -1]] + 2, strict=True):
+            rows[begin:end] = sorted(rows[begin:end].tolist(), key=ids.__getitem__)
+    return rows
+
+
+# What passes a filter.
+
+
+class Selection:
+    """The rows of some columns that pass a filter, and the reads of a search that need nothing else."""
+
+    def __init__(self, columns: Columns, rows: "Ints") -> None:
+        self.columns = columns
+        self.rows = rows
+        self.whole: Any = None
+        """What the caller has computed from all of the rows and wants to keep; see `ranking`."""
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def rows_of(self, keys: Sequence[int]) -> "Ints":
+        """Return the rows of these memories in the same order; those that do not pass the filter are left out."""
+        order, sorted_keys = self._by_key
+        wanted = np.array(keys, np.int64)
+        if not len(sorted_keys) or not len(wanted):
+            return np.zeros(0, np.int64)
+        places = np.minimum(np.searchsorted(sorted_keys, wanted), len(sorted_keys) - 1)
+        found: Ints = order[places[sorted_keys[places] == wanted]]
+        return found
+
+    @cached_property
+    def _by_key(self) -> "tuple[Ints, Ints]":
+        keys = self.columns.key[self.rows]
+        order = np.argsort(keys)
+        return self.rows[order], keys[order]
+
+    def nearest(self, code: bytes, *, limit: int) -> list[int]:
+        """Return the keys of the memories with the passages nearest to a code by Hamming distance."""
+        columns = self.columns
+        if len(code) * 8 != columns.dimensions or not self.size:
+            return []
+        apart = np.bitwise_count(self._signs ^ _as_words(np.frombuffer(code, np.uint8)[None, :])).sum(
+            axis=1, dtype=np.int32
+        )
+        apart[~columns.has_vector[self._passages]] = _FAR
+        counts = columns.first[self.rows + 1] - columns.first[self.rows]
+        distance = np.minimum.reduceat(apart, _offsets(counts)[:-1])
+        order = np.lexsort((columns.key[self.rows], distance))[:limit]
+        return [int(key) for key in columns.key[self.rows[order]][distance[order] < _FAR]]
+
+    @cached_property
+    def _passages(self) -> "Ints":
+        first = self.columns.first
+        return _ranges(first[self.rows], first[self.rows + 1] - first[self.rows])
+
+    @cached_property
+    def _signs(self) -> "NDArray[np.uint64]":
+        """The signs of each vector, one bit each, in words of 64 bits."""
+        return _as_words(np.packbits(self.columns.packed[self._passages] > 0, axis=1))
+
+    def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
+        """Return the keys of the memories about a time in this span, newest first."""
+        at = self.columns.at[self._in_time]
+        first, last = np.searchsorted(at, [micros(start), micros(end)])
+        rows = self._in_time[first:last][::-1][:limit]
+        return [int(key) for key in self.columns.key[rows]]
+
+    @cached_property
+    def _in_time(self) -> "Ints":
+        return in_order_of_time(self.columns, self.rows)
+
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+        """Return these memories and the neighbours of the first `most` of them that are part of a thread.
+
+        The second value are the runs of neighbours: keys in order of time.
+        """
+        seeds = self.rows_of(keys)
+        leading = seeds[:most]
+        runs = self._runs(leading[self.columns.thread[leading] != NONE], reach=reach)
+        near = self.rows_of(list(dict.fromkeys(key for run in runs for key in run)))
+        rows = np.concatenate([seeds, near[~np.isin(near, seeds)]])
+        return self.columns.take(rows), runs
+
+    def _runs(self, rows: "Ints", *, reach: int) -> list[list[int]]:
+        """Return for each row the keys of its neighbours, up to `reach` before and after it in its thread."""
+        columns = self.columns
+        threads = columns.beside[rows]
+        some = self._in_time[np.isin(columns.beside[self._in_time], threads[threads != NONE])]
+        some = some[np.argsort(columns.beside[some], kind="stable")]
+        place = {int(row): number for number, row in enumerate(some)}
+        bounds = _bounds(columns.beside[some])
+        keys = columns.key[some].tolist()
+        found = []
+        for row, thread in zip(rows.tolist(), threads.tolist(), strict=True):
+            if thread == NONE:
+                found.append([int(columns.key[row])])
+                continue
+            at, (low, high) = place[row], bounds[thread]
+            found.append(keys[max(low, at - reach) : min(high, at + reach + 1)])
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of what was computed for this selection, without the columns."""
+        computed = (self.__dict__.get(name) for name in ("_passages", "_signs", "_in_time"))
+        own = self.rows.nbytes + sum(each.nbytes for each in computed if each is not None)
+        return int(own + (self.whole.nbytes if self.whole is not None else 0))
+
+
+# More than any distance.
+_FAR = 1 << 30
+_WORD = 8
+
+
+def _as_words(codes: "NDArray[np.uint8]") -> "NDArray[np.uint64]":
+    """Return rows of bytes as rows of 64-bit words, filled up with zeros."""
+    missing = -codes.shape[1] % _WORD
+    padded = np.pad(codes, ((0, 0), (0, missing))) if missing else codes
+    return np.ascontiguousarray(padded).view(np.uint64)
+
+
+def _bounds(threads: "NDArray[np.int32]") -> dict[int, tuple[int, int]]:
+    """Return for each number of a sorted column where it starts and ends."""
+    if not len(threads):
+        return {}
+    starts = [0, *(np.flatnonzero(np.diff(threads)) + 1).tolist(), len(threads)]
+    return {int(threads[low]): (low, high) for low, high in itertools.pairwise(starts)}
+
+
+class _Passing(NamedTuple):
+    """A selection, and the moments from and until which the same rows are valid."""
+
+    since: int
+    until: int
+    selection: Selection
+
+
+# How many filters on the same columns are kept.
+MOST_SELECTIONS = 8
+
+
+class _Kept:
+    """The columns of one scope, the version of the store that they show, and the last selections from them."""
+
+    def __init__(self, columns: Columns, version: Version) -> None:
+        self.columns = columns
+        self.version = version
+        self._selections: dict[tuple[Filter, bool], _Passing] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return self.columns.nbytes + sum(each.selection.nbytes for each in list(self._selections.values()))
+
+    def select(self, store: SearchStore, where: Filter) -> Selection:
+        """Return the rows that pass a filter; they are kept for the next call with the same filter."""
+        moment = None if where.valid_at is None else micros(where.valid_at)
+        # The present moves on, while the same memories are valid.
+        named = (msgspec.structs.replace(where, valid_at=None), moment is None)
+        kept = self._selections.pop(named, None)
+        if kept is None or not (moment is None or kept.since <= moment < kept.until):
+            kept = self._selected(store, where, moment)
+        for oldest in list(self._selections)[: max(0, len(self._selections) + 1 - MOST_SELECTIONS)]:
+            self._selections.pop(oldest, None)
+        self._selections[named] = kept
+        return kept.selection
+
+    def _selected(self, store: SearchStore, where: Filter, moment: int | None) -> _Passing:
+        columns = self.columns
+        passing = np.ones(columns.size, bool)
+        for column, names in (
+            (columns.status, where.statuses),
+            (columns.kind, where.kinds),
+            (columns.tier, where.tiers),
+        ):
+            if names:
+                passing &= columns.of_names(column, names)
+        if where.pinned:
+            passing &= columns.pinned > 0
+        if where.important:
+            passing &= columns.importance > IMPORTANT
+        if where.since is not None:
+            passing &= columns.at >= micros(where.since)
+        if where.until is not None:
+            passing &= columns.at <= micros(where.until)
+        if where.tags or where.metadata or where.ids or where.unchanged_since is not None:
+            passing &= np.isin(columns.key, np.array(store.keys(where), np.int64))
+        if moment is None:
+            return _Passing(_EARLIEST, _LATEST, Selection(columns, np.flatnonzero(passing)))
+        bounds = np.concatenate([columns.valid_from[passing], columns.invalid_at[passing]])
+        since = int(bounds[bounds <= moment].max(initial=_EARLIEST))
+        until = int(bounds[bounds > moment].min(initial=_LATEST))
+        passing &= (columns.valid_from <= moment) & (columns.invalid_at > moment)
+        return _Passing(since, until, Selection(columns, np.flatnonzero(passing)))
+
+
+# As in the partial index of the stores.
+IMPORTANT = 0.7
+
+
+# The cache.
+
+
+# So many changes are applied to kept columns; after more, they are read anew.
+MOST_CHANGED = 2_000
+# Fewer bytes than any memory takes, to tell without reading it that a scope is too large.
+LEAST_BYTES = 300
+
+
+class ColumnCache:
+    """The columns of the scopes that were asked last, at most `limit` bytes. Threads may share it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        # Without a lock, which a fork could leave locked: each operation on a dict is atomic, and threads that load
+        # the same scope at once both get right columns.
+        self._kept: dict[Scope, _Kept] = {}
+        self._sizes: dict[Scope, int] = {}
+        self._asked: dict[Scope, None] = {}
+        self._too_large: dict[Scope, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are kept."""
+        return sum(list(self._sizes.values()))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+        self._sizes.clear()
+        self._asked.clear()
+        self._too_large.clear()
+
+    def select(self, store: SearchStore, where: Filter, *, load: bool = False) -> Selection | None:
+        """Return what passes a filter now; None if its scope is not kept and costs more to read than to query.
+
+        A small scope is read at once. A large one is read when it is asked for the second time in this process, or
+        with `load`. Call this inside a read transaction: the result shows its state.
+        """
+        scope = where.scope
+        kept = self._kept.get(scope)
+        version = store.version(scope.org)
+        if version is None:
+            return None
+        if kept is None or kept.version != version:
+            kept = self._updated(store, scope, kept, version) or self._read(store, scope, version, load=load)
+        if kept is None:
+            return None
+        selection = kept.select(store, where)
+        self._keep(scope, kept)
+        return selection
+
+    def _updated(self, store: SearchStore, scope: Scope, kept: _Kept | None, version: Version) -> _Kept | None:
+        """Return kept columns with what has changed since; None if that is not known any more."""
+        if kept is None or version.generation != kept.version.generation:
+            return None
+        keys = store.changed_keys(scope.org, kept.version, limit=MOST_CHANGED)
+        if keys is None:
+            return None
+        columns = kept.columns
+        changed = Columns.from_traces(store.traces(_everything(scope), keys), columns.vocabulary)
+        if not columns.agrees_with(changed):
+            return None
+        stale = np.isin(columns.key, np.array(keys, np.int64))
+        if not stale.any() and not changed.size:
+            # The changes were outside of the scope.
+            kept.version = version
+            return kept
+        rest = columns.take(np.flatnonzero(~stale)) if stale.any() else columns
+        return _Kept(rest.joined(changed), version)
+
+    def _read(self, store: SearchStore, scope: Scope, version: Version, *, load: bool) -> _Kept | None:
+        self._kept.pop(scope, None)
+        self._sizes.pop(scope, None)
+        everything = _everything(scope)
+        most = self._too_large.get(scope, self.limit // LEAST_BYTES)
+        if store.count(everything, most=SMALL + 1) > SMALL:
+            if not load and scope not in self._asked:
+                self._asked[scope] = None
+                return None
+            if store.count(everything, most=most + 1) > most:
+                return None
+        return _Kept(Columns.from_traces(store.traces(everything)), version)
+
+    def _keep(self, scope: Scope, kept: _Kept) -> None:
+        """Keep columns as the last used ones, and drop the least recently used ones that are over the limit."""
+        size = kept.nbytes
+        self._kept.pop(scope, None)
+        self._sizes.pop(scope, None)
+        if size > self.limit:
+            # Read again only if it has become smaller.
+            self._too_large[scope] = kept.columns.size - 1
+            return
+        self._kept[scope], self._sizes[scope] = kept, size
+        for oldest in list(self._kept):
+            if self.nbytes <= self.limit:
+                break
+            self._kept.pop(oldest, None)
+            self._sizes.pop(oldest, None)
+
+
+def _everything(scope: Scope) -> Filter:
+    return Filter(scope=scope, statuses=())
