@@ -396,14 +396,16 @@ class Candidates:
         self._groups: list[int] = []
         self._numbers: dict[Hashable, int] = {}
         self._costs: dict[tuple[int, int], int] = {}
+        self._levels: dict[int, Sequence[Rendition]] = {}
 
-    @cached_property
-    def renditions(self) -> dict[int, Sequence[Rendition]]:
-        """The levels of detail of each item that is considered."""
-        return {
-            place: self._renditions(self.items[place], best=number < CUTTABLE, best_match=place == self._best_match)
-            for number, place in enumerate(self.considered)
-        }
+    def renditions(self, place: int) -> Sequence[Rendition]:
+        """Return the levels of detail of an item that is considered."""
+        found = self._levels.get(place)
+        if found is None:
+            item = self.items[place]
+            found = renditions(item, sentence=place in self._cuttable, of_long=place == self._best_match)
+            found = self._levels[place] = found[-1:] if self.whole or item.pinned else found
+        return found
 
     @cached_property
     def _best_match(self) -> int | None:
@@ -470,7 +472,7 @@ class Candidates:
 
     def placed(self, place: int, level: int) -> Placed:
         """Render an item at a level of detail."""
-        item, rendition = self.items[place], self.renditions[place][level]
+        item, rendition = self.items[place], self.renditions(place)[level]
         return Placed(item, rendition.level, rendition.text(item))
 
     def tabulated(
@@ -547,20 +549,20 @@ class Candidates:
     @property
     def value_of_all(self) -> int:
         """The value of all items, uncut."""
-        bonus = 0 if self._best_match is None else BEST_MATCH_BONUS * len(self.renditions[self._best_match])
+        bonus = 0 if self._best_match is None else BEST_MATCH_BONUS * len(self.renditions(self._best_match))
         return bonus + sum(_integer_value(self.items[place]) for place in self.considered)
 
     @property
     def all_of_them(self) -> Choice:
         """The choice of all items, uncut."""
-        return Choice({place: len(self.renditions[place]) - 1 for place in self.considered}, self.value_of_all)
+        return Choice({place: len(self.renditions(place)) - 1 for place in self.considered}, self.value_of_all)
 
     def alone(self, *, first_only: bool = False) -> Iterator[tuple[int, Placed]]:
         """Yield everything that could be alone in a block: every rendition, and the first word of each text."""
         for place in self.considered[: 1 if first_only else None]:
             if place in self.newer:
                 continue
-            for level in range(len(self.renditions[place])):
+            for level in range(len(self.renditions(place))):
                 yield place, self.placed(place, level)
             if not self.whole:
                 item = self.items[place]
@@ -580,12 +582,8 @@ class Candidates:
             self._costs[place, level] = self.prices.lines(self.placed(place, level))
         return self._costs[place, level]
 
-    def _renditions(self, item: Item, *, best: bool, best_match: bool) -> Sequence[Rendition]:
-        found = renditions(item, sentence=best, of_long=best_match)
-        return found[-1:] if self.whole or item.pinned else found
-
     def _offer(self, place: int) -> Offer:
-        item, found = self.items[place], self.renditions[place]
+        item, found = self.items[place], self.renditions(place)
         section, cost = self.prices.section(item)
         section_number = self._number(("section", section), cost, self._sections)
         group, cost = self.prices.group(item)

@@ -83,7 +83,7 @@ class Sheet:
     def nbytes(self) -> int:
         """The bytes of the arrays of this sheet, without ids."""
         arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
-        arrays += [each for value in self.__dict__.values() if isinstance(value, list) for each in value]
+        arrays += [each for value in self.__dict__.values() if isinstance(value, list | tuple) for each in value]
         return self.columns.nbytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
 
     def memories(self, store: SearchStore, places: Sequence[int]) -> dict[int, Memory]:
@@ -125,7 +125,7 @@ class Sheet:
     @cached_property
     def known_codes(self) -> frozenset[int]:
         """The codes of all terms."""
-        return frozenset(np.unique(self.codes).tolist())
+        return frozenset(self.codes.tolist())
 
     @cached_property
     def speakers(self) -> dict[int, str]:
@@ -167,16 +167,34 @@ class Sheet:
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
         """Return how often a term, or a phrase of several codes, occurs in each passage."""
-        hits = np.flatnonzero(self.codes == codes[0])
-        for further, code in enumerate(codes[1:], start=1):
+        inverted, order = self._inverted
+        code = np.uint32(codes[0])
+        hits = order[inverted.searchsorted(code) : inverted.searchsorted(code, side="right")]
+        for further, other in enumerate(codes[1:], start=1):
             hits = hits[hits + further < len(self.codes)]
-            hits = hits[self.codes[hits + further] == code]
-        # The last passage that starts at or before a hit: one without terms starts where the next one does.
-        places = np.searchsorted(self.starts, hits, side="right") - 1
+            hits = hits[self.codes[hits + further] == other]
+        places = self._passage_of[hits]
         if len(codes) > 1:
             # A phrase must not cross the end of a passage.
             places = places[hits + len(codes) <= self._ends[places]]
         return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
+
+    def counts(self, codes: "NDArray[np.uint32]") -> "NDArray[np.int64]":
+        """Return how often each of these terms occurs in all passages together."""
+        inverted = self._inverted[0]
+        found: NDArray[np.int64] = inverted.searchsorted(codes, side="right") - inverted.searchsorted(codes)
+        return found
+
+    @cached_property
+    def _inverted(self) -> "tuple[NDArray[np.uint32], NDArray[np.int64]]":
+        """The codes of all passages sorted, and the position of each."""
+        order = np.argsort(self.codes)
+        return self.codes[order], order
+
+    @cached_property
+    def _passage_of(self) -> "NDArray[np.int64]":
+        """The passage of each code."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.columns.starts))
 
     def best(self, values: "Floats") -> "Floats":
         """Return the highest value among the passages of each memory."""

@@ -44,6 +44,8 @@ class Recalled(NamedTuple):
     """False if nothing relevant matched and these are the newest and most important that pass the filter."""
     sought: tuple[str, ...] = ()
     """The stems of the question's content words. They select the best sentence of a passage."""
+    pinned: Sequence[Memory] = ()
+    """The pinned memories that pass the filter, if they were asked for."""
     weak: "Weak | None" = None
     """Candidates that are not relevant enough, if they were not read; None if there are none."""
 
@@ -72,6 +74,7 @@ def find(
     explain: bool = False,
     distinct: bool = False,
     relevant_only: bool = False,
+    with_pinned: bool = False,
 ) -> Recalled:
     """Return the best matches for a query, relevant or not.
 
@@ -81,7 +84,8 @@ def find(
 
     `filtered` says that the caller filters by kind, tag, tier or time. Then the result is not empty while anything
     passes the filter: if no match reaches `min_relevance`, it has the newest and most important memories instead.
-    With `relevant_only`, matches that are not relevant are not read; `weak` has them.
+    With `relevant_only`, matches that are not relevant are not read; `weak` has them. With `with_pinned`, `pinned`
+    has the pinned memories of the same state of the store.
     """
     # Imported here: numpy takes longer to load than most commands.
     from satchel.recall.question import read_question
@@ -91,6 +95,7 @@ def find(
     question = read_question(query, now=now or where.valid_at or utc_now())
     embedder = indexer.embedder.name if indexer.embedder else "none"
     ranked = Ranked([])
+    pinned: Sequence[Memory] = ()
     if question.terms or question.times:
         vector = indexer.query_vector(query) if question.terms else None
         if vector is not None and has_useful_vectors(embedder, latin=question.latin):
@@ -110,18 +115,25 @@ def find(
         )
         # The question is embedded before the read transaction starts, because a server may take a while.
         with store.reading(where.scope.org):
+            pinned = _pinned(store, where) if with_pinned else ()
             ranked = ranking()
         hits = ranked.hits
         if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_DUPLICATES:
             # Only so many candidates of a large scope are considered, and most of them may be duplicates.
             with store.reading(where.scope.org):
                 ranked = ranking(candidates=MOST_CANDIDATES)
+    elif with_pinned:
+        pinned = _pinned(store, where)
     if filtered and not any(hit.relevance >= min_relevance for hit in ranked.hits):
         newest = (
             _distinct(store, where, limit=limit) if distinct else _newest_and_important(store, where, limit=limit)
         )
-        return Recalled(newest, matched=False, sought=question.sought)
-    return Recalled(ranked.hits, sought=question.sought, weak=ranked.weak)
+        return Recalled(newest, matched=False, sought=question.sought, pinned=pinned)
+    return Recalled(ranked.hits, sought=question.sought, pinned=pinned, weak=ranked.weak)
+
+
+def _pinned(store: SearchStore, where: Filter) -> list[Memory]:
+    return store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
 
 
 def find_for_context(
@@ -141,9 +153,8 @@ def find_for_context(
 
     Without a query, the recent and important memories take the place of matches. `relevant_only` is that of `find`.
     """
-    pinned = store.select(msgspec.structs.replace(where, pinned=True), limit=MAX_LIMIT)
     if query is None:
-        found = Recalled(_newest_and_important(store, where, limit=limit))
+        found = Recalled(_newest_and_important(store, where, limit=limit), pinned=_pinned(store, where))
     else:
         found = find(
             store,
@@ -157,9 +168,10 @@ def find_for_context(
             surroundings=True,
             explain=explain,
             relevant_only=relevant_only,
+            with_pinned=True,
         )
     known = {hit.memory.id: hit for hit in found.hits}
-    ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in pinned}
+    ahead = {memory.id: known.get(memory.id) or Hit(memory, PINNED_SCORE) for memory in found.pinned}
     if not ahead:
         return found
     hits = [*ahead.values(), *(hit for hit in found.hits if hit.memory.id not in ahead)]

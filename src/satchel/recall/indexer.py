@@ -280,7 +280,7 @@ class Indexer:
     def query_vector(self, query: str) -> "NDArray[np.float32] | None":
         """Return the vector of a question; None if there is no embedder or it fails."""
         recorded = self._recorded()
-        embedder = self._ready()
+        embedder = self._ready(recorded)
         if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return None
         try:
@@ -301,7 +301,7 @@ class Indexer:
         Vectors are cached, so that the next search continues from there.
         """
         recorded = self._recorded()
-        embedder = self._ready()
+        embedder = self._ready(recorded)
         if embedder is None or recorded is None or recorded.name != embedder.name or not recorded.dimensions:
             return {}
         texts = list(dict.fromkeys(part.text for memory in memories for part in parts_of(memory)))
@@ -461,20 +461,20 @@ class Indexer:
     def _is_paused(self) -> bool:
         return self._paused_until is not None and self._clock() < self._paused_until
 
-    def _ready(self, *, follow: bool = True) -> Embedder | None:
-        """Return the embedder; None if it is paused after a failure.
+    def _ready(self, recorded: Embedding | None = None, *, follow: bool = True) -> Embedder | None:
+        """Return the embedder; None if it is paused after a failure. `recorded` is the store's, if it is known.
 
         With `follow=False`, a change of the store's embedder is checked only if texts would go to a server.
         """
         if self._is_paused:
             return None
         if follow or self.embedder is None or self.embedder.name.startswith("openai:"):
-            self._follow()
+            self._follow(recorded)
         return self.embedder
 
-    def _follow(self) -> None:
+    def _follow(self, recorded: Embedding | None = None) -> None:
         """Switch to the store's embedder if another process has changed it."""
-        recorded = self._recorded()
+        recorded = recorded or self._recorded()
         if recorded is not None and (self.embedder is None or self.embedder.name != recorded.name):
             self.embedder = _own_embedder(recorded)
 

@@ -495,10 +495,7 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     if not names:
         return np.zeros(0, np.float32)
     codes = np.array([term_code(name) for name in names], np.uint32)
-    order = np.argsort(codes, kind="stable")
-    at = np.minimum(np.searchsorted(codes[order], sheet.codes), len(codes) - 1)
-    counts = np.zeros(len(codes))
-    counts[order] = np.bincount(at[codes[order][at] == sheet.codes], minlength=len(codes))
+    counts = sheet.counts(codes)
     # A term that only two memories have has the rarity 1 in a store of any size.
     found: Floats = np.log((sheet.size + ASSUMED_MEMORIES) / (np.maximum(counts, 2) + 1)) / np.log(
         (sheet.size + ASSUMED_MEMORIES) / 3

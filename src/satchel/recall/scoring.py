@@ -10,7 +10,7 @@ The fitted weights are in `weights.json`, made by `python -m bench.fit --write`,
 `features.FEATURES`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,21 +129,24 @@ def probability(odds: "Floats") -> "Floats":
 
 def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     """Return the log-odds of each memory: the intercept and the weighted columns, for notes or for turns."""
-    total = np.where(columns["alone"] > 0, chosen.notes.intercept, chosen.turns.intercept)
-    for _, added in _weighed(columns, chosen):
-        total += added
-    return total
-
-
-def _weighed(columns: Mapping[str, "Floats"], chosen: Family) -> "Iterator[tuple[str, Floats]]":
-    """Yield what each column adds to the log-odds of each memory."""
     alone = columns["alone"] > 0
+    used = [(columns[name], *pair) for name, *pair in _weights(columns, chosen)]
+    table = np.array([values for values, *_ in used]).reshape(len(used), len(alone))
+    # Unlike a matrix product, `einsum` gives equal values for equal columns.
+    notes = chosen.notes.intercept + np.einsum("i,ij->j", np.array([each[1] for each in used]), table)
+    turns = chosen.turns.intercept + np.einsum("i,ij->j", np.array([each[2] for each in used]), table)
+    found: Floats = np.where(alone, notes, turns)
+    return found
+
+
+def _weights(columns: Iterable[str], chosen: Family) -> Iterator[tuple[str, float, float]]:
+    """Yield the names of columns with their weights for notes and for turns, if they have any."""
     notes, turns = chosen.notes.columns, chosen.turns.columns
-    for name, values in columns.items():
+    for name in columns:
         by_hand = HAND_SET.get(name, 0.0)
         for_notes, for_turns = notes.get(name, 0.0) + by_hand, turns.get(name, 0.0) + by_hand
         if for_notes or for_turns:
-            yield name, values * np.where(alone, for_notes, for_turns)
+            yield name, for_notes, for_turns
 
 
 def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[str, float]:
@@ -155,7 +158,8 @@ def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[
     alone = columns["alone"] > 0
     intercepts = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
     found["shape"] = float(intercepts[place] - intercepts.mean())
-    for name, added in _weighed(columns, chosen):
+    for name, for_notes, for_turns in _weights(columns, chosen):
+        added = columns[name] * np.where(alone, for_notes, for_turns)
         found[_PART_OF[name]] += float(added[place] - added.mean())
     return {part: round(value, 3) for part, value in found.items()}
 

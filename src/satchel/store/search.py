@@ -124,8 +124,10 @@ class Search(ABC, Generic[D]):
 
     def links(self, keys: Sequence[int], where: Filter, *, limit: int) -> list[Link]:
         """Return the relations between these memories and others that match."""
-        found = []
+        found: list[Link] = []
         with self._read(where.scope.org) as db:
+            if db.execute(db.statement("any_relation")).fetchone() is None:
+                return found
             condition, values = filter_sql(db.dialect, where, indexed=False)
             values |= {"numbers": json_array(keys), "limit": limit}
             for near, far, outgoing in (("source", "target", True), ("target", "source", False)):

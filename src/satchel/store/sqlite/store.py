@@ -138,6 +138,11 @@ class SqliteStore(SqliteSearch, Store):
     @contextlib.contextmanager
     def _snapshot(self, org: str = "") -> Iterator[SqliteConnection]:
         """Return a connection for several statements that see the same state, and so the same tables."""
+        if getattr(self._current, "reader", None) is not None:
+            # It sees one state already.
+            with self._read() as db:
+                yield db
+            return
         with self._read() as db, db:
             # Again, because the state that is read begins here.
             refuse_changed_version(self.location, db)

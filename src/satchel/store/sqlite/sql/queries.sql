@@ -213,6 +213,9 @@ SELECT term FROM memory_word WHERE term >= :start AND term < :stop AND length(te
 -- name: newest_seq
 SELECT coalesce(max(seq), 0) FROM memory
 
+-- name: any_relation
+SELECT 1 FROM relation LIMIT 1
+
 -- name: linked
 SELECT m.seq, o.seq, r.kind, r.strength
 FROM json_each(:numbers) j CROSS JOIN memory o ON o.seq = j.value CROSS JOIN relation r ON r.{near} = o.id
