@@ -6,7 +6,6 @@ memories are read again, and columns that cannot be brought up to date are read 
 seen by the next call.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -294,14 +293,22 @@ class Selection:
         columns = self.columns
         if len(code) * 8 != columns.dimensions or not self.size:
             return []
-        apart = np.bitwise_count(self._signs ^ _as_words(np.frombuffer(code, np.uint8)[None, :])).sum(
-            axis=1, dtype=np.int32
-        )
+        words = _as_words(np.frombuffer(code, np.uint8)[None, :])[0]
+        apart = np.zeros(len(self._passages), np.int32)
+        for signs, word in zip(self._signs, words, strict=True):
+            apart += np.bitwise_count(signs ^ word)
         apart[~columns.has_vector[self._passages]] = _FAR
-        counts = columns.first[self.rows + 1] - columns.first[self.rows]
-        distance = np.minimum.reduceat(apart, _offsets(counts)[:-1])
-        order = np.lexsort((columns.key[self.rows], distance))[:limit]
-        return [int(key) for key in columns.key[self.rows[order]][distance[order] < _FAR]]
+        distance = np.minimum.reduceat(apart, self._starts)
+        last = min(limit, self.size) - 1
+        near = np.flatnonzero(distance <= np.partition(distance, last)[last])
+        keys = columns.key[self.rows[near]]
+        order = np.lexsort((keys, distance[near]))[:limit]
+        return [int(key) for key in keys[order[distance[near][order] < _FAR]]]
+
+    @cached_property
+    def _starts(self) -> "Ints":
+        """Where the passages of each row start."""
+        return _offsets(self.columns.first[self.rows + 1] - self.columns.first[self.rows])[:-1]
 
     @cached_property
     def _passages(self) -> "Ints":
@@ -310,8 +317,8 @@ class Selection:
 
     @cached_property
     def _signs(self) -> "NDArray[np.uint64]":
-        """The signs of each vector, one bit each, in words of 64 bits."""
-        return _as_words(np.packbits(self.columns.packed[self._passages] > 0, axis=1))
+        """The signs of each vector, one bit each: a row for each word of 64 bits, a column for each passage."""
+        return np.ascontiguousarray(_as_words(np.packbits(self.columns.packed[self._passages] > 0, axis=1)).T)
 
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         """Return the keys of the memories about a time in this span, newest first."""
@@ -337,27 +344,30 @@ class Selection:
         return self.columns.take(rows), runs
 
     def _runs(self, rows: "Ints", *, reach: int) -> list[list[int]]:
-        """Return for each row the keys of its neighbours, up to `reach` before and after it in its thread."""
-        columns = self.columns
-        threads = columns.beside[rows]
-        some = self._in_time[np.isin(columns.beside[self._in_time], threads[threads != NONE])]
-        some = some[np.argsort(columns.beside[some], kind="stable")]
-        place = {int(row): number for number, row in enumerate(some)}
-        bounds = _bounds(columns.beside[some])
-        keys = columns.key[some].tolist()
-        found = []
-        for row, thread in zip(rows.tolist(), threads.tolist(), strict=True):
-            if thread == NONE:
-                found.append([int(columns.key[row])])
-                continue
-            at, (low, high) = place[row], bounds[thread]
-            found.append(keys[max(low, at - reach) : min(high, at + reach + 1)])
-        return found
+        """Return for each row, which is part of a thread, the keys of its neighbours in its thread."""
+        keys, place, low, high = self._threads
+        at = place[np.searchsorted(self.rows, rows)]
+        first, last = np.maximum(low[at], at - reach).tolist(), np.minimum(high[at], at + reach + 1).tolist()
+        return [keys[start:end].tolist() for start, end in zip(first, last, strict=True)]
+
+    @cached_property
+    def _threads(self) -> "tuple[Ints, Ints, Ints, Ints]":
+        """The keys sorted by thread and time, the position of each row there, and the bounds of its thread."""
+        order = np.argsort(self.columns.beside[self._in_time], kind="stable")
+        rows = self._in_time[order]
+        threads = self.columns.beside[rows]
+        starts = np.flatnonzero(np.diff(threads, prepend=-1))
+        counts = np.diff(starts, append=len(threads))
+        low = np.repeat(starts, counts)
+        place = np.empty(len(rows), np.int64)
+        place[np.searchsorted(self.rows, rows)] = np.arange(len(rows))
+        return self.columns.key[rows], place, low, low + np.repeat(counts, counts)
 
     @property
     def nbytes(self) -> int:
         """The bytes of what was computed for this selection, without the columns."""
-        computed = (self.__dict__.get(name) for name in ("_passages", "_signs", "_in_time"))
+        plain = (self.__dict__.get(name) for name in ("_passages", "_starts", "_signs", "_in_time"))
+        computed = (*plain, *self.__dict__.get("_threads", ()), *self.__dict__.get("_by_key", ()))
         own = self.rows.nbytes + sum(each.nbytes for each in computed if each is not None)
         return int(own + (self.whole.nbytes if self.whole is not None else 0))
 
@@ -372,14 +382,6 @@ def _as_words(codes: "NDArray[np.uint8]") -> "NDArray[np.uint64]":
     missing = -codes.shape[1] % _WORD
     padded = np.pad(codes, ((0, 0), (0, missing))) if missing else codes
     return np.ascontiguousarray(padded).view(np.uint64)
-
-
-def _bounds(threads: "NDArray[np.int32]") -> dict[int, tuple[int, int]]:
-    """Return for each number of a sorted column where it starts and ends."""
-    if not len(threads):
-        return {}
-    starts = [0, *(np.flatnonzero(np.diff(threads)) + 1).tolist(), len(threads)]
-    return {int(threads[low]): (low, high) for low, high in itertools.pairwise(starts)}
 
 
 class _Passing(NamedTuple):

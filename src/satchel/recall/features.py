@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 
+# A vector this short is one of zeros, apart from rounding.
+SHORTEST = 1e-4
+DIGITS = 6
 _MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
 
 
@@ -52,9 +55,17 @@ class Sheet:
     once, so a sheet that is kept answers the next question faster.
     """
 
-    def __init__(self, columns: Columns, runs: Sequence[Sequence[int]] | None = None) -> None:
-        """Sort the rows; `runs` says which memories are neighbours if threads are incomplete."""
-        order, self.thread, self.threads = _by_thread(columns)
+    def __init__(
+        self, columns: Columns, runs: Sequence[Sequence[int]] | None = None, *, kept: bool = False
+    ) -> None:
+        """Sort the rows; `runs` says which memories are neighbours if threads are incomplete.
+
+        A sheet that is `kept` for later questions has an index of its terms.
+        """
+        self.kept = kept
+        in_time = in_order_of_time(columns, np.arange(columns.size))
+        order, self.thread = _by_thread(columns, in_time)
+        self._age_rank = np.argsort(in_time)[order]
         self.columns = columns = columns.take(order)
         self.size = columns.size
         self.key = columns.key
@@ -99,13 +110,8 @@ class Sheet:
     @cached_property
     def latest_first(self) -> "NDArray[np.int64]":
         """The position of each memory if all are sorted by time, newest first, and then by id."""
-        position = np.empty(self.size, np.int64)
-        position[in_order_of_time(self.columns, np.arange(self.size))] = np.arange(self.size)
         # Ids are sorted upwards, times downwards.
-        newest = np.lexsort((position, -self.columns.at))
-        found = np.empty(self.size, np.int64)
-        found[newest] = np.arange(self.size)
-        return found
+        return np.argsort(np.lexsort((self._age_rank, -self.columns.at)))
 
     def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
         """Return a number for each run of neighbouring memories of a thread without a gap."""
@@ -147,17 +153,33 @@ class Sheet:
         """A unit vector for each memory: the normalized mean of its passages."""
         if len(self.first) == len(self.flags):
             return self.vectors
-        return unit(np.add.reduceat(self.vectors, self.first, axis=0))
+        means = self.vectors[self.first]
+        several = np.flatnonzero(np.diff(self.columns.first) > 1)
+        for place in several.tolist():
+            means[place] = self.vectors[self.columns.first[place] : self.columns.first[place + 1]].sum(axis=0)
+        means[several] = unit(means[several])
+        return means
 
     @cached_property
-    def around_meanings(self) -> "list[NDArray[np.float32]]":
-        """A unit vector for the text around each memory, in the narrow and the wide window."""
-        return [unit(each) for each in self.around(self.meanings, NEAR, FAR)]
+    def window_lengths(self) -> "list[Floats]":
+        """The length of the sum of the vectors around each memory, in the narrow and the wide window."""
+        rows = self.meanings
+        squares = _prefix_sums(np.einsum("ij,ij->i", rows, rows))
+        found = [squares[high] - squares[low] for low, high in map(self._window, (NEAR, FAR))]
+        longest = int(np.bincount(self.run).max(initial=0))
+        for apart in range(1, min(2 * FAR + 1, longest)):
+            # The products of memories so far apart, summed over all pairs inside a window.
+            pairs = _prefix_sums(np.einsum("ij,ij->i", rows[apart:], rows[:-apart]))
+            for total, (low, high) in zip(found, map(self._window, (NEAR, FAR)), strict=True):
+                first = np.minimum(low, len(pairs) - 1)
+                total += 2 * (pairs[np.maximum(np.minimum(high - apart, len(pairs) - 1), first)] - pairs[first])
+        return [_lengths(total) for total in found]
 
     @cached_property
-    def thread_meanings(self) -> "NDArray[np.float32]":
-        """A unit vector for the thread of each memory."""
-        return unit(self.thread_total(self.meanings))
+    def thread_lengths(self) -> "Floats":
+        """The length of the sum of the vectors of each memory's thread."""
+        sums = np.add.reduceat(self.meanings, self._thread_starts, axis=0)
+        return _lengths(np.einsum("ij,ij->i", sums, sums).astype(np.float64))[self.thread]
 
     @cached_property
     def embedded(self) -> "NDArray[np.bool_]":
@@ -167,9 +189,7 @@ class Sheet:
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
         """Return how often a term, or a phrase of several codes, occurs in each passage."""
-        inverted, order = self._inverted
-        code = np.uint32(codes[0])
-        hits = order[inverted.searchsorted(code) : inverted.searchsorted(code, side="right")]
+        hits = self._positions(codes[0])
         for further, other in enumerate(codes[1:], start=1):
             hits = hits[hits + further < len(self.codes)]
             hits = hits[self.codes[hits + further] == other]
@@ -181,9 +201,15 @@ class Sheet:
 
     def counts(self, codes: "NDArray[np.uint32]") -> "NDArray[np.int64]":
         """Return how often each of these terms occurs in all passages together."""
-        inverted = self._inverted[0]
-        found: NDArray[np.int64] = inverted.searchsorted(codes, side="right") - inverted.searchsorted(codes)
-        return found
+        return np.array([len(self._positions(code)) for code in codes.tolist()], np.int64)
+
+    def _positions(self, code: int) -> "NDArray[np.int64]":
+        """Return the positions of a term among all codes, in any order."""
+        sought = np.uint32(code)
+        if not self.kept:
+            return np.flatnonzero(self.codes == sought)
+        inverted, order = self._inverted
+        return order[inverted.searchsorted(sought) : inverted.searchsorted(sought, side="right")]
 
     @cached_property
     def _inverted(self) -> "tuple[NDArray[np.uint32], NDArray[np.int64]]":
@@ -223,21 +249,26 @@ class Sheet:
         return shifted
 
     def around(self, values: "Floats", *reaches: int) -> "list[Floats]":
-        """Return for each reach the sum over a memory and its neighbours up to that far, along the first axis."""
-        total = values.copy()
-        sums = []
-        for nearer, reach in itertools.pairwise((0, *reaches)):
-            for steps in range(nearer + 1, min(reach, self.size - 1) + 1):
-                same = self.run[steps:] == self.run[:-steps]
-                same = same.reshape(-1, *[1] * (values.ndim - 1))
-                total[:-steps] += values[steps:] * same
-                total[steps:] += values[:-steps] * same
-            sums.append(total.copy())
-        return sums
+        """Return for each reach the sum over a memory and its neighbours up to that far, along the last axis."""
+        sums = _prefix_sums(values)
+        return [sums[..., high] - sums[..., low] for low, high in map(self._window, reaches)]
+
+    def _window(self, reach: int) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """Return where the window around each memory starts and ends. It does not leave its run."""
+        first, last = self._run_bounds
+        place = np.arange(self.size)
+        return np.maximum(first, place - reach), np.minimum(last, place + reach + 1)
+
+    @cached_property
+    def _run_bounds(self) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        starts = np.flatnonzero(np.diff(self.run, prepend=0))
+        counts = np.diff(starts, append=self.size)
+        first = np.repeat(starts, counts)
+        return first, first + np.repeat(counts, counts)
 
     def thread_total(self, values: "Floats") -> "Floats":
-        """Return the sum over the thread of each memory, as far as it is in the sheet, along the first axis."""
-        sums: Floats = np.add.reduceat(values, self._thread_starts, axis=0)[self.thread]
+        """Return the sum over the thread of each memory, as far as it is in the sheet, along the last axis."""
+        sums: Floats = np.add.reduceat(values, self._thread_starts, axis=-1)[..., self.thread]
         return sums
 
     def thread_best(self, values: "Floats") -> "Floats":
@@ -277,22 +308,43 @@ class Sheet:
         """The number of terms of each memory."""
         return self.total(self.length)
 
+    @cached_property
+    def window_terms(self) -> "list[Floats]":
+        """The number of terms around each memory, in the narrow and the wide window."""
+        return self.around(self.lengths, NEAR, FAR)
 
-def _by_thread(columns: Columns) -> "tuple[NDArray[np.int64], NDArray[np.int64], int]":
-    """Return the rows sorted by thread and time, the number of each one's thread, and how many threads there are.
+    @cached_property
+    def thread_terms(self) -> "Floats":
+        """The number of terms of each memory's thread."""
+        return self.thread_total(self.lengths)
+
+
+def _prefix_sums(values: "Floats") -> "Floats":
+    """Return the sums of the first 0, 1, 2 … values along the last axis."""
+    found = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
+    np.cumsum(values, axis=-1, dtype=np.float64, out=found[..., 1:])
+    return found
+
+
+def _lengths(squares: "Floats") -> "Floats":
+    """Return the lengths of vectors, given their squares; 1 for a vector of zeros."""
+    found: Floats = np.sqrt(np.maximum(squares, 0.0))
+    found[found < SHORTEST] = 1.0
+    return found
+
+
+def _by_thread(columns: Columns, in_time: "NDArray[np.int64]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """Return the rows sorted by thread and time, given in order of time, and the number of each one's thread.
 
     Threads are numbered by their oldest memory. A memory without a conversation or document is a thread by itself.
     """
-    rows = in_order_of_time(columns, np.arange(columns.size))
-    thread = columns.thread[rows].astype(np.int64)
+    thread = columns.thread[in_time].astype(np.int64)
     alone = thread == NONE
     thread[alone] = -1 - np.flatnonzero(alone)
     _, first, members = np.unique(thread, return_index=True, return_inverse=True)
-    number = np.empty(len(first), np.int64)
-    number[np.argsort(first)] = np.arange(len(first))
-    threads = number[members]
+    threads = np.argsort(np.argsort(first))[members]
     order = np.argsort(threads, kind="stable")
-    return rows[order], threads[order], len(first)
+    return in_time[order], threads[order]
 
 
 def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
@@ -572,7 +624,11 @@ class Evidence:
     @cached_property
     def meaning(self) -> "Floats":
         """The cosine of a whole memory: the mean of its passages."""
-        return self._imputed(_cosines(self.sheet.meanings, self._vector)) if self._has_meaning else self._zeros
+        return self._imputed(self._mean_cosines)
+
+    @cached_property
+    def _mean_cosines(self) -> "Floats":
+        return _cosines(self.sheet.meanings, self._vector) if self._has_meaning else self._zeros
 
     def _imputed(self, cosines: "Floats") -> "Floats":
         """Return the cosines, with the mean of the others for memories without a vector."""
@@ -587,8 +643,10 @@ class Evidence:
         """The cosine of the text around each memory, in the narrow and the wide window."""
         if not self._has_meaning:
             return self._zeros, self._zeros
-        near, far = self.sheet.around_meanings
-        return _cosines(near, self._vector), _cosines(far, self._vector)
+        sums, lengths = self.sheet.around(self._mean_cosines, NEAR, FAR), self.sheet.window_lengths
+        # Rounded, because sums over equal windows differ in the last digits.
+        near, far = (np.round(total / length, DIGITS) for total, length in zip(sums, lengths, strict=True))
+        return near, far
 
     @property
     def around_meaning(self) -> "Floats":
@@ -603,7 +661,10 @@ class Evidence:
     @cached_property
     def thread_meaning(self) -> "Floats":
         """The cosine of the whole thread."""
-        return _cosines(self.sheet.thread_meanings, self._vector) if self._has_meaning else self._zeros
+        if not self._has_meaning:
+            return self._zeros
+        found: Floats = self.sheet.thread_total(self._mean_cosines) / self.sheet.thread_lengths
+        return found
 
     def beside_meaning(self, distance: int) -> "Floats":
         """The cosine of the memory `distance` places later."""
@@ -627,9 +688,8 @@ class Evidence:
 
     @cached_property
     def _windows(self) -> tuple[_Window, _Window]:
-        present = self.sheet.around(self.words.memories.T, NEAR, FAR)
-        lengths = self.sheet.around(self.words.length, NEAR, FAR)
-        near, far = (self._window(counts.T, length) for counts, length in zip(present, lengths, strict=True))
+        present = self.sheet.around(self.words.memories, NEAR, FAR)
+        near, far = map(self._window, present, self.sheet.window_terms)
         return near, far
 
     def _window(self, frequencies: "Floats", lengths: "Floats") -> _Window:
@@ -648,8 +708,7 @@ class Evidence:
     @cached_property
     def thread(self) -> _Window:
         """The whole thread of each memory."""
-        counts = self.sheet.thread_total(self.words.memories.T).T
-        return self._window(counts, self.sheet.thread_total(self.words.length))
+        return self._window(self.sheet.thread_total(self.words.memories), self.sheet.thread_terms)
 
     @cached_property
     def answer(self) -> "Floats":

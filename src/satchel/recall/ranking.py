@@ -74,7 +74,7 @@ def gather(
         if kept.size > SMALL:
             return _gather_by_index(store, question, where, kept, wanted=wanted)
         if kept.whole is None:
-            kept.whole = Sheet(kept.columns.take(kept.rows))
+            kept.whole = Sheet(kept.columns.take(kept.rows), kept=True)
         return _gather_all(store, question, where, kept.whole)
     if store.count(where, most=SMALL + 1) <= SMALL:
         return _gather_all(store, question, where, Sheet.of(store.traces(where)))
