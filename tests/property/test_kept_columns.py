@@ -1,4 +1,4 @@
-"""What a process keeps in memory for searches is never stale: every write by any process is seen by the next call."""
+"""What a process keeps in memory is never stale: every write by any process is seen by the next call."""
 
 import json
 import os
@@ -11,16 +11,36 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import other_process
 import pytest
 
 import satchel
 from satchel import Satchel
 from satchel.recall import columns, ranking
-from tests.property import other_process
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 STEPS = 20
-WORDS = "pump winch sail hull keel mast rope anchor oar tiller gaff boom spar deck hold bilge".split()
+WORDS = (
+    "pump", "winch", "sail", "hull", "keel", "mast", "rope", "anchor", "oar", "tiller", "gaff", "boom", "spar", "deck",
+    "hold", "bilge",
+)  # fmt: skip
+    "pump",
+    "winch",
+    "sail",
+    "hull",
+    "keel",
+    "mast",
+    "rope",
+    "anchor",
+    "oar",
+    "tiller",
+    "gaff",
+    "boom",
+    "spar",
+    "deck",
+    "hold",
+    "bilge",
+]
 QUESTIONS = ("Where is the pump?", "winch and mast", "bilge keel deck")
 
 

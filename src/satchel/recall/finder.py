@@ -93,11 +93,12 @@ def find(
     from satchel.recall.scoring import has_useful_vectors
 
     question = read_question(query, now=now or where.valid_at or utc_now())
-    embedder = indexer.embedder.name if indexer.embedder else "none"
     ranked = Ranked([])
     pinned: Sequence[Memory] = ()
     if question.terms or question.times:
         vector = indexer.query_vector(query) if question.terms else None
+        # Afterwards, because the store may have another embedder by now.
+        embedder = indexer.embedder.name if indexer.embedder else "none"
         if vector is not None and has_useful_vectors(embedder, latin=question.latin):
             question = msgspec.structs.replace(question, vector=vector)
         ranking = partial(
