@@ -24,23 +24,6 @@ WORDS = (
     "pump", "winch", "sail", "hull", "keel", "mast", "rope", "anchor", "oar", "tiller", "gaff", "boom", "spar", "deck",
     "hold", "bilge",
 )  # fmt: skip
-    "pump",
-    "winch",
-    "sail",
-    "hull",
-    "keel",
-    "mast",
-    "rope",
-    "anchor",
-    "oar",
-    "tiller",
-    "gaff",
-    "boom",
-    "spar",
-    "deck",
-    "hold",
-    "bilge",
-]
 QUESTIONS = ("Where is the pump?", "winch and mast", "bilge keel deck")
 
 
