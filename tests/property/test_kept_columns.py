@@ -21,8 +21,8 @@ from satchel.recall import columns, ranking
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 STEPS = 20
 WORDS = (
-    "pump", "winch", "sail", "hull", "keel", "mast", "rope", "anchor", "oar", "tiller", "gaff", "boom", "spar", "deck",
-    "hold", "bilge",
+    "pump", "winch", "sail", "hull", "keel", "mast", "rope", "anchor", "oar", "tiller", "gaff", "boom", "spar",
+    "deck", "hold", "bilge",
 )  # fmt: skip
 QUESTIONS = ("Where is the pump?", "winch and mast", "bilge keel deck")
 
