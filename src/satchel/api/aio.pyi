@@ -49,6 +49,7 @@ def aopen(
     counter: str | Counter = ...,
     embedder: str | Embedder | None = None,
     create: bool = True,
+    cache_mb: int | None = None,
 ) -> Opening: ...
 
 class Opening:

@@ -774,7 +774,7 @@ class Satchel:
         """Count the memories of this view, whatever their status, by kind, tier, status and project."""
         with self._store.reading(self.scope.org) as tx:
             counted = memories.stats(tx, filter_for(self.scope, everything=True), utc_now())
-        kept = self._indexer.kept
+        kept = self._indexer.kept(self.scope)
         return msgspec.structs.replace(
             counted, embedder=self.embedder, cache_bytes=kept.used, cache_limit=kept.limit
         )

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from satchel.model.filters import Filter
-from satchel.model.memory import Scope
+from satchel.model.memory import SCOPE_FIELDS, Scope
 from satchel.store.contract import SearchStore, Trace, Version
 from satchel.store.rows import micros
 
@@ -480,12 +480,14 @@ class ColumnCache:
         """The bytes that are kept."""
         return sum(list(self._sizes.values()))
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._kept.clear()
-        self._sizes.clear()
-        self._asked.clear()
-        self._too_large.clear()
+    def bytes_within(self, scope: Scope) -> int:
+        """Return the bytes that are kept of scopes inside this one: a tenant learns nothing about others."""
+        bound = {name: value for name in SCOPE_FIELDS if (value := getattr(scope, name)) is not None}
+        return sum(
+            size
+            for kept, size in list(self._sizes.items())
+            if all(getattr(kept, name) == value for name, value in bound.items())
+        )
 
     def select(self, store: SearchStore, where: Filter, *, load: bool = False) -> Selection | None:
         """Return what passes a filter now; None if its scope is not kept and costs more to read than to query.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from satchel.embed.embedder import DEFAULT_EMBEDDER, Embedder, passages_inline, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError
-from satchel.model.memory import Memory
+from satchel.model.memory import Memory, Scope
 from satchel.store import index
 from satchel.store.contract import Embedded, Embedding
 from satchel.store.store import Store
@@ -211,10 +211,9 @@ class Indexer:
             self._columns.append(ColumnCache(self._cache_bytes))
         return self._columns[0]
 
-    @property
-    def kept(self) -> Kept:
-        """What is kept in memory between calls."""
-        return Kept(self._columns[0].nbytes if self._columns else 0, self._cache_bytes)
+    def kept(self, scope: Scope) -> Kept:
+        """Return how much is kept in memory between calls, of this scope and those inside it."""
+        return Kept(self._columns[0].bytes_within(scope) if self._columns else 0, self._cache_bytes)
 
     def within(self, store: Store) -> "Indexer":
         """Return an indexer for another org of the store, which may have another embedder."""

@@ -85,7 +85,7 @@ class Stats(Result, msgspec.Struct, frozen=True, kw_only=True):
     embedder: str | None = None
     """The embedder whose vectors the store holds; None before there are any."""
     cache_bytes: int = 0
-    """How much memory this process uses to keep what searches read."""
+    """How much memory this process uses to keep what searches of this view read."""
     cache_limit: int = 0
     """How much of it may be used; `satchel.open(cache_mb=…)` or $SATCHEL_CACHE_MB sets it."""
 

@@ -238,6 +238,8 @@ def test_stats_show_what_is_kept(filled: Satchel):
     assert filled.stats().cache_bytes == 0
     filled.search("pump")
     assert 10_000 < filled.stats().cache_bytes < filled.stats().cache_limit == 256 * MEGABYTE
+    assert filled.scoped(project="boat").stats().cache_bytes == 0
+    assert filled.scoped(org="acme").stats().cache_bytes == 0
 
 
 def test_the_limit_can_be_set_and_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
