@@ -100,6 +100,8 @@ class Columns(msgspec.Struct, frozen=True):
     has_vector: "NDArray[np.bool_]"
     packed: "NDArray[np.int8]"
     """The vector of each passage as int8; zeros if it has none."""
+    signs: "NDArray[np.uint8]"
+    """Which numbers of each vector are above 0, one bit each."""
 
     @classmethod
     def from_traces(cls, traces: Sequence[Trace], vocabulary: Vocabulary | None = None) -> "Columns":
@@ -113,6 +115,7 @@ class Columns(msgspec.Struct, frozen=True):
             each.vector if each.vector is not None and len(each.vector) == dimensions else empty
             for each in passages
         )
+        packed = np.frombuffer(vectors, np.int8).reshape(len(passages), dimensions)
         return cls(
             vocabulary=names,
             ids=_objects([trace.id for trace in traces]),
@@ -138,7 +141,8 @@ class Columns(msgspec.Struct, frozen=True):
             starts=_offsets(lengths),
             codes=np.frombuffer(b"".join(passage.codes for passage in passages), "<u4"),
             has_vector=np.fromiter((each.vector is not None for each in passages), bool, len(passages)),
-            packed=np.frombuffer(vectors, np.int8).reshape(len(passages), dimensions),
+            packed=packed,
+            signs=np.packbits(packed > 0, axis=1),
         )
 
     @property
@@ -201,7 +205,7 @@ class Columns(msgspec.Struct, frozen=True):
 ID_BYTES = 85
 
 _RAGGED = ("first", "starts", "codes", "vocabulary")
-_PER_PASSAGE = ("start", "end", "flags", "has_vector", "packed")
+_PER_PASSAGE = ("start", "end", "flags", "has_vector", "packed", "signs")
 _PER_MEMORY = tuple(name for name in Columns.__struct_fields__ if name not in (*_RAGGED, *_PER_PASSAGE))
 
 
@@ -237,8 +241,9 @@ def _ranges(starts: "Ints", counts: "Ints") -> "Ints":
 def _with_dimensions(columns: Columns, other: Columns) -> Columns:
     if columns.dimensions or not other.dimensions:
         return columns
-    zeros = np.zeros((len(columns.start), other.dimensions), np.int8)
-    return msgspec.structs.replace(columns, packed=zeros)
+    packed = np.zeros((len(columns.start), other.packed.shape[1]), np.int8)
+    signs = np.zeros((len(columns.start), other.signs.shape[1]), np.uint8)
+    return msgspec.structs.replace(columns, packed=packed, signs=signs)
 
 
 def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
@@ -246,13 +251,16 @@ def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
     at = columns.at[rows]
     order = np.argsort(at, kind="stable")
     rows, at = rows[order], at[order]
-    same = np.flatnonzero(at[1:] == at[:-1])
-    if len(same):
-        ids = columns.ids
-        # The stretches of memories of the same moment.
-        breaks = np.flatnonzero(np.diff(same) > 1)
-        for begin, end in zip(same[[0, *(breaks + 1)]], same[[*breaks, -1]] + 2, strict=True):
-            rows[begin:end] = sorted(rows[begin:end].tolist(), key=ids.__getitem__)
+    same = at[1:] == at[:-1]
+    ids = columns.ids[rows]
+    wrong = np.flatnonzero(same)[(ids[1:][same] < ids[:-1][same]).astype(bool)]
+    if len(wrong):
+        # The stretches of memories of the same moment that are not in order.
+        starts = np.flatnonzero(np.concatenate([[True], ~same]))
+        ends = np.append(starts[1:], len(rows))
+        for number in np.unique(np.searchsorted(starts, wrong, side="right") - 1).tolist():
+            stretch = slice(starts[number], ends[number])
+            rows[stretch] = sorted(rows[stretch].tolist(), key=columns.ids.__getitem__)
     return rows
 
 
@@ -318,7 +326,7 @@ class Selection:
     @cached_property
     def _signs(self) -> "NDArray[np.uint64]":
         """The signs of each vector, one bit each: a row for each word of 64 bits, a column for each passage."""
-        return np.ascontiguousarray(_as_words(np.packbits(self.columns.packed[self._passages] > 0, axis=1)).T)
+        return np.ascontiguousarray(_as_words(self.columns.signs[self._passages]).T)
 
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         """Return the keys of the memories about a time in this span, newest first."""
@@ -399,14 +407,17 @@ MOST_SELECTIONS = 8
 class _Kept:
     """The columns of one scope, the version of the store that they show, and the last selections from them."""
 
-    def __init__(self, columns: Columns, version: Version) -> None:
+    def __init__(self, columns: Columns, version: Version, stale: "NDArray[np.bool_] | None" = None) -> None:
         self.columns = columns
         self.version = version
+        self.stale = np.zeros(columns.size, bool) if stale is None else stale
+        """Rows of memories that have changed since; a later row has their new state, if they are still there."""
         self._selections: dict[tuple[Filter, bool], _Passing] = {}
 
     @property
     def nbytes(self) -> int:
-        return self.columns.nbytes + sum(each.selection.nbytes for each in list(self._selections.values()))
+        selections = list(self._selections.values())
+        return self.columns.nbytes + self.stale.nbytes + sum(each.selection.nbytes for each in selections)
 
     def select(self, store: SearchStore, where: Filter) -> Selection:
         """Return the rows that pass a filter; they are kept for the next call with the same filter."""
@@ -423,7 +434,7 @@ class _Kept:
 
     def _selected(self, store: SearchStore, where: Filter, moment: int | None) -> _Passing:
         columns = self.columns
-        passing = np.ones(columns.size, bool)
+        passing = ~self.stale
         for column, names in (
             (columns.status, where.statuses),
             (columns.kind, where.kinds),
@@ -459,6 +470,8 @@ IMPORTANT = 0.7
 
 # So many changes are applied to kept columns; after more, they are read anew.
 MOST_CHANGED = 2_000
+# Stale rows are removed when they are more than this share.
+MOST_STALE = 0.2
 # Fewer bytes than any memory takes, to tell without reading it that a scope is too large.
 LEAST_BYTES = 300
 
@@ -519,13 +532,15 @@ class ColumnCache:
         changed = Columns.from_traces(store.traces(_everything(scope), keys), columns.vocabulary)
         if not columns.agrees_with(changed):
             return None
-        stale = np.isin(columns.key, np.array(keys, np.int64))
-        if not stale.any() and not changed.size:
+        gone = np.isin(columns.key, np.array(keys, np.int64)) & ~kept.stale
+        if not gone.any() and not changed.size:
             # The changes were outside of the scope.
             kept.version = version
             return kept
-        rest = columns.take(np.flatnonzero(~stale)) if stale.any() else columns
-        return _Kept(rest.joined(changed), version)
+        stale = kept.stale | gone
+        if stale.sum() > MOST_STALE * columns.size:
+            return _Kept(columns.take(np.flatnonzero(~stale)).joined(changed), version)
+        return _Kept(columns.joined(changed), version, np.concatenate([stale, np.zeros(changed.size, bool)]))
 
     def _read(self, store: SearchStore, scope: Scope, version: Version, *, load: bool) -> _Kept | None:
         self._kept.pop(scope, None)
@@ -547,7 +562,7 @@ class ColumnCache:
         self._sizes.pop(scope, None)
         if size > self.limit:
             # Read again only if it has become smaller.
-            self._too_large[scope] = kept.columns.size - 1
+            self._too_large[scope] = int((~kept.stale).sum()) - 1
             return
         self._kept[scope], self._sizes[scope] = kept, size
         for oldest in list(self._kept):
