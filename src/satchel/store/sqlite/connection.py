@@ -386,9 +386,11 @@ class _Patience:
         now = time.monotonic()
         if attempts == 0:
             self.since = now
-        if now - self.since >= self.seconds:
+        waited = now - self.since
+        if waited >= self.seconds:
             return False
-        time.sleep(random.uniform(0.0005, min(0.004 * (attempts + 1), 0.02)))
+        # In proportion to the wait, so that many writers look no more often than a few.
+        time.sleep(random.uniform(0.0003, 0.001 + min(waited / 8, 0.01)))
         return True
 
 
