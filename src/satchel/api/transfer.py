@@ -415,6 +415,7 @@ def import_lines(
         with store.transaction():
             run.store_all(everything)
     elif store.in_transaction:
+        # In this thread, because only it is inside the transaction, which decides when vectors are made.
         run.store_all(run.prepared(lines, progress))
     else:
         run.store_all(run.prepared_ahead(lines, progress))
