@@ -295,3 +295,29 @@ def test_confirmations_travel_with_an_export_and_between_stores(bag: Satchel, lo
     with satchel.open(tmp_path / "moved.db") as moved:
         assert everything(moved) == exported
         assert moved.add(TEXT, at=FRIDAY).confirmations == 2
+
+
+def test_of_many_drafts_with_refs_and_topics_each_updates_the_memory_that_has_its_name(bag: Satchel):
+    """Which names are taken is looked up for all drafts at once; NUL and scopes must not confuse that."""
+    names = ("a", "b", "a\0", "a\0b", "\ufdd0", 'q"', "é")
+    view = bag.scoped(project="p")
+    held = view.add_many([Draft(text=f"held {name}", ref=name, topic_key=name) for name in names])
+    elsewhere = bag.add("the same names in another scope", ref="a", topic_key="a")
+    drafts = [
+        *(Draft(text=f"by ref {name}", ref=name) for name in names),
+        *(Draft(text=f"by topic {name}", topic_key=name) for name in names),
+        Draft(text="new", ref="new"),
+        Draft(text="new again", ref="new"),
+        Draft(text="newer topic", topic_key="newer"),
+        Draft(text="newer topic again", topic_key="newer", ref="newest"),
+        Draft(text="the newest", ref="newest"),
+    ]
+    stored = view.add_many(drafts)
+    ids = [memory.id for memory in held]
+    assert [memory.id for memory in stored[: 2 * len(names)]] == ids + ids
+    assert [view.get(each).text for each in ids] == [f"by topic {name}" for name in names]
+    assert len({memory.id for memory in stored[-5:]}) == 2
+    assert [view.get(memory.id).text for memory in stored[-2:]] == ["the newest"] * 2
+    assert bag.get(elsewhere.id).revision == 1
+    assert len(all_of(bag)) == len(names) + 3
+    assert differences(bag) == []

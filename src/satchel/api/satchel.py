@@ -272,7 +272,9 @@ class Satchel:
         embedded = self._indexer.embedded(candidate.memory for candidate in candidates)
         with self._store.writing(self.scope.org) as tx:
             stored = memories.add(tx, candidates, embedded)
-        self._indexer.catch_up()
+            behind = index.has_backlog(tx)
+        if behind:
+            self._indexer.catch_up()
         return visible_memories(self._store, self.scope, stored)
 
     def update(self, identifier: Identifier, **changes: Unpack[ChangedFields]) -> Memory:

@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -408,14 +409,16 @@ def import_lines(
 ) -> Imported:
     """Import lines. With `strict`, a single bad line is an error, and nothing is stored."""
     run = _Run(store, indexer, scope, strict=strict)
-    batches = run.parsed(lines, progress)
     if strict:
         # Everything is read and checked before the store is locked, then stored in one transaction.
-        everything = list(batches)
+        everything = list(run.prepared(lines, progress))
         with store.transaction():
             run.store_all(everything)
+    elif store.in_transaction:
+        # In this thread, because only it is inside the transaction, which decides when vectors are made.
+        run.store_all(run.prepared(lines, progress))
     else:
-        run.store_all(batches)
+        run.store_all(run.prepared_ahead(lines, progress))
     indexer.catch_up()
     return run.result()
 
@@ -439,15 +442,33 @@ class _Run:
         self.counts: dict[Outcome, int] = {"added": 0, "updated": 0, "kept": 0, "relation": 0}
         self.problems: list[Problem] = []
 
-    def parsed(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
-        sources = unpacked(lines)
-        while batch := list(itertools.islice(sources, BATCH)):
-            parsed = [each for source in batch if (each := self._parse(source))]
-            items = (each.item for each in parsed)
-            memories = [item.memory for item in items if not isinstance(item, Relation)]
-            yield _Batch(parsed, self.indexer.embedded(memories) if memories else None)
-            if progress is not None:
-                progress(sum(len(source.content) for source in batch))
+    def prepared(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
+        """Yield the batches to store, each made when it is asked for."""
+        for sources in _batches(lines):
+            yield self._prepare(sources)
+            _report(progress, sources)
+
+    def prepared_ahead(self, lines: Iterable[bytes], progress: Callable[[int], None] | None) -> Iterator[_Batch]:
+        """Yield the same, and make the next one in a thread meanwhile: the database needs no interpreter lock.
+
+        The lines are read in the thread of the caller, who may have made them with something bound to it.
+        """
+        waiting: tuple[list[_Source], Future[_Batch]] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="satchel-import") as thread:
+            for sources in _batches(lines):
+                coming = thread.submit(self._prepare, sources)
+                if waiting is not None:
+                    yield waiting[1].result()
+                    _report(progress, waiting[0])
+                waiting = sources, coming
+            if waiting is not None:
+                yield waiting[1].result()
+                _report(progress, waiting[0])
+
+    def _prepare(self, sources: Sequence[_Source]) -> _Batch:
+        parsed = [each for source in sources if (each := self._parse(source))]
+        new = [each.item.memory for each in parsed if not isinstance(each.item, Relation)]
+        return _Batch(parsed, self.indexer.embedded(new) if new else None)
 
     def store_all(self, batches: Iterable[_Batch]) -> None:
         for batch in batches:
@@ -517,6 +538,17 @@ class _Run:
         if self.strict:
             raise InputError(f"line {source.number}: {message}; nothing was imported") from error
         self.problems.append(Problem(source.number, message))
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[_Source]]:
+    sources = unpacked(lines)
+    while batch := list(itertools.islice(sources, BATCH)):
+        yield batch
+
+
+def _report(progress: Callable[[int], None] | None, batch: Sequence[_Source]) -> None:
+    if progress is not None:
+        progress(sum(len(source.content) for source in batch))
 
 
 def _outcome(candidate: Candidate, stored: Memory) -> Outcome:

@@ -326,7 +326,7 @@ class Indexer:
         if self._store.in_transaction or self._is_paused:
             return
         with contextlib.suppress(StoreError):
-            if not self._waiting(1) or (embedder := self._ready()) is None:
+            if not self._is_behind() or (embedder := self._ready()) is None:
                 return
             inline = passages_inline(embedder)
             if inline is None:
@@ -364,7 +364,7 @@ class Indexer:
     def _resume(self, embedder: Embedder) -> None:
         if passages_inline(embedder) is not None and not self._store.in_transaction:
             with contextlib.suppress(StoreError):
-                if self._waiting(1):
+                if self._is_behind():
                     self._background.wake(self._step)
 
     def _step(self, stopping: threading.Event) -> bool:
@@ -439,6 +439,10 @@ class Indexer:
         """Return the embedder that the store records; None if it has no vectors yet."""
         with self._store.reading() as tx:
             return index.embedding(tx)
+
+    def _is_behind(self) -> bool:
+        with self._store.reading() as tx:
+            return index.has_backlog(tx)
 
     def _waiting(self, limit: int) -> list[tuple[int, Memory]]:
         """Return the first memories of the backlog, with their keys."""

@@ -15,7 +15,17 @@ from satchel.errors import StoreBusyError, StoreError
 from satchel.model.memory import Memory
 from satchel.store.contract import Embedding
 
-__all__ = ["Database", "Dialect", "Generation", "Pool", "Rows", "Statements", "VectorTables"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "Database",
+    "Dialect",
+    "Generation",
+    "Pool",
+    "Rows",
+    "Statements",
+    "VectorTables",
+    "in_slices",
+]
 
 
 SHARED = Path(__file__).with_name("statements.sql")
@@ -136,6 +146,21 @@ class Database(Protocol):
 
     def scrub(self) -> None:
         """Make sure that no copy is left of what this transaction deletes."""
+
+
+# Rows per statement when many are inserted, largest first. Few sizes, so that each statement is prepared once.
+ROWS_AT_ONCE = (256, 32, 4, 1)
+
+T = TypeVar("T")
+
+
+def in_slices(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the rows in slices, each as many as one statement inserts."""
+    start = 0
+    for size in ROWS_AT_ONCE:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
 
 
 # Vectors. A generation is the set of vectors of one embedder.

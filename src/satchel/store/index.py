@@ -26,6 +26,7 @@ __all__ = [
     "embedding",
     "fill",
     "finish_reembedding",
+    "has_backlog",
     "passage_number",
     "passages_check",
     "unembedded",
@@ -62,14 +63,14 @@ class Index:
         """Whether these vectors are of the same embedder as the stored ones."""
         return self._current is not None and self._current.embedding == (embedded.name, embedded.dimensions)
 
-    def enter(self, seq: int, memory: Memory) -> None:
-        """Index a new memory."""
-        self._enter(seq, self._parts.get(memory.id) or parts_of(memory))
+    def enter(self, memories: Sequence[tuple[int, Memory]]) -> None:
+        """Index new memories, given with their numbers."""
+        self._enter([(seq, self._parts.get(memory.id) or parts_of(memory)) for seq, memory in memories])
 
     def replace(self, seq: int, memory: Memory) -> None:
         """Index a memory again, after its title, text or tags changed."""
         self.remove(seq)
-        self._enter(seq, parts_of(memory))
+        self._enter([(seq, parts_of(memory))])
 
     def remake(self, seq: int, memory: Memory) -> None:
         """Index a memory again during a repair, also if there are vectors without passages."""
@@ -77,7 +78,7 @@ class Index:
             sql = self._db.statement("vectors_of", **each.parts)
             self._db.vectors.delete(each, self._db.execute(sql, _bounds(seq)).fetchall())
         self.remove(seq)
-        self._enter(seq, parts_of(memory))
+        self._enter([(seq, parts_of(memory))])
 
     def remove(self, seq: int) -> None:
         """Delete the passages of a memory and their vectors."""
@@ -108,29 +109,52 @@ class Index:
     def _passages(self, seq: int) -> list[tuple[int]]:
         return self._db.execute(self._db.statement("passages_of"), _bounds(seq)).fetchall()
 
-    def _enter(self, seq: int, parts: Sequence[Part]) -> None:
-        self._db.log_changes([seq])
-        write_passages(self._db, seq, parts)
-        if not self._embed(seq, parts):
-            self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
+    def _enter(self, made: Sequence[tuple[int, Sequence[Part]]]) -> None:
+        self._db.log_changes(seq for seq, _ in made)
+        write_passages(self._db, made)
+        vectors: list[tuple[int, bytes, bytes]] = []
+        for seq, parts in made:
+            found = self._vectors_of(seq, parts)
+            if found is None:
+                self._db.execute(self._db.statement("insert_backlog"), {"memory": seq})
+            else:
+                vectors += found
+        self._write(vectors)
 
     def _embed(self, seq: int, parts: Sequence[Part]) -> bool:
         """Write all vectors of a memory or none, and return whether nothing is left to embed."""
+        vectors = self._vectors_of(seq, parts)
+        self._write(vectors or ())
+        return vectors is not None
+
+    def _vectors_of(self, seq: int, parts: Sequence[Part]) -> list[tuple[int, bytes, bytes]] | None:
+        """Return all vectors of a memory with the numbers of its passages; None if some are missing."""
         if self._current is None or not self._current.dimensions:
-            return self._current is not None
+            return None if self._current is None else []
         vectors = [found for part in parts if (found := self._vectors.get(part.text)) is not None]
         if len(vectors) < len(parts):
-            return False
-        numbered = [(passage_number(seq, place), *vector) for place, vector in enumerate(vectors)]
-        self._db.vectors.write(self._current, numbered)
-        return True
+            return None
+        return [(passage_number(seq, place), *vector) for place, vector in enumerate(vectors)]
+
+    def _write(self, vectors: Sequence[tuple[int, bytes, bytes]]) -> None:
+        if vectors and self._current is not None:
+            self._db.vectors.write(self._current, vectors)
 
 
-def write_passages(db: Database, seq: int, parts: Sequence[Part]) -> None:
-    sql = db.statement("insert_passage")
-    for place, part in enumerate(parts):
-        values = {"number": passage_number(seq, place), "start": part.start, "stop": part.end}
-        db.execute(sql, values | {"flags": part.flags, "codes": part.codes})
+def write_passages(db: Database, made: Iterable[tuple[int, Sequence[Part]]]) -> None:
+    """Write the passages of memories, given with their numbers."""
+    rows = [
+        {
+            "number": passage_number(seq, place),
+            "start": part.start,
+            "stop": part.end,
+            "flags": part.flags,
+            "codes": part.codes,
+        }
+        for seq, parts in made
+        for place, part in enumerate(parts)
+    ]
+    db.executemany(db.statement("insert_passage"), rows)
 
 
 def embedding(db: Database) -> Embedding | None:
@@ -153,9 +177,8 @@ def build_passages(db: Database) -> None:
     last = -1
     sql = db.statement("memories_after")
     while page := db.execute(sql, {"after": last, "limit": PAGE}).fetchall():
-        for row in page:
-            last = row[-1]
-            write_passages(db, last, parts_of(memory_from_row(row)))
+        write_passages(db, [(row[-1], parts_of(memory_from_row(row))) for row in page])
+        last = page[-1][-1]
 
 
 def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
@@ -167,6 +190,11 @@ def backlog(db: Database, *, limit: int) -> list[tuple[int, Memory]]:
 def backlog_size(db: Database) -> int:
     """Return how many memories wait to be embedded."""
     return int(db.execute(db.statement("count_backlog")).get)
+
+
+def has_backlog(db: Database) -> bool:
+    """Return whether memories wait to be embedded."""
+    return db.execute(db.statement("first_of_backlog")).fetchone() is not None
 
 
 def embed_backlog(db: Database, seqs: Iterable[int], embedded: Embedded) -> int:

@@ -25,7 +25,7 @@ from satchel.model.memory import (
     values_changed,
 )
 from satchel.store.contract import Candidate, Changed, Embedded, Record, Stats
-from satchel.store.database import Database, Dialect
+from satchel.store.database import ROWS_AT_ONCE, Database, Dialect, in_slices
 from satchel.store.index import Index
 from satchel.store.rows import (
     filter_sql,
@@ -40,6 +40,7 @@ from satchel.store.rows import (
     scope_columns,
     scope_sql,
     scope_values,
+    spell_nul,
     text_key,
     write_changes,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "select_ids",
     "short_ids",
     "stats",
+    "taken_names",
     "to_forget",
     "unforget",
     "unrelate",
@@ -278,10 +280,6 @@ def relation_pages(dialect: Dialect, reader: Reader, where: Filter) -> Iterator[
 # Batches of new memories.
 
 
-# Rows per statement, largest first. Few sizes, so that each statement is prepared once.
-SIZES = (256, 32, 4, 1)
-
-
 def history_row(memory: Memory, at: datetime, action: str, changes: dict[str, Any]) -> dict[str, Any]:
     return {
         "org": memory.scope.org,
@@ -309,7 +307,7 @@ class Batch:
         self._memories: list[Memory] = []
         self._history: list[dict[str, Any]] = []
         self._uses: list[dict[str, Any]] = []
-        self._names: set[object] = set()
+        self._names: set[tuple[str, ...]] = set()
 
     def make_room(self, memory: Memory) -> None:
         """Write the batch if it contains the same memory: the caller is about to look for it in the store."""
@@ -329,43 +327,57 @@ class Batch:
         first = int(self._db.execute(self._db.statement("newest_seq")).get) + 1
         numbered = list(enumerate(self._memories, start=first))
         with self._db.together():
-            for rows in _slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
+            for rows in in_slices([(seq, *self._db.row(memory)) for seq, memory in numbered]):
                 sql = self._db.statement(
                     "insert_memories", values=_places(self._db.dialect, len(rows[0]), len(rows))
                 )
                 self._db.execute(sql, [value for row in rows for value in row])
             self._db.words_come(self._memories)
-            for seq, memory in numbered:
-                self.index.enter(seq, memory)
+            self.index.enter(numbered)
             self._db.executemany(self._db.statement("insert_history"), self._history)
             self._db.executemany(self._db.statement("set_usage"), self._uses)
         self._memories, self._history, self._uses = [], [], []
         self._names.clear()
 
 
-@lru_cache(maxsize=2 * len(SIZES))
+@lru_cache(maxsize=2 * len(ROWS_AT_ONCE))
 def _places(dialect: Dialect, width: int, rows: int) -> str:
     """Return numbered placeholders for many rows. Named ones would take longer than the insert itself."""
     numbers = [dialect.numbered.format(number=number) for number in range(1, width * rows + 1)]
     return ", ".join(f"({', '.join(numbers[start : start + width])})" for start in range(0, len(numbers), width))
 
 
-def _names(memory: Memory) -> Iterator[object]:
+def _names(memory: Memory) -> Iterator[tuple[str, ...]]:
     """Yield the keys by which another memory would be the same as this one: id, ref, topic."""
     scope = scope_columns(memory.scope)
-    yield memory.id
+    yield ("id", memory.id)
     if memory.ref is not None:
         yield ("ref", *scope, memory.ref)
     if memory.topic_key is not None:
         yield ("topic", *scope[:4], memory.topic_key)
 
 
-def _slices(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    start = 0
-    for size in SIZES:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size
+def taken_names(db: Database, new: Sequence[Memory]) -> set[tuple[str, ...]]:
+    """Return the names of new memories that another memory may have: one in the store, or an earlier one of them.
+
+    One query for the whole batch, because most memories that are imported are new.
+    """
+    names = [name for memory in new for name in _names(memory)]
+    counts = Counter(names)
+    # JSON cannot pass NUL to the databases: these names are looked up one by one.
+    taken = {name for name in counts if counts[name] > 1 or any(map(_has_nul, name))}
+    for kind, statement in (("ref", "refs_held"), ("topic", "topics_held")):
+        keys = [name for name in counts if name[0] == kind and name not in taken]
+        if len(new) == 1:
+            taken.update(keys)
+        elif keys:
+            rows = db.execute(db.statement(statement), {"keys": json_array(keys)})
+            taken.update(keys[row[0]] for row in rows)
+    return taken
+
+
+def _has_nul(text: str) -> bool:
+    return spell_nul(text) is not text
 
 
 # Deduplication: a text that is added again confirms the memory that has it.
@@ -479,8 +491,10 @@ def add(
     title, kind, speaker, source, ref or topic, or are turns of a conversation.
     """
     batch = Batch(db, Index(db, embedded))
-    known = KnownTexts(db, [candidate.memory for candidate in candidates] if deduplicate else [])
-    stored = [_add_one(db, candidate, batch, known if deduplicate else None) for candidate in candidates]
+    new = [candidate.memory for candidate in candidates]
+    known = KnownTexts(db, new if deduplicate else [])
+    taken = taken_names(db, new)
+    stored = [_add_one(db, candidate, batch, taken, known if deduplicate else None) for candidate in candidates]
     batch.write()
     return stored
 
@@ -695,9 +709,11 @@ def count_uses(db: Database, uses: Mapping[str, tuple[int, datetime]]) -> None:
     db.log_changes(uses)
 
 
-def _add_one(db: Database, candidate: Candidate, batch: Batch, known: KnownTexts | None) -> Memory:
+def _add_one(
+    db: Database, candidate: Candidate, batch: Batch, taken: set[tuple[str, ...]], known: KnownTexts | None
+) -> Memory:
     """Store a candidate. Without `known`, equal texts are not merged."""
-    stored = _updated(db, candidate, batch)
+    stored = None if taken.isdisjoint(_names(candidate.memory)) else _updated(db, candidate, batch)
     if stored is None and known is not None and candidate.memory in known:
         stored = _confirmed(db, candidate, batch)
     if stored is None:

@@ -88,7 +88,7 @@ def _complete(db: Database, packet: Packet, held: Mark, index: Index, *, indexed
         db.execute(db.statement("raise_usage"), used)
     if not indexed or (held.waiting and all(passage.vector for passage in packet.passages)):
         index.remove(held.number)
-        index.enter(held.number, memory)
+        index.enter([(held.number, memory)])
 
 
 def _drop_unrelated(db: Database, org: str, record: Record) -> None:

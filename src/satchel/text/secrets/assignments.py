@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from satchel.text.secrets.searched import Searched
+from satchel.text.secrets.searched import HintIndex, Searched
 from satchel.text.secrets.values import (
     is_attribute,
     is_code,
@@ -78,6 +78,7 @@ _NOUNS: tuple[tuple[tuple[str, ...], str], ...] = (
         r"|トークン",
     ),
 )
+_HINTS = HintIndex(hints for hints, _ in _NOUNS)
 _KINDS = (
     (re.compile(r"key|(?:api|geheimer)[ -]?schlüssel|clé|apiキー"), "api-key"),
     (re.compile(r"secret|credential|シークレット"), "secret"),
@@ -195,9 +196,8 @@ class _Name(NamedTuple):
 
 def find_assignments(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of values that are assigned to names of secrets."""
-    for hints, nouns in _NOUNS:
-        if part.has_any(hints):
-            yield from _find(_pattern(nouns), part.text, part.lowered)
+    for number in _HINTS.present(part):
+        yield from _find(_pattern(_NOUNS[number][1]), part.text, part.lowered)
 
 
 @cache

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from satchel.text.secrets.searched import Searched
+from satchel.text.secrets.searched import HintIndex, Searched
 
 __all__ = ["find_codes"]
 
@@ -13,9 +13,8 @@ _Found = Iterator[tuple[int, int, str]]
 
 def find_codes(part: Searched) -> _Found:
     """Yield the spans and labels of codes in sentences and lists."""
-    for hints, find in _FINDERS:
-        if part.has_any(hints):
-            yield from find(part.text, part.lowered)
+    for number in _HINTS.present(part):
+        yield from _FINDERS[number][1](part.text, part.lowered)
 
 
 @cache
@@ -140,3 +139,4 @@ _FINDERS = (
     (_RECOVERY_HINTS, _find_recovery_codes),
     (_SEED_HINTS, _find_totp_seeds),
 )
+_HINTS = HintIndex(hints for hints, _ in _FINDERS)

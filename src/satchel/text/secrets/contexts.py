@@ -1,8 +1,7 @@
 """Secrets found by the text around them: URLs, headers, cookies, markup, code, key files."""
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 
 from satchel.text.secrets.commands import COMMANDS
 from satchel.text.secrets.context import (
@@ -378,9 +377,8 @@ CONTEXTS = (
 def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans and labels of the secrets that the text around them gives away."""
     text, lowered, *_ = part
-    index, groups = _by_hints()
-    for number in index.present(part):
-        for context in groups[number]:
+    for number in _HINTS.present(part):
+        for context in _GROUPS[number]:
             yield from find_context(context, text, lowered)
     if "cookie" in lowered or " -b " in lowered:
         yield from _find_cookies(_COOKIES, text, lowered)
@@ -388,14 +386,17 @@ def find_contexts(part: Searched) -> Iterator[tuple[int, int, str]]:
         yield from _find_cookies(_SESSION_COOKIES, text, lowered)
 
 
-@cache
-def _by_hints() -> tuple[HintIndex, list[list[Context]]]:
-    """Return the contexts in groups with the same hints, and an index of these hints."""
+def _by_hints(contexts: Iterable[Context]) -> dict[tuple[str, ...], list[Context]]:
+    """Return the contexts in groups with the same hints."""
     grouped: dict[tuple[str, ...], list[Context]] = {}
-    for context in (*CONTEXTS, *COMMANDS):
+    for context in contexts:
         hints = (context.hints,) if isinstance(context.hints, str) else context.hints
         grouped.setdefault(hints, []).append(context)
-    return HintIndex(grouped), list(grouped.values())
+    return grouped
+
+
+_HINTS = HintIndex(_by_hints((*CONTEXTS, *COMMANDS)))
+_GROUPS = [*_by_hints((*CONTEXTS, *COMMANDS)).values()]
 
 
 # A header with cookies has many secrets: the values that look random.

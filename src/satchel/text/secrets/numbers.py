@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-from satchel.text.secrets.searched import Searched
+from satchel.text.secrets.searched import HintIndex, Searched
 
 __all__ = ["find_cards", "find_seed_phrases"]
 
@@ -64,19 +64,20 @@ _ANNOUNCED = re.compile(
 )
 _ANNOUNCING = ("seed", "mnemonic", "phrase", "wallet", "semilla")
 _ANNOUNCING_WORD = re.compile("|".join((*_ANNOUNCING, "recovery", "backup")))
+_HINTS = HintIndex([_ANNOUNCING])
 _LENGTHS = (12, 15, 18, 21, 24)
 
 
 def find_seed_phrases(part: Searched) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of seed phrases: 12 words of the list in a row, or as many words after an announcement."""
     text = part.text
-    if bytes([True] * _LEAST) in _are_seed_words(part.words):
+    if len(part.words) >= _LEAST and bytes([True] * _LEAST) in _are_seed_words(part.words):
         # A phrase may start with the very first word, and each must have a character before it.
         for run in _RUN.finditer(f" {text}"):
             yield from _phrases(text, run.start(), run.end() - 1)
         for run in _NUMBERED_RUN.finditer(text):
             yield from _phrases(text, *run.span())
-    if part.has_any(_ANNOUNCING):
+    if _HINTS.present(part):
         for match in _ANNOUNCED.finditer(text):
             phrase = _WORD.findall(match[1])
             if len(phrase) in _LENGTHS and 2 * sum(_are_seed_words(word.encode() for word in phrase)) > len(phrase):

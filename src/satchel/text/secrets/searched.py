@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
 from typing import NamedTuple
 
 __all__ = ["HintIndex", "Searched", "searched"]
@@ -11,37 +10,26 @@ _LETTERS = bytes(byte if chr(byte).isalpha() else 32 for byte in range(128)) + b
 # Letters of other languages, without the dashes, quotes and ellipses that English texts have, too.
 _FOREIGN = re.compile("[\u00c0-\u024f\u0400-\u04ff\u3040-\u9fff\uac00-\ud7af]")
 _STEM = re.compile(r"[a-z]{3,}")
+_MARK = re.compile(r"[^a-z0-9\s]")
+
+_WORDS_CACHED = 1 << 16
+_LONGEST_CACHED = 32
 
 
 class Searched(NamedTuple):
-    """A text, the same in lower case, its words in order, and the different ones among them, each once."""
+    """A text, the same in lower case, its words in order, and the stems of hints that the words contain."""
 
     text: str
     lowered: str
     ascii: str
     """The same in lower case, with `?` for characters of other alphabets: a search in it is faster."""
     words: list[bytes]
-    vocabulary: str
+    stems: set[str]
     foreign: bool
-
-    def has_any(self, hints: Iterable[str]) -> bool:
-        """Return whether the lower-cased text contains one of these strings.
-
-        The words are searched first, because they are much shorter than the text.
-        """
-        vocabulary, ascii_text = self.vocabulary, self.ascii
-        for hint in hints:
-            stem = _stem(hint)
-            if stem is None:
-                if self.foreign and hint in self.lowered:
-                    return True
-            elif stem in vocabulary and (stem is hint or hint in ascii_text):
-                return True
-        return False
 
 
 def searched(text: str) -> Searched:
-    """Prepare a text for the search."""
+    """Prepare a text for the search. One thread at a time may do this."""
     lowered = text.lower()
     if len(lowered) != len(text):
         # İ is the only character whose lower case is longer; positions must stay the same.
@@ -49,15 +37,60 @@ def searched(text: str) -> Searched:
     encoded = lowered.encode("ascii", "replace")
     words = encoded.translate(_LETTERS).split()
     foreign = not text.isascii() and _FOREIGN.search(lowered) is not None
-    return Searched(text, lowered, encoded.decode("ascii"), words, b" ".join(set(words)).decode("ascii"), foreign)
+    return Searched(text, lowered, encoded.decode("ascii"), words, _known.stems_in(words), foreign)
+
+
+class _KnownWords:
+    """Remembers which stems of hints the words of earlier texts contain: most contain none."""
+
+    def __init__(self) -> None:
+        self.stems: dict[str, None] = {}
+        self._plain: set[bytes] = set()
+        self._stems_of: dict[bytes, tuple[str, ...]] = {}
+
+    def forget(self) -> None:
+        self._plain.clear()
+        self._stems_of.clear()
+
+    def stems_in(self, words: Iterable[bytes]) -> set[str]:
+        found: set[str] = set()
+        unknown: list[bytes] = []
+        for word in set(words) - self._plain:
+            if (stems := self._stems_of.get(word)) is None:
+                unknown.append(word)
+            else:
+                found.update(stems)
+        return found | self._learnt(unknown) if unknown else found
+
+    def _learnt(self, words: list[bytes]) -> set[str]:
+        if len(self._plain) + len(self._stems_of) >= _WORDS_CACHED:
+            self.forget()
+        joined = b" ".join(words).decode("ascii")
+        found = [stem for stem in self.stems if stem in joined]
+        for word in words:
+            if len(word) <= _LONGEST_CACHED:
+                letters = word.decode("ascii")
+                if stems := tuple(stem for stem in found if stem in letters):
+                    self._stems_of[word] = stems
+                else:
+                    self._plain.add(word)
+        return set(found)
+
+
+_known = _KnownWords()
 
 
 class HintIndex:
-    """Tells which of many groups of hints a text contains, with one quick look at each distinct stem."""
+    """Tells which of many groups of hints a text contains. It is made when its module is imported.
+
+    A hint is looked for in the text only if one of the words contains its stem, the longest run of letters in it.
+    Most hints without a stem have a special character in them, and most texts have none.
+    """
 
     def __init__(self, groups: Iterable[Iterable[str]]) -> None:
         self._by_stem: dict[str, list[tuple[int, str]]] = {}
-        self._without_stem: list[tuple[int, str]] = []
+        self._marked: list[tuple[int, str]] = []
+        self._short: list[tuple[int, str]] = []
         self._foreign: list[tuple[int, str]] = []
         for number, hints in enumerate(groups):
             for hint in hints:
@@ -67,21 +100,26 @@ class HintIndex:
                 elif stem:
                     self._by_stem.setdefault(stem, []).append((number, hint))
                 else:
-                    self._without_stem.append((number, hint))
-        self._stems = tuple(self._by_stem)
+                    (self._marked if _MARK.search(hint) else self._short).append((number, hint))
+        marks = {_MARK.findall(hint)[0] for _, hint in self._marked}
+        self._marks = re.compile(f"[{re.escape(''.join(sorted(marks)))}]") if marks else None
+        _known.stems |= dict.fromkeys(self._by_stem)
+        _known.forget()
 
     def present(self, part: Searched) -> list[int]:
         """Return the numbers of the groups of which the text contains a hint, in order."""
-        vocabulary, text = part.vocabulary, part.ascii
-        found = {number for number, hint in self._without_stem if hint in text}
-        for stem in [each for each in self._stems if each in vocabulary]:
-            found |= {number for number, hint in self._by_stem[stem] if hint is stem or hint in text}
+        text = part.ascii
+        found = {number for number, hint in self._short if hint in text}
+        if self._marks is not None and self._marks.search(text):
+            found |= {number for number, hint in self._marked if hint in text}
+        for stem in part.stems:
+            if hints := self._by_stem.get(stem):
+                found |= {number for number, hint in hints if hint is stem or hint in text}
         if part.foreign:
             found |= {number for number, hint in self._foreign if hint in part.lowered}
         return sorted(found)
 
 
-@cache
 def _stem(hint: str) -> str | None:
     """Return the longest run of letters in a hint, or None if the hint has letters of other languages."""
     if not hint.isascii():

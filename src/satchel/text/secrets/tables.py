@@ -48,6 +48,8 @@ _CELLS = {
 
 def find_table_cells(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield the spans of the cells below a header such as `password`, in tables of any length."""
+    if "\n" not in text:
+        return
     lowered = text.lower()
     if len(lowered) != len(text):
         return

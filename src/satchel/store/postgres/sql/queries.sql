@@ -15,6 +15,15 @@ WHERE m.org = :org AND m.ref_key = md5(md5(:project) || md5(:user) || md5(:agent
 SELECT {columns} FROM memory m
 WHERE m.org = :org AND m.topic_id = md5(md5(:project) || md5(:user) || md5(:agent) || md5(:topic_key))
 
+-- Which names of a list belong to memories, by their places in the list.
+-- name: refs_held
+SELECT j.place - 1 FROM json_array_elements(:keys::json) WITH ORDINALITY j (value, place) WHERE EXISTS (SELECT 1 FROM memory m
+    WHERE m.org = :org AND m.ref_key = md5(md5(j.value ->> 2) || md5(j.value ->> 3) || md5(j.value ->> 4) || md5(j.value ->> 5) || md5(j.value ->> 6)))
+
+-- name: topics_held
+SELECT j.place - 1 FROM json_array_elements(:keys::json) WITH ORDINALITY j (value, place) WHERE EXISTS (SELECT 1 FROM memory m
+    WHERE m.org = :org AND m.topic_id = md5(md5(j.value ->> 2) || md5(j.value ->> 3) || md5(j.value ->> 4) || md5(j.value ->> 5)))
+
 -- name: text_keys_held
 SELECT DISTINCT m.text_key FROM memory m
 WHERE m.org = :org AND m.text_key = ANY (ARRAY(SELECT json_array_elements_text(:keys::json)::bigint))
@@ -155,6 +164,9 @@ WHERE m.org = :org AND m.seq = :memory AND (SELECT true FROM backlog b WHERE b.o
 SELECT {columns}, m.seq FROM memory m WHERE m.org = :org AND m.seq = ANY (
     ARRAY(SELECT b.memory FROM backlog b WHERE b.org = :org ORDER BY b.memory LIMIT :limit)
 ) ORDER BY m.seq
+
+-- name: first_of_backlog
+SELECT memory FROM backlog WHERE org = :org LIMIT 1
 
 -- name: count_backlog
 SELECT count(*) FROM backlog WHERE org = :org

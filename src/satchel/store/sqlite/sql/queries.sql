@@ -12,6 +12,17 @@ WHERE m.org = :org AND m.project = :project AND m.user = :user AND m.agent = :ag
 SELECT {columns} FROM memory m
 WHERE m.org = :org AND m.project = :project AND m.user = :user AND m.agent = :agent AND m.topic_key = :topic_key
 
+-- Which names of a list belong to memories, by their places in the list.
+-- name: refs_held
+SELECT j.key FROM json_each(:keys) j WHERE EXISTS (SELECT 1 FROM memory m
+    WHERE m.org = j.value ->> 1 AND m.project = j.value ->> 2 AND m.user = j.value ->> 3 AND m.agent = j.value ->> 4
+        AND m.session = j.value ->> 5 AND m.ref = j.value ->> 6)
+
+-- name: topics_held
+SELECT j.key FROM json_each(:keys) j WHERE EXISTS (SELECT 1 FROM memory m
+    WHERE m.org = j.value ->> 1 AND m.project = j.value ->> 2 AND m.user = j.value ->> 3 AND m.agent = j.value ->> 4
+        AND m.topic_key = j.value ->> 5)
+
 -- name: text_keys_held
 SELECT DISTINCT m.text_key FROM memory m WHERE +m.org = :org AND m.text_key IN (SELECT value FROM json_each(:keys))
 
@@ -95,6 +106,12 @@ SELECT {columns}, m.seq FROM memory m WHERE m.seq > :after ORDER BY m.seq LIMIT 
 
 -- name: insert_passage
 INSERT INTO passage (seq, start, stop, flags, codes) VALUES (:number, :start, :stop, :flags, :codes)
+
+-- name: insert_vector
+INSERT INTO {vectors} (passage, vector) VALUES (:passage, :vector)
+
+-- name: insert_code
+INSERT INTO {codes} (rowid, code) VALUES (:passage, vec_bit(:code))
 
 -- name: delete_passages
 DELETE FROM passage WHERE seq >= :start AND seq < :stop
@@ -236,6 +253,9 @@ SELECT m.seq, m.text,
     (SELECT p.stop FROM passage p WHERE p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
         ORDER BY p.seq DESC LIMIT 1)
 FROM memory m
+
+-- name: first_of_backlog
+SELECT memory FROM backlog LIMIT 1
 
 -- name: count_backlog
 SELECT count(*) FROM backlog

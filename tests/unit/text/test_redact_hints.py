@@ -1,0 +1,33 @@
+"""Hints: a rule is tried only if the text contains one of its hints, whatever earlier texts have shown."""
+
+from satchel.text.redact import redact
+from satchel.text.secrets import searched
+from satchel.text.secrets.searched import HintIndex
+
+
+def groups_in(index: HintIndex, text: str) -> list[int]:
+    return index.present(searched.searched(text))
+
+
+def test_hints_are_found_by_their_letters_their_signs_and_in_other_alphabets():
+    index = HintIndex([("zzsecretzz",), (" -z ",), ("zq",), ("пароль",), ("zz login: ",)])
+    assert groups_in(index, "nothing of the kind") == []
+    assert groups_in(index, "xZZSECRETZZx and -z 1, zq, Пароль") == [0, 1, 2, 3]
+    assert groups_in(index, "zz login of zz login") == []
+    assert groups_in(index, "zz login: here") == [4]
+
+
+def test_a_new_index_finds_hints_in_words_that_were_plain_before():
+    plain = HintIndex([("qqfirstqq",)])
+    assert groups_in(plain, "a qqlaterqq word") == []
+    assert groups_in(HintIndex([("qqlaterqq",)]), "a qqlaterqq word") == [0]
+
+
+def test_the_memory_of_words_is_bounded_and_losing_it_changes_nothing(monkeypatch):
+    monkeypatch.setattr(searched, "_WORDS_CACHED", 8)
+    for number in range(40):
+        word = "".join(chr(97 + int(digit)) for digit in f"{number:04}")
+        assert redact(f"{word} {word}x plain words only").masked == ()
+        assert redact(f"{word} password=hunter2{number}x").masked == ("password",)
+    known = searched._known
+    assert len(known._plain) + len(known._stems_of) < 24
