@@ -27,7 +27,7 @@ $(VENV)/runtime: requirements/runtime.txt pyproject.toml
 	$(PIP) install --quiet --no-deps --editable .
 	@touch $@
 
-$(VENV)/dev: $(VENV)/runtime requirements/dev.txt
+$(VENV)/dev: $(VENV)/runtime requirements/serve.txt requirements/dev.txt
 	$(PIP) install --quiet -r requirements/dev.txt
 	@touch $@
 
@@ -75,7 +75,7 @@ format: $(VENV)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(VENV)/runtime
+docs: $(VENV)/dev
 	$(BIN)/python docs/async_stub.py
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py

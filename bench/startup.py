@@ -43,6 +43,8 @@ def main() -> int:
             "satchel --version": [command, "--version"],
             "satchel search": [command, "search", query],
             "satchel search --token-budget 800": [command, "search", query, "--token-budget", "800"],
+            "satchel context": [command, "context", query],
+            "satchel list": [command, "list"],
             "satchel add": [command, "add", "a note"],
         }
         times: dict[str, list[float]] = {name: [] for name in commands}

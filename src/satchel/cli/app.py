@@ -92,6 +92,9 @@ class LazyCommands(click.Group):
             return None
         module = importlib.import_module(COMMANDS[name])
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        # The options of an operation, which `operation_options` adds only now.
+        if complete := getattr(command.callback, "complete", None):
+            complete(command)
         with_wrapped_help(command)
         if aliases := [alias for alias, meant in ALIASES.items() if meant == name]:
             command.epilog = f"{'Alias' if len(aliases) == 1 else 'Aliases'}: {', '.join(aliases)}"

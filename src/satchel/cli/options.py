@@ -63,13 +63,15 @@ def operation_options(method: str) -> Callable[[Command], Command]:
 
     The command gets what was typed as two dictionaries: `given` has the arguments of the method by their Python
     names, and `scope` the fields of the scope. What has neither a value nor a default is in neither.
+
+    The options are added when the command is needed, by the attribute `complete` of its callback: a module has
+    several commands, and making the options of one takes 2 ms.
     """
-    parameters = offered(method, "cli")
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def wrapped(*args: Any, **options: Any) -> Any:
-            typed = [(each, options.pop(each.python_name)) for each in parameters]
+            typed = [(each, options.pop(each.python_name)) for each in offered(method, "cli")]
             given = {each.python_name: _joined(value) for each, value in typed if not _absent(each, value)}
             scope = _named({name: given.pop(name, None) for name in SCOPE_FIELDS})
             try:
@@ -77,12 +79,23 @@ def operation_options(method: str) -> Callable[[Command], Command]:
             except BudgetError as error:
                 raise BudgetError(str(error).replace("pins=best_effort", "--pins best_effort")) from error
 
-        decorated: Command = wrapped
-        for parameter in reversed(parameters):
-            decorated = _parameter(parameter)(decorated)
-        return decorated
+        below = len(getattr(command, "__click_params__", ()))
+        wrapped.complete = functools.cache(functools.partial(_complete, method=method, below=below))  # type: ignore[attr-defined]
+        return wrapped
 
     return decorate
+
+
+def _complete(command: click.Command, *, method: str, below: int) -> None:
+    """Add the options of an operation to a command, before its last `below` parameters."""
+
+    def holder() -> None:
+        """Takes the options as a command does."""
+
+    for parameter in reversed(offered(method, "cli")):
+        _parameter(parameter)(holder)
+    place = len(command.params) - below
+    command.params[place:place] = reversed(getattr(holder, "__click_params__", ()))
 
 
 def _joined(value: Any) -> Any:

@@ -5,8 +5,11 @@ written at all.
 """
 
 import contextlib
+import itertools
 import os
 import sys
+import time
+import unicodedata
 from collections import Counter as Tally
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TextIO
@@ -240,20 +243,38 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 
 def _cell_width(text: str) -> int:
     """How many cells of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
+    return len(text) if text.isascii() else sum(_cells(text))
 
-    return cell_len(text)
+
+_JOINER, _EMOJI_FORM = "\u200d", "\ufe0f"
+_NO_CELL = ("Mn", "Me", "Cf")
+
+
+def _cells(text: str) -> Iterator[int]:
+    """Yield how many cells each character adds: 2 for Chinese and emoji, 0 for accents and parts of an emoji."""
+    before, joined = 0, False
+    for character in text:
+        added = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if character == _EMOJI_FORM:
+            # The symbol before it is drawn as an emoji.
+            added = 1 if before == 1 else 0
+        elif joined or (before and _is_skin_tone(character)) or unicodedata.category(character) in _NO_CELL:
+            added = 0
+        joined = character == _JOINER
+        before = added or before
+        yield added
+
+
+def _is_skin_tone(character: str) -> bool:
+    return "\U0001f3fb" <= character <= "\U0001f3ff"
 
 
 def _cut(text: str, width: int) -> str:
     """Cut a text to a number of cells; an ellipsis says that it was cut."""
     if _cell_width(text) <= width:
         return text
-    from rich.cells import set_cell_size
-
-    return set_cell_size(text, width - 1).rstrip() + "…"
+    fits = sum(1 for end in itertools.accumulate(_cells(text)) if end <= width - 1)
+    return text[:fits].rstrip() + "…"
 
 
 # Progress.
@@ -279,12 +300,34 @@ def counting_bar(label: str, total: int | None = None) -> Iterator[Callable[[int
     if not _takes_escapes(sys.stderr):
         yield lambda done, total: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    drawn = 0.0
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    def show(done: int, total: int | None) -> None:
+        nonlocal drawn
+        if time.monotonic() - drawn > SECONDS_PER_DRAWING:
+            drawn = time.monotonic()
+            sys.stderr.write(f"\r\x1b[K{_progress(label, done, total)}")
+            sys.stderr.flush()
+
+    show(0, total)
+    try:
+        yield show
+    finally:
+        # The line is cleared: what follows says how it ended.
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+SECONDS_PER_DRAWING = 0.1
+PROGRESS_WIDTH = 40
+
+
+def _progress(label: str, done: int, total: int | None) -> str:
+    if not total:
+        return f"{label} {done:,}" if done else label
+    share = min(done / total, 1)
+    full = round(PROGRESS_WIDTH * share)
+    return f"{label} {'━' * full}{' ' * (PROGRESS_WIDTH - full)} {share:4.0%}"
 
 
 # Why each hit was found

@@ -210,7 +210,12 @@ class Exchange:
 
     def _post_once(self, body: bytes) -> bytes:
         # Imported here: loading it takes longer than most commands.
-        import httpx2
+        try:
+            import httpx2
+        except ImportError as error:
+            raise EmbedderError(
+                "embedding endpoints need a package that is not installed; run: pip install 'satchel[serve]'"
+            ) from error
 
         headers = _HEADERS | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         deadline = time.monotonic() + self._timeout

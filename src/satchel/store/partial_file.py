@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ def partial_file(folder: Path) -> Iterator[Path]:
 
 def _create(folder: Path) -> tuple[Path, int]:
     while True:
-        path = folder / f"{PREFIX}{secrets.token_hex(8)}"
+        path = folder / f"{PREFIX}{os.urandom(8).hex()}"
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR)
         try:
             # Before it was locked, another process may have taken it for abandoned.

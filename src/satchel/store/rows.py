@@ -1,11 +1,10 @@
 """Convert memories, relations and history entries to rows and back, and filters to SQL conditions."""
 
-import hashlib
 import operator
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +12,9 @@ from satchel.model.filters import Filter
 from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
 from satchel.model.metadata import metadata_lines
 from satchel.store.database import Dialect
+
+if TYPE_CHECKING:
+    import hashlib
 
 __all__ = [
     "COLUMNS",
@@ -206,7 +208,11 @@ def _begun(*names: str) -> "hashlib._Hash":
     return _md5("".join(_md5(spell_nul(name).encode()).hexdigest() for name in names).encode())
 
 
-_md5 = partial(hashlib.md5, usedforsecurity=False)
+def _md5(content: bytes) -> "hashlib._Hash":
+    # Imported here: it loads OpenSSL, and reading needs no hash.
+    import hashlib
+
+    return hashlib.md5(content, usedforsecurity=False)
 
 
 # Filters as SQL conditions on an alias of `memory`, with named values.

@@ -77,7 +77,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def _terms(word: str) -> list[str]:
-    if not _character().match(word):
+    if word.isascii() or not _character().match(word):
         return [word.lower()]
     return [f"{first} {second}" for first, second in itertools.pairwise(word)] or [word]
 

@@ -16,6 +16,8 @@ from satchel.model.checks import repair_surrogates
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
+    from satchel.text.token_table import TokenTable
+
 __all__ = [
     "CLAUDE",
     "COUNTER_OF_MODEL",
@@ -176,7 +178,27 @@ class _Encoder:
         return tokens
 
 
-_loaded: dict[str, _Encoder] = {}
+class _FirstTexts:
+    """Counts with the mapped table of o200k_base until there is much to count; then splintr takes over.
+
+    Both give the same numbers. splintr is faster by far, but takes longer to load than a short command takes.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: "TokenTable") -> None:
+        self._table = table
+
+    def __call__(self, text: str) -> int:
+        try:
+            tokens = self._table.count(text)
+        except UnicodeEncodeError:
+            tokens = self._table.count(repair_surrogates(text))
+        return _load(_MAPPED)(text) if tokens is None else tokens
+
+
+_MAPPED = "o200k_base"
+_loaded: dict[str, Callable[[str], int]] = {}
 _loading = threading.Lock()
 
 
@@ -185,12 +207,30 @@ def encoder(name: str) -> Callable[[str], int]:
     found = _loaded.get(name)
     if found is not None:
         return found
+    return _first_texts() if name == _MAPPED else _load(name)
+
+
+def _load(name: str) -> _Encoder:
+    """Load a vocabulary of splintr, and use it from now on."""
     with _loading:
-        if name not in _loaded:
+        found = _loaded.get(name)
+        if not isinstance(found, _Encoder):
             from splintr import Tokenizer
 
-            _loaded[name] = _Encoder(Tokenizer.from_pretrained(name))
-        return _loaded[name]
+            found = _loaded[name] = _Encoder(Tokenizer.from_pretrained(name))
+        return found
+
+
+def _first_texts() -> Callable[[str], int]:
+    from satchel.text.token_table import TokenTable, table_path
+
+    try:
+        table = TokenTable(table_path())
+    except (OSError, ValueError):
+        # Without the file, everything is the same and only slower to start.
+        return _load(_MAPPED)
+    with _loading:
+        return _loaded.setdefault(_MAPPED, _FirstTexts(table))
 
 
 # Splitting of text into short pieces of one class each, close to the pre-tokenization of BPE tokenizers.

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,11 +59,13 @@ __all__ = [
 
 def load_vectors(db: apsw.Connection) -> None:
     """Load sqlite-vec into a connection."""
-    import sqlite_vec
-
+    # Not imported: that would import the standard library's SQLite too.
+    package = find_spec("sqlite_vec")
+    if package is None or package.origin is None:
+        raise StoreError("the package sqlite-vec is not installed; `pip install sqlite-vec`")
     db.enable_load_extension(True)
     try:
-        db.load_extension(sqlite_vec.loadable_path())
+        db.load_extension(str(Path(package.origin).with_name("vec0")))
     finally:
         db.enable_load_extension(False)
 
