@@ -38,7 +38,8 @@ class Synthetic(NamedTuple):
 
 def synthetic_work(corpus: Corpus, size: int, *, queries: int, adds: int) -> Synthetic:
     """Return the first days of the synthetic corpus of bench.scale."""
-    memories = [_of_a_day(each) for each in corpus.days(size + adds)]
+    # The first one that is added alone only warms up.
+    memories = [_of_a_day(each) for each in corpus.days(size + 1 + adds)]
     warming = corpus.questions(size, queries + WARM_UPS)[:WARM_UPS]
     return Synthetic(memories[:size], memories[size:], warming, corpus.questions(size, queries))
 

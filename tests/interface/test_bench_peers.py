@@ -116,9 +116,9 @@ def test_vectors_are_computed_once_and_a_cut_file_is_repaired(tmp_path: Path):
     assert sorted(asked) == ["a", "bcd", "ef"]
     # As if the last run had ended between the two files.
     (tmp_path / "keys").write_bytes((tmp_path / "keys").read_bytes()[:-1])
-    table = VectorTable(VectorCache(tmp_path, counted).table(tmp_path / "some", ["ef", "bcd"]))
-    assert asked[3:] == ["ef"]
-    assert (table.floats("bcd")[0], table.floats("ef")[0], table.find("a")) == (3, 2, None)
+    table = VectorTable(VectorCache(tmp_path, counted).table(tmp_path / "some", ["ghij", "bcd"]))
+    assert asked[3:] == ["ghij"]
+    assert (table.floats("bcd")[0], table.floats("ghij")[0], table.find("a")) == (3, 4, None)
     with pytest.raises(KeyError, match="no vector was made for 'a'"):
         table.packed("a")
     table.close()
@@ -134,7 +134,8 @@ def test_a_turn_is_searched_with_its_speaker_and_shown_with_its_day():
 def test_synthetic_work_adds_other_memories_than_it_builds_with():
     work = synthetic_work(Corpus(words=500), 70, queries=4, adds=3)
     names = [each.id for each in (*work.built, *work.added)]
-    assert (len(work.built), len(work.added), len(set(names))) == (70, 3, 73)
+    # One more, which is added first and not timed.
+    assert (len(work.built), len(work.added), len(set(names))) == (70, 4, 74)
     assert {each.ref for each in work.asked} <= {each.id for each in work.built}
 
 
