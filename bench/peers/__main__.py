@@ -22,7 +22,6 @@ printed once; it is the same for all.
 import argparse
 import contextlib
 import json
-import shlex
 import sys
 import tempfile
 import time
@@ -42,7 +41,7 @@ from bench.scale import parsed_sizes
 from bench.table import print_table
 from satchel.embed.minilm import MINILM
 
-__all__ = ["main", "parsed_options"]
+__all__ = ["command_of", "main", "parsed_options"]
 
 SYSTEMS = ("satchel", "fts5", "mem0", "txtai", "chromadb", "llamaindex")
 THEMES = ("speed", "recall", "notes")
@@ -61,8 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"bench.peers: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    given = sys.argv[1:] if arguments is None else arguments
-    run.write(shlex.join(["python", "-m", "bench.peers", *given]))
+    run.write()
     return 1 if run.failures else 0
 
 
@@ -214,15 +212,26 @@ class Run:
         print(f"\n  {text}", flush=True)
         self._remarks.append(text)
 
-    def write(self, command: str) -> None:
+    def write(self) -> None:
         """Write the files that were asked for."""
-        day = time.strftime("%Y-%m-%d")
+        day, command = time.strftime("%Y-%m-%d"), command_of(self._options)
         if self._options.json is not None:
             figures = {"command": command, "date": day, "failures": self.failures, **self._figures}
             self._options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         if self._options.markdown is not None:
             text = report.markdown(self._tables, [f"Measured on {day} with `{command}`.", *self._remarks])
             self._options.markdown.write_text(text, encoding="utf-8")
+
+
+def command_of(options: argparse.Namespace) -> str:
+    """Return the command that measures the same elsewhere: what differs from the defaults, without paths."""
+    defaults = parsed_options([])
+    words = ["python -m bench.peers"]
+    for name in ("systems", "themes", "memories", "queries", "adds", "starts"):
+        value = getattr(options, name)
+        if value != getattr(defaults, name):
+            words.append(f"--{name} {','.join(map(str, value)) if isinstance(value, list) else value}")
+    return " ".join([*words, *(["--data DIR"] if options.data is not None else [])])
 
 
 def _conversations(path: Path) -> list[Any]:

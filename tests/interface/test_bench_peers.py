@@ -11,7 +11,7 @@ import pytest
 from bench.corpus import Corpus
 from bench.evidence import Conversation, Turn
 from bench.peers import environments
-from bench.peers.__main__ import main, parsed_options
+from bench.peers.__main__ import command_of, main, parsed_options
 from bench.peers.client import Peer, Worker, WorkerError
 from bench.peers.measure import FILLED, OURS, packed_by_skip
 from bench.peers.report import Table, evidence_table, markdown
@@ -34,6 +34,13 @@ def test_the_options_name_systems_sizes_and_themes():
     assert options.memories == [500, 10_000]
     assert options.themes == ["notes"]
     assert parsed_options([]).systems == ["satchel", "fts5", "mem0", "txtai", "chromadb", "llamaindex"]
+
+
+def test_the_command_that_is_written_down_names_no_path(tmp_path: Path):
+    given = ["--systems", "satchel,fts5", "--memories", "1k", "--data", str(tmp_path), "--json", "out.json"]
+    command = "python -m bench.peers --systems satchel,fts5 --memories 1000 --data DIR"
+    assert command_of(parsed_options(given)) == command
+    assert command_of(parsed_options([])) == "python -m bench.peers"
 
 
 @pytest.mark.parametrize(
