@@ -37,7 +37,7 @@ def systems_table(about: Mapping[str, Mapping[str, Any]], failures: Mapping[str,
 def speed_tables(size: int, queries: int, measured: Mapping[str, Speed], systems: Sequence[str]) -> list[Table]:
     """Return one table about building a store, and one about asking it."""
     building = {name: _building(each, size) for name, each in measured.items() if name != CONTEXT}
-    heading = ("memories/s", "CPU ms each", "add one, p50 ms", "p95 ms", "MB on disk", "MB of memory")
+    heading = ("memories/s", "CPU ms each", "add one, p50 ms", "MB on disk", "MB of memory")
     asking = {name: _asking(each) for name, each in measured.items()}
     asked = ("p50 ms", "p95 ms", "CPU ms", "found, %", "MB of memory", "cold start, ms", "× python")
     return [
@@ -52,7 +52,6 @@ def _building(each: Speed, size: int) -> list[str]:
         f"{size / built.seconds:,.0f}",
         f"{1000 * built.cpu / size:.2f}",
         f"{each.added.p50:.1f}",
-        f"{each.added.p95:.1f}",
         f"{built.disk / 1e6:.1f}",
         f"{built.peak / 1e6:,.0f}",
     ]
