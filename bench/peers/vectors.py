@@ -20,7 +20,8 @@ AT_ONCE = 512
 
 
 def digest_of(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
+    """Return the key of a text without the white space around it, which some systems remove."""
+    return hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 class VectorTable:

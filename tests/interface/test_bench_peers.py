@@ -125,7 +125,7 @@ def test_vectors_are_computed_once_and_a_cut_file_is_repaired(tmp_path: Path):
     (tmp_path / "keys").write_bytes((tmp_path / "keys").read_bytes()[:-1])
     table = VectorTable(VectorCache(tmp_path, counted).table(tmp_path / "some", ["ghij", "bcd"]))
     assert asked[3:] == ["ghij"]
-    assert (table.floats("bcd")[0], table.floats("ghij")[0], table.find("a")) == (3, 4, None)
+    assert (table.floats(" bcd\n")[0], table.floats("ghij")[0], table.find("a")) == (3, 4, None)
     with pytest.raises(KeyError, match="no vector was made for 'a'"):
         table.packed("a")
     table.close()
