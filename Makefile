@@ -19,7 +19,7 @@ help:
 	@echo "make bench      run the benchmarks"
 	@echo "make figures DATA=DIR"
 	@echo "                compute every recall figure that the documents quote, from the data in DIR"
-	@echo "make clean      remove .venv and caches"
+	@echo "make clean      remove .venv, .peers and caches"
 
 $(VENV)/runtime: requirements/runtime.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -91,4 +91,4 @@ figures: $(VENV)/dev bytecode
 	$(BIN)/python -m bench.figures --data $(DATA)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

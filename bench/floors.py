@@ -7,19 +7,10 @@ from typing import NamedTuple
 import apsw
 
 from bench.evidence import Turn
+from bench.stop_words import STOP_WORDS
 
 __all__ = ["PACKINGS", "Entry", "Floor", "Found", "skip_and_go_on", "turn_entry"]
 
-# Stop words. Without this list the baseline is some points lower.
-_COMMON = """
-i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-it its itself they them their theirs themselves what which who whom this that these those am is are was were be
-been being have has had having do does did doing a an the and but if or because as until while of at by for with
-about against between into through during before after above below to from up down in out on off over under
-again further then once here there when where why how all any both each few more most other some such no nor not
-only own same so than too very s t can will just don should now
-"""
-STOP_WORDS = frozenset(_COMMON.split())
 DEPTH = 10_000
 
 

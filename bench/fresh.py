@@ -1,8 +1,6 @@
 """Run work in a new process, so that memory and caches are its own."""
 
 import multiprocessing
-import resource
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -11,9 +9,10 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import satchel
 from bench.corpus import EMBEDDER
+from bench.peak import peak_bytes
 from satchel.embed.embedder import resolve_embedder
 
-__all__ = ["Building", "build", "in_fresh_process", "peak_bytes", "peaks_of_asking"]
+__all__ = ["Building", "build", "in_fresh_process", "peaks_of_asking"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,16 +52,6 @@ def peaks_of_asking(store: Path, questions: Sequence[str], budget: int) -> tuple
             bag.context(question, token_budget=budget)
             bag.search(question)
     return idle, peak_bytes()
-
-
-def peak_bytes() -> int:
-    """Return the peak resident memory of this process."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not ru_maxrss: on Linux a process inherits its parent's value.
-        return 1024 * int(status.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0])
-    unit = {"darwin": 1}.get(sys.platform, 1024)
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _load_models() -> None:

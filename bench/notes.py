@@ -40,6 +40,7 @@ from bench.table import print_table
 from satchel.model.memory import as_time
 
 __all__ = [
+    "Answer",
     "Note",
     "Project",
     "Question",
@@ -47,7 +48,9 @@ __all__ = [
     "away",
     "draft_of",
     "fill",
+    "judged",
     "measure",
+    "note_entry",
     "print_summary",
     "read_project",
     "summary",
@@ -220,13 +223,13 @@ def measure(
         return Answer(block.text, [(hit.memory.ref or "", hit.score) for hit in hits])
 
     with uses_uncounted(view):
-        return _judged(system, project, questions, answer)
+        return judged(system, project, questions, answer)
 
 
 def measure_plain(project: Project, questions: Sequence[Question], *, budget: int) -> list[Record]:
     """Measure FTS5 in the same way: the best notes first, skipping those that do not fit."""
     floor = Floor(count)
-    floor.add(map(_entry, project.memories))
+    floor.add(map(note_entry, project.memories))
 
     def answer(question: str) -> Answer:
         found = floor.find(question)
@@ -234,7 +237,7 @@ def measure_plain(project: Project, questions: Sequence[Question], *, budget: in
         return Answer(text, [(project.memories[each.place].id, each.score) for each in found[:HITS]])
 
     try:
-        return _judged(PLAIN, project, questions, answer)
+        return judged(PLAIN, project, questions, answer)
     finally:
         floor.close()
 
@@ -253,9 +256,10 @@ def run(projects: Sequence[Project], *, budget: int, embedder: str | None) -> li
     return records
 
 
-def _judged(
+def judged(
     system: str, project: Project, questions: Sequence[Question] | None, answer: Callable[[str], Answer]
 ) -> list[Record]:
+    """Ask a system, and measure each of its answers; without questions, those of the project."""
     asked = project.questions if questions is None else questions
     texts = {note.id: note.text for note in project.memories}
     return [_record(system, project, texts, each, answer(each.question)) for each in asked]
@@ -329,7 +333,8 @@ def draft_of(note: Note) -> satchel.Draft:
     return satchel.Draft(note.text, title=note.title, kind=note.kind, tags=note.tags, at=note.at, ref=note.id)  # type: ignore[arg-type]
 
 
-def _entry(note: Note) -> Entry:
+def note_entry(note: Note) -> Entry:
+    """Format a note as the line `[2026-05-08] Title: text`; `Title: text` is searched."""
     searched = f"{note.title}: {note.text}" if note.title else note.text
     return Entry(f"[{note.at[:10]}] {searched}\n", searched)
 

@@ -166,13 +166,13 @@ def _on_server(options: argparse.Namespace) -> int:
     )
 
 
-def parsed_sizes(text: str) -> list[int]:
+def parsed_sizes(text: str, *, option: str = "--sizes") -> list[int]:
     """Parse numbers of memories, in order; `k` and `M` mean thousands and millions."""
     sizes = set()
     for each in text.split(","):
         found = re.fullmatch(r"([1-9]\d*)([kM]?)", each.strip())
         if found is None:
-            raise ValueError(f"--sizes {text}: {each!r} is not a number of memories such as 500, 10k or 1M")
+            raise ValueError(f"{option} {text}: {each!r} is not a number of memories such as 500, 10k or 1M")
         sizes.add(int(found[1]) * {"": 1, "k": 1_000, "M": 1_000_000}[found[2]])
     return sorted(sizes)
 
@@ -264,10 +264,10 @@ def timed(systems: dict[str, System], warming: Sequence[Asked], asked: Sequence[
             answer = system.ask(given)
             times[name].append(Spent(time.perf_counter() - started, time.process_time() - used))
             found[name].append(question.ref in system.refs(answer))
-    timings = {name: _timing(times[name], statistics.fmean(found[name])) for name in systems}
+    timings = {name: timing_of(times[name], statistics.fmean(found[name])) for name in systems}
     pairs = zip(times[TELLING], times[VECTORS], strict=True)
     both = [Spent(text.seconds + near.seconds, text.cpu + near.cpu) for text, near in pairs]
-    return timings | {BOTH: _timing(both, None)}
+    return timings | {BOTH: timing_of(both, None)}
 
 
 def _turned(names: list[str], by: int) -> Iterator[str]:
@@ -276,7 +276,8 @@ def _turned(names: list[str], by: int) -> Iterator[str]:
     yield from names[:by]
 
 
-def _timing(spent: Sequence[Spent], found: float | None) -> Timing:
+def timing_of(spent: Sequence[Spent], found: float | None) -> Timing:
+    """Return the percentiles of some calls, in milliseconds."""
     ordered = sorted(1000 * each.seconds for each in spent)
     p95 = ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]
     return Timing(statistics.median(ordered), p95, statistics.median(1000 * each.cpu for each in spent), found)

@@ -289,7 +289,8 @@ def test_every_file_and_target_that_a_document_names_exists(page: Path):
     for target in re.findall(r"(?:`|^\$ )make ([\w-]+)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for module in re.findall(r"python -m bench\.(\w+)", text):
-        assert (ROOT / "bench" / f"{module}.py").exists(), module
+        files = (ROOT / "bench" / f"{module}.py", ROOT / "bench" / module / "__main__.py")
+        assert any(path.exists() for path in files), module
 
 
 def output_of(example: str, folder: Path) -> str:
