@@ -22,7 +22,7 @@ from satchel.embed.embedder import resolve_embedder
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
 from satchel.model.checks import expanded
-from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
+from satchel.model.scope_fields import DEFAULT_ORG, SCOPE_FIELDS
 from satchel.store.locations import default_location, shown_location, user_data_file
 from satchel.text.tokens import DEFAULT_COUNTER
 

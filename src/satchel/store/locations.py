@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
-from satchel.store.store import Store
 
 if TYPE_CHECKING:
     from satchel.store.postgres.connection import Address
     from satchel.store.postgres.schema import Status
+    from satchel.store.store import Store
 
 __all__ = [
     "DEFAULT_STORE",
@@ -84,7 +84,7 @@ def secrets_in(location: str) -> tuple[str, ...]:
     return _parsed(location).secrets if is_address(location) else ()
 
 
-def open_store(location: str, *, create: bool = True) -> Store:
+def open_store(location: str, *, create: bool = True) -> "Store":
     """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
     if is_address(location):
         with _needing_psycopg():

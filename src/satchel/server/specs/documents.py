@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 from satchel.errors import InputError
-from satchel.fitting.listing import clean
 from satchel.model.checks import as_path, repair_surrogates
 
 __all__ = [
@@ -155,7 +154,9 @@ class Tree:
 
 def shown(path: str) -> str:
     """Format a path on one line, whatever characters it has; the root is a dot."""
-    return " ".join(clean(repair_surrogates(path)).split()) or "."
+    from satchel.model.invisible import visible
+
+    return " ".join(visible(repair_surrogates(path)).split()) or "."
 
 
 def _bytes(real: str) -> bytes | None:
