@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from satchel.store.store import Store
 
 __all__ = [
+    "DEFAULT_FILE",
     "DEFAULT_STORE",
     "default_location",
     "distribute_server",
@@ -47,6 +48,7 @@ class _DefaultStore(os.PathLike[str]):
 
 
 DEFAULT_STORE = _DefaultStore()
+DEFAULT_FILE = "satchel.db"
 
 
 def default_location(*, create: bool = False) -> str:
@@ -66,7 +68,7 @@ def user_data_file() -> Path:
     """Return the path of the default store in the user data directory of this system."""
     from platformdirs import user_data_path
 
-    return user_data_path("satchel", appauthor=False) / "satchel.db"
+    return user_data_path("satchel", appauthor=False) / DEFAULT_FILE
 
 
 def is_address(location: str) -> bool:
