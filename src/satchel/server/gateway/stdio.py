@@ -16,7 +16,7 @@ from satchel.server.gateway.remembered import Catalog, Remembered
 from satchel.server.gateway.servers import Server
 from satchel.server.jsonrpc import Message, RequestError, read_message, response
 from satchel.server.loading import Loading
-from satchel.server.process import claim_stdio
+from satchel.server.process import claim_stdio, exit_within
 from satchel.server.stdio import LineReader, LineWriter
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = ["serve_gateway"]
 
 # A client that is silent for so long waits for nothing, and loading delays nobody.
 IDLE_SECONDS = 0.01
+LAST_SECONDS = 3.0
 
 
 def serve_gateway(
@@ -68,7 +69,11 @@ def serve_gateway(
     reception = Reception(known, writer.send)
     with _exit_on_terminate():
         if known is not None and not _receive(reader, reception, loading, over):
-            return 1 if over.is_set() else 0
+            code = 1 if over.is_set() else 0
+            exit_within(LAST_SECONDS, code)
+            loading.finish(LAST_SECONDS)
+            writer.finish()
+            return code
     return loading.get().run(reader, writer, reception)
 
 
@@ -130,7 +135,7 @@ class Reception:
         except RequestError as error:
             self._send(error.response(error.identifier))
             return
-        result = None if self.later or "id" not in message else self._result(message.get("method"), message)
+        result = self._result(message.get("method"), message) if "id" in message else None
         if result is not None:
             self._send(response(message["id"], result))
         elif message.get("method") != "notifications/initialized":

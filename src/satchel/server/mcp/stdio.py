@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Opened", "StdioServer", "serve_stdio"]
 
 # How long the last answers are waited for once the input has ended.
-LONGEST_WAIT = 3.0
-# The process ends within five seconds; two are left for a start that was not over and for a busy machine.
-LAST_SECONDS = 3.0
+LONGEST_WAIT = 3.8
+# The process ends within five seconds; one is left for a busy machine. The store may have to be opened first.
+LAST_SECONDS = 4.0
 # A client that is silent for so long reads an answer or waits for its user, and loading delays nobody.
 IDLE_SECONDS = 0.01
 # How often a client that does not read its answers is looked at.
@@ -93,6 +93,8 @@ def _client_gone(reader: LineReader) -> None:
 
 
 def _serve(reader: LineReader, writer: LineWriter, server: "StdioServer") -> None:
+    if not reader.waits:
+        server.load()
     while writer.failure is None:
         if not reader.wait(IDLE_SECONDS if server.may_load else None):
             server.load()
@@ -117,7 +119,7 @@ class StdioServer:
         self._workers = Workers(THREADS)
         self._pending: dict[RequestId, object] = {}
         self._changed = threading.Condition()
-        self.may_load = LineReader.waits
+        self.may_load = True
         """Whether nothing has been loaded yet, so that a pause of the client is a good time for it."""
 
     def load(self) -> None:
