@@ -77,6 +77,7 @@ format: $(VENV)/dev
 
 docs: $(VENV)/dev
 	$(BIN)/python docs/async_stub.py
+	$(BIN)/python docs/tool_definitions.py
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/mcp_reference.py
 	$(BIN)/python docs/http_reference.py

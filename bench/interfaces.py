@@ -18,9 +18,10 @@ from satchel.api.operations import NAMES, OPERATIONS, Interface, Offer, offered
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES
 from satchel.api.satchel import Satchel
 from satchel.cli.app import app
-from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.server.http.routes import ROUTES
-from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, MEMORY_TOOLS, TOOLS
+from satchel.server.mcp.catalog import MEMORY_TOOLS, TOOLS
+from satchel.server.mcp.guide import CORE, INSTRUCTIONS
 from satchel.text.tokens import count_tokens
 
 INTERFACES: tuple[Interface, ...] = ("cli", "mcp", "http")

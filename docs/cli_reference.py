@@ -45,7 +45,9 @@ def sections(command: click.Command, name: str, parent: click.Context) -> list[s
     context = command.context_class(command, info_name=name, parent=parent, terminal_width=100)
     found = [f"## {context.command_path.split(' [')[0]}\n\n```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):
-        for inner_name, inner in command.commands.items():
+        for inner_name in command.list_commands(context):
+            inner = command.get_command(context, inner_name)
+            assert inner is not None
             found += sections(inner, inner_name, context)
     return found
 

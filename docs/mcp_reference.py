@@ -10,7 +10,8 @@ from satchel.cli.clients.client import CLIENTS, Client, Surroundings
 from satchel.cli.clients.entry import remote_entry
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.server.mcp.catalog import CORE, INSTRUCTIONS, MEMORY_TOOLS, TEMPLATES, TOOLS
+from satchel.server.mcp.catalog import MEMORY_TOOLS, TOOLS
+from satchel.server.mcp.guide import CORE, INSTRUCTIONS, TEMPLATES
 from satchel.server.mcp.tool import Tool
 from satchel.text.tokens import count_tokens
 

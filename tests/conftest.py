@@ -301,5 +301,6 @@ def clean_environment(folder: Path) -> dict[str, str]:
     """Return an environment without the user's own store, with the default location in the test's folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SATCHEL")}
     ours = {"SATCHEL_DB": str(folder / "notes.db"), "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    ours["XDG_CACHE_HOME"] = str(folder / ".cache")
     # Tests already use all cores; more threads for small vectors would only wait for each other.
     return kept | ours | {"OPENBLAS_NUM_THREADS": "1"}

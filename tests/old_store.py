@@ -6,7 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from satchel.store.sqlite.connection import connect, create_file
-from satchel.store.sqlite.migrations import MIGRATIONS, prepare
+from satchel.store.sqlite.header import MIGRATIONS
+from satchel.store.sqlite.migrations import prepare
 
 # Copying only these columns leaves out what the second version added.
 TABLES = ("memory", "relation", "history", "usage")

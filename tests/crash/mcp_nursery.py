@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 sys.path.append(str(Path(__file__).parent.parent))
 
 # Loaded once for every child, as `satchel mcp` would load them late.
+import satchel.server.mcp.catalog
 import satchel.server.mcp.stdio  # noqa: F401
 from mcp_pipe import HELLO, request, tool_call
 from satchel.cli.app import main

@@ -16,7 +16,8 @@ import satchel
 from in_step import Letters, differences
 from old_store import make_old
 from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.migrations import MIGRATIONS, SCHEMA_VERSION, prepare
+from satchel.store.sqlite.header import MIGRATIONS, SCHEMA_VERSION
+from satchel.store.sqlite.migrations import prepare
 
 CHANGING = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z")
 LINES = [b'{"text": "fig"}\n', b'{"text": "date", "tags": ["t"]}\n', b'{"text": "apple crumble", "ref": "a"}\n']

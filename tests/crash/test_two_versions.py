@@ -9,7 +9,8 @@ from operations import add_future_migration, undo_migration
 import satchel
 from mcp_pipe import Pipe
 from satchel.store.sqlite.connection import connect
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, prepare
+from satchel.store.sqlite.header import SCHEMA_VERSION
+from satchel.store.sqlite.migrations import prepare
 
 UPGRADED = f"schema {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION}"
 

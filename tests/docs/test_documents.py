@@ -198,7 +198,8 @@ def test_the_readme_shows_what_its_commands_print():
 
 
 @pytest.mark.parametrize(
-    "script", ["async_stub.py", *sorted(path.name for path in (ROOT / "docs").glob("*_reference.py"))]
+    "script",
+    ["async_stub.py", "tool_definitions.py", *sorted(path.name for path in (ROOT / "docs").glob("*_reference.py"))],
 )
 def test_the_reference_is_current(script: str):
     done = subprocess.run(

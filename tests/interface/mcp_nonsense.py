@@ -186,7 +186,6 @@ def _malformed(chance: random.Random, number: int, ids: list[str]) -> Line:
             whole.replace(b":", b"="),
             b"Content-Length: 120\r",
             b"\x00\x01\x02",
-            b"\xef\xbb\xbf" + whole,
             whole.replace(b"1", b"9" * 5000, 1).replace(b'"2.0"', b"2" * 5000),
             b'{"a":' * 5000 + b"1" + b"}" * 5000,
             _call(number, "mem_save", {"text": "DEEP"}).replace(b'"DEEP"', DEEP.encode()),

@@ -1,14 +1,15 @@
 """The stdio server process: start, exit, and output that contains only the protocol."""
 
 import contextlib
-import io
 import json
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import anyio
 import apsw
 import pytest
 from complaint import complaint
@@ -19,8 +20,9 @@ import satchel
 from conftest import clean_environment
 from mcp_pipe import HELLO, LONGEST_WAIT, SATCHEL, Pipe, lock_held, request, tool_call
 from satchel.cli import app
+from satchel.server.loading import Loading
 from satchel.server.mcp import stdio
-from satchel.server.mcp.stdio import IncomingLines, OutgoingLines, PendingRequests
+from satchel.server.mcp.stdio import StdioServer
 from satchel.server.mcp.tool_context import ToolContext
 from satchel.server.specs.specs import Specs
 
@@ -32,12 +34,19 @@ LAST_SECONDS = 5.0
 PIPE_SIZE = 65_536
 
 
+def _refused(names: object, open_store: Callable[[], object], *, at_once: bool) -> int:
+    """In place of the server: what it would not serve at once fails when it is opened."""
+    if not at_once:
+        open_store()
+    pytest.fail("it serves")
+
+
 @pytest.fixture
 def refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refusal:
     """The one line with which `satchel mcp OPTIONS…` refuses to start."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SATCHEL_DB", "notes.db")
-    monkeypatch.setattr(stdio, "serve_stdio", lambda *_: pytest.fail("it serves"))
+    monkeypatch.setattr(stdio, "serve_stdio", _refused)
 
     def refuse(*options: str) -> str:
         code = app.run(["mcp", *options])
@@ -91,7 +100,7 @@ def test_a_store_that_is_closed_while_all_is_made_ready_is_no_trouble(path: Path
     bag.close()
     with pytest.raises(satchel.StoreError):
         bag.warm_up()
-    stdio._warm_up(ToolContext(bag, Specs(path.parent)))
+    stdio.warm_up(ToolContext(bag, Specs(path.parent)))
 
 
 def test_what_was_asked_before_standard_input_closed_is_answered(tmp_path: Path, path: Path):
@@ -176,34 +185,39 @@ def test_lines_that_are_left_to_be_read_do_not_hold_up_the_end(tmp_path: Path):
 
 def test_a_cancelled_call_is_not_waited_for_at_the_end():
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
-    lines = tool_call(7, "mem_save", text="never mind") + b"\n" + json.dumps(cancelled).encode() + b"\n"
+    never = threading.Event()
+    answers: list[dict[str, Any]] = []
 
-    async def all_read() -> bool:
-        pending = PendingRequests()
-        outgoing = OutgoingLines(io.BytesIO(), pending)
-        with anyio.move_on_after(2) as patience:
-            async for _ in IncomingLines(io.BytesIO(lines), outgoing, pending, at_end=lambda: None):
-                pass
-        return not patience.cancelled_caught
+    def open_store() -> stdio.Opened:
+        never.wait(60)
+        raise satchel.StoreError("never")
 
-    assert anyio.run(all_read)
+    server = StdioServer(["mem_save"], Loading(open_store), answers.append)
+    for line in (request(1, "initialize", HELLO), tool_call(7, "mem_save", text="never mind")):
+        server.receive(line)
+    server.receive(json.dumps(cancelled).encode())
+    began = time.monotonic()
+    server.finish(60)
+    assert time.monotonic() - began < 30
+    never.set()
+    assert [answer["id"] for answer in answers] == [1]
 
 
 STRAY = """
 import os, subprocess, sys, warnings
-import anyio
+from satchel.server.mcp import stdio
 
-serve = anyio.run
+serve = stdio._serve
 
-def run(work):
+def run(*given):
     print("stray words")
     sys.stdout.flush()
     os.write(1, b"stray bytes\\n")
     subprocess.run(["sh", "-c", "echo stray child; cat"], check=True)
     warnings.warn("a stray warning")
-    return serve(work)
+    return serve(*given)
 
-anyio.run = run
+stdio._serve = run
 """
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, Parameter, Shape, shape_of
 from satchel.api.satchel import Satchel
-from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.model.signatures import parameters_of
 
 __all__ = ["NAMES", "OPERATIONS", "Interface", "Offer", "Offered", "Operation", "described", "offered", "operation"]

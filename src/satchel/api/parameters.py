@@ -20,7 +20,8 @@ from satchel.model.checks import (
     check_offset,
     check_weight,
 )
-from satchel.model.memory import MAX_NAME, MAX_TAGS, MAX_TITLE, SCOPE_FIELDS, Kind, RelationKind, Status, Tier
+from satchel.model.memory import MAX_NAME, MAX_TAGS, MAX_TITLE, Kind, RelationKind, Status, Tier
+from satchel.model.scope_fields import SCOPE_FIELDS, SCOPE_HELP
 from satchel.recall.finder import MIN_RELEVANCE
 
 __all__ = [
@@ -83,7 +84,7 @@ class Parameter(NamedTuple):
 
 
 SCOPES: Mapping[str, Parameter] = {
-    name: Parameter(f"Only in this {name}.", Name, "NAME", f"only this {name}") for name in SCOPE_FIELDS
+    name: Parameter(SCOPE_HELP.format(field=name), Name, "NAME", f"only this {name}") for name in SCOPE_FIELDS
 }
 """Where to look: the fields of a scope."""
 

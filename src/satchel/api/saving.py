@@ -15,7 +15,6 @@ from satchel.model.ids import new_id
 from satchel.model.memory import (
     FREE_TEXT,
     IDENTITY,
-    SCOPE_FIELDS,
     Change,
     Draft,
     Hit,
@@ -28,6 +27,7 @@ from satchel.model.memory import (
 )
 from satchel.model.metadata import metadata_lines
 from satchel.model.result import Result, quoted
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store.contract import Candidate, Record
 from satchel.text.redact import masked_labels, redact, redact_member, redact_values, without_masks
 from satchel.text.tokens import DEFAULT_COUNTER, counter

@@ -20,7 +20,6 @@ from satchel.model.invisible import json_bytes
 from satchel.model.memory import (
     CHANGEABLE,
     RELATIONS,
-    SCOPE_FIELDS,
     Change,
     Draft,
     Memory,
@@ -31,6 +30,7 @@ from satchel.model.memory import (
     compact,
 )
 from satchel.model.result import Result, quoted
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.recall.indexer import Indexer
 from satchel.store import memories
 from satchel.store.contract import Candidate, Embedded, Record

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from satchel.model.filters import Filter
-from satchel.model.memory import SCOPE_FIELDS, Change, Hit, Memory, Scope
+from satchel.model.memory import Change, Hit, Memory, Scope
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store import memories
 from satchel.store.store import Store
 

@@ -3,7 +3,6 @@
 `satchel.__main__` starts it. An error is one line on standard error, and the exit code says whose fault it was.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from satchel import __version__
-from satchel.cli.help import TYPED, HelpContext, with_wrapped_help
+from satchel.cli.help import TYPED
+from satchel.cli.lazy import ModuleCommands
 from satchel.errors import InputError, SatchelError
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ COMMANDS = {
     "doctor": "satchel.cli.upkeep",
     "reembed": "satchel.cli.upkeep",
     "tokens": "satchel.cli.upkeep",
-    "mcp": "satchel.cli.serve",
-    "gateway": "satchel.cli.serve",
+    "mcp": "satchel.cli.mcp",
+    "gateway": "satchel.cli.gateway",
     "serve": "satchel.cli.serve",
     "token": "satchel.cli.serve",
     "budget": "satchel.cli.sessions",
@@ -78,24 +78,15 @@ def _completing() -> bool:
     return "_SATCHEL_COMPLETE" in os.environ
 
 
-class LazyCommands(click.Group):
+class LazyCommands(ModuleCommands):
     """The commands by name or alias. A module is imported when one of its commands is needed."""
 
-    context_class = HelpContext
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    modules = COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         name = ALIASES.get(cmd_name, cmd_name)
-        if name not in COMMANDS:
+        if (command := super().get_command(ctx, name)) is None:
             return None
-        module = importlib.import_module(COMMANDS[name])
-        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
-        # The options of an operation, which `operation_options` adds only now.
-        if complete := getattr(command.callback, "complete", None):
-            complete(command)
-        with_wrapped_help(command)
         if aliases := [alias for alias, meant in ALIASES.items() if meant == name]:
             command.epilog = f"{'Alias' if len(aliases) == 1 else 'Aliases'}: {', '.join(aliases)}"
         if _completing():

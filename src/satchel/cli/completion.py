@@ -13,9 +13,10 @@ from click.shell_completion import CompletionItem
 
 from satchel.api.satchel import Satchel
 from satchel.cli.hints import names_of
-from satchel.cli.options import open_store_for
+from satchel.cli.store_options import open_store_for
 from satchel.fitting.listing import clean
-from satchel.model.memory import SCOPE_FIELDS, STATUSES, Memory
+from satchel.model.memory import STATUSES, Memory
+from satchel.model.scope_fields import SCOPE_FIELDS
 
 __all__ = ["complete_from_store"]
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from satchel.cli.options import json_option, location, store_options
+from satchel.cli.options import json_option
 from satchel.cli.output import print_json, print_rows, print_text
+from satchel.cli.store_options import location, store_options
 from satchel.errors import InputError
 from satchel.store.locations import (
     distribute_server,

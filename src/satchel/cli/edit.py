@@ -16,18 +16,10 @@ import click
 import msgspec
 
 from satchel.api.satchel import Satchel
-from satchel.cli.options import (
-    decode,
-    embed_waiting,
-    embedder_option,
-    json_option,
-    open_store_for,
-    read_file,
-    scope_options,
-    store_options,
-)
+from satchel.cli.options import decode, embed_waiting, json_option, read_file
 from satchel.cli.output import is_terminal, note
 from satchel.cli.save import show_saved
+from satchel.cli.store_options import embedder_option, open_store_for, scope_options, store_options
 from satchel.errors import InputError, SatchelError
 from satchel.model.memory import KINDS, Memory, checked
 

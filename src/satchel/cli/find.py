@@ -7,15 +7,7 @@ import click
 from click.core import ParameterSource
 
 from satchel.cli.hints import unknown_names
-from satchel.cli.options import (
-    counter_option,
-    embedder_option,
-    json_option,
-    open_store_for,
-    operation_options,
-    plot_option,
-    store_options,
-)
+from satchel.cli.options import json_option, operation_options, plot_option
 from satchel.cli.output import (
     UNMATCHED,
     PackOutcome,
@@ -31,6 +23,7 @@ from satchel.cli.output import (
     print_text,
     spent,
 )
+from satchel.cli.store_options import counter_option, embedder_option, open_store_for, store_options
 from satchel.errors import InputError
 from satchel.fitting.context import BlockFacts, Frame
 from satchel.fitting.context_pack import PackFormat

@@ -9,16 +9,10 @@ import click
 from satchel.api.answers import Counted
 from satchel.api.satchel import Satchel
 from satchel.cli.hints import unknown_names
-from satchel.cli.options import (
-    about_this_store,
-    json_option,
-    location,
-    open_store_for,
-    operation_options,
-    store_options,
-)
+from satchel.cli.options import json_option, operation_options
 from satchel.cli.output import is_terminal, note, print_json, print_rows, print_text
 from satchel.cli.show import print_memories
+from satchel.cli.store_options import about_this_store, location, open_store_for, store_options
 from satchel.errors import InputError
 from satchel.model.memory import STATUSES, Forgotten, Memory, utc_now
 from satchel.store.contract import Held

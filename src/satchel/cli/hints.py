@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from satchel.api.satchel import Satchel
-from satchel.cli.options import open_store_for
+from satchel.cli.store_options import open_store_for
 from satchel.model.memory import STATUSES
 
 __all__ = ["names_of", "unknown_names"]

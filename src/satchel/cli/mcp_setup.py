@@ -24,8 +24,8 @@ from satchel.cli.clients.gateway_move import (
     restore_servers,
 )
 from satchel.cli.clients.receipt import Receipts
-from satchel.cli.options import Command, location, store_options
 from satchel.cli.output import note, print_text
+from satchel.cli.store_options import Command, location, store_options
 from satchel.errors import InputError
 from satchel.fitting.listing import clean
 from satchel.store.locations import default_location, is_address, secrets_in, shown_location, user_data_file
@@ -224,9 +224,9 @@ def _entry(
     if project is not None and not project.strip():
         raise InputError("--project is blank; give a name, or leave it out")
     if tools is not None:
-        from satchel.server.mcp.catalog import chosen_tools
+        from satchel.server.mcp.guide import chosen_names
 
-        chosen_tools(tools)
+        chosen_names(tools)
     options: list[str] = []
     store = _store_of_project(db) if local else _store(db)
     most = client.longest_result

@@ -1,58 +1,37 @@
-"""Options that several commands share, and opening the store they name."""
+"""Options that several commands share."""
 
 import contextlib
 import functools
-import os
-import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from satchel.api.operations import Offered, offered
-from satchel.api.parameters import OPTIONS, SCOPES, Limit, Shape, shape_of
+from satchel.api.parameters import OPTIONS, Limit, Shape, shape_of
 from satchel.api.satchel import Satchel
-from satchel.api.satchel import open as open_bag
 from satchel.cli.output import counting_bar, note
-from satchel.embed.embedder import resolve_embedder
+from satchel.cli.store_options import Command, about_this_store, named_scope
 from satchel.errors import BudgetError, EmbedderError, InputError
 from satchel.fitting.listing import DETAILS
 from satchel.model.checks import expanded
-from satchel.model.memory import DEFAULT_ORG, SCOPE_FIELDS
-from satchel.store.locations import default_location, shown_location, user_data_file
-from satchel.text.tokens import DEFAULT_COUNTER
+from satchel.model.scope_fields import SCOPE_FIELDS
 
 __all__ = [
     "LIMIT",
-    "Command",
-    "about_this_store",
-    "counter_option",
     "decode",
     "detail_option",
     "embed_waiting",
-    "embedder_option",
     "json_option",
-    "location",
-    "location_to_write",
-    "open_store_for",
     "operation_options",
     "plot_option",
     "read_file",
     "read_stdin",
-    "refuse_options_of_group",
-    "scope_options",
     "stdin",
-    "store_options",
 ]
-
-
-Command = Callable[..., Any]
-
-EMBEDDER_VARIABLE = "SATCHEL_EMBEDDER"
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -73,7 +52,7 @@ def operation_options(method: str) -> Callable[[Command], Command]:
         def wrapped(*args: Any, **options: Any) -> Any:
             typed = [(each, options.pop(each.python_name)) for each in offered(method, "cli")]
             given = {each.python_name: _joined(value) for each, value in typed if not _absent(each, value)}
-            scope = _named({name: given.pop(name, None) for name in SCOPE_FIELDS})
+            scope = named_scope({name: given.pop(name, None) for name in SCOPE_FIELDS})
             try:
                 return command(*args, given=given, scope=scope, **options)
             except BudgetError as error:
@@ -114,27 +93,6 @@ def detail_option(default: str) -> Callable[[Command], Command]:
     """--detail, for commands that list memories without a method that takes it."""
     kinds = click.Choice(DETAILS)
     return click.option("--detail", type=kinds, default=default, show_default=True, help=OPTIONS["detail"].help)
-
-
-def scope_options(command: Command, *, text: str | None = None, fields: Sequence[str] = SCOPE_FIELDS) -> Command:
-    """--project and the other fields of a scope, handed over as one dictionary `scope`."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        return command(*args, scope=_named({name: options.pop(name) for name in fields}), **options)
-
-    for name in reversed(fields):
-        about = SCOPES[name].help if text is None else text.format(field=name)
-        wrapped = click.option(f"--{name}", metavar="NAME", help=about)(wrapped)
-    return wrapped
-
-
-def _named(scope: dict[str, str | None]) -> dict[str, str | None]:
-    for name, value in scope.items():
-        if value is not None and not value.strip():
-            left_out = f"{DEFAULT_ORG!r}" if name == "org" else "any"
-            raise InputError(f"--{name} is blank; name it, or leave it out for {left_out}")
-    return scope
 
 
 def _parameter(parameter: Offered) -> Callable[[Command], Command]:
@@ -219,95 +177,7 @@ def _json_or_text(text: str) -> Any:
 LIMIT = _Checked(shape_of(Limit))
 
 
-def store_options(command: Command) -> Command:
-    """--db, after the command's name too."""
-    return click.option("--db", metavar="STORE", help="The store to use: a file, or postgresql://….")(command)
-
-
-def embedder_option(command: Command, *, text: str = "Embedder to use; `satchel --help` lists them.") -> Command:
-    """--embedder, after the name of a command that embeds; without it SATCHEL_EMBEDDER, or None."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **options: Any) -> Any:
-        return command(*args, embedder=_embedder_spec(options.pop("embedder")), **options)
-
-    return click.option("--embedder", metavar="SPEC", help=text)(wrapped)
-
-
-def location(db: str | None) -> str:
-    """The location of the store: --db, then $SATCHEL_DB, then the user data directory."""
-    given = _given("db", db)
-    if given is not None and not given.strip():
-        raise InputError("--db is empty; name a file or a server, or leave it out")
-    return given or default_location()
-
-
-def _embedder_spec(embedder: str | None) -> str | None:
-    given = _given("embedder", embedder)
-    if given is not None:
-        return given
-    named = os.environ.get(EMBEDDER_VARIABLE, "").strip()
-    if named:
-        try:
-            resolve_embedder(named)
-        except InputError as error:
-            raise InputError(f"{EMBEDDER_VARIABLE}: {error}") from error
-    return named or None
-
-
-def _given(name: str, value: str | None) -> str | None:
-    """What stands after the command's name, or else before it."""
-    before: str | None = click.get_current_context().find_root().obj[name]
-    return before if value is None else value
-
-
-def location_to_write(db: str | None) -> str:
-    """The same; if it is the default file, its folder is made."""
-    place = location(db)
-    if place == str(user_data_file()):
-        user_data_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return place
-
-
-def open_store_for(
-    db: str | None,
-    scope: dict[str, str | None] | None = None,
-    *,
-    create: bool = False,
-    counter: str | None = None,
-    embedder: str | None = None,
-) -> Satchel:
-    """The store a command works on, inside the scope its options name."""
-    place = location_to_write(db) if create else location(db)
-    counting = counter or DEFAULT_COUNTER
-    try:
-        bag = open_bag(place, create=create, counter=counting, embedder=embedder)
-    except InputError as error:
-        raise InputError(about_this_store(str(error), db)) from error
-    if place == ":memory:":
-        note("the store :memory: is gone when this command ends; name a file to keep it")
-    return bag.scoped(**(scope or {}))
-
-
-def refuse_options_of_group(ctx: click.Context) -> None:
-    """Options of a group are not those of its commands, and would be lost."""
-    for param in ctx.command.params:
-        if param.name and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"{param.opts[0]} stands before {ctx.invoked_subcommand}; put it behind")
-
-
-def about_this_store(advice: str, db: str | None) -> str:
-    """The commands that a text advises, made to work on the store of --db; without a password that it has."""
-    given = _given("db", db)
-    if given is None or "`satchel " not in advice:
-        return advice
-    return advice.replace("`satchel ", f"`satchel --db {shlex.quote(shown_location(given))} ")
-
-
 # Options of commands whose text fits a budget
-
-
-counter_option = click.option("--counter", metavar="NAME", help="Count with this counter or model name.")
 
 
 def _checked_plot(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:

@@ -20,19 +20,9 @@ from satchel.api.saving import (
     save_candidates,
     similar_after_save,
 )
-from satchel.cli.options import (
-    about_this_store,
-    decode,
-    embed_waiting,
-    embedder_option,
-    json_option,
-    open_store_for,
-    operation_options,
-    read_file,
-    read_stdin,
-    store_options,
-)
+from satchel.cli.options import decode, embed_waiting, json_option, operation_options, read_file, read_stdin
 from satchel.cli.output import note, print_json, print_text
+from satchel.cli.store_options import about_this_store, embedder_option, open_store_for, store_options
 from satchel.errors import InputError
 from satchel.model.memory import CHANGEABLE, Draft, Memory, Scope, utc_now
 

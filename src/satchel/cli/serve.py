@@ -1,9 +1,7 @@
-"""Server commands: mcp, gateway, serve, and token for the tokens of a service."""
+"""The commands `serve`, for the HTTP service, and `token` for its tokens."""
 
-import contextlib
 import re
 import shlex
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,245 +9,25 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from satchel.api.satchel import open as open_bag
-from satchel.cli.mcp_setup import config_command, install_command, uninstall_command
-from satchel.cli.options import (
+from satchel.cli.options import json_option
+from satchel.cli.output import note
+from satchel.cli.store_options import (
     counter_option,
     embedder_option,
-    json_option,
     open_store_for,
-    refuse_options_of_group,
-    scope_options,
     store_options,
 )
-from satchel.cli.output import note
-from satchel.errors import InputError, SatchelError, StoreFullError, StoreReadOnlyError
+from satchel.errors import InputError
+from satchel.model.extras import needs_extra
 from satchel.model.memory import as_name, utc_now
-from satchel.text.tokens import DEFAULT_COUNTER
 
 if TYPE_CHECKING:
     from satchel.server.http.oauth import OAuthSettings
-    from satchel.session.session import Hints, Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-__all__ = ["gateway_command", "mcp_command", "serve_command", "token_command"]
+__all__ = ["serve_command", "token_command"]
 
-
-@click.group("mcp", invoke_without_command=True)
-@click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP instead of standard input.")
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="File with the bearer token for --http. Default: $SATCHEL_TOKEN.",
-)
-@click.option("--allow-host", multiple=True, metavar="NAME", help="Accept this Host header for --http; repeatable.")
-@click.option(
-    "--tools",
-    default="all",
-    show_default=True,
-    metavar="all|core|NAMES",
-    help="Tools to offer. Fewer tools cost fewer tokens.",
-)
-@click.option(
-    "--most-tokens",
-    default=20_000,
-    show_default=True,
-    metavar="N",
-    help="Token limit of answers to calls without max_tokens.",
-)
-@click.option(
-    "--structured",
-    is_flag=True,
-    help="Answer reads with structured content too, for programs; it counts against max_tokens.",
-)
-@click.option("--root", default=".", type=click.Path(path_type=Path), help="Project root for the spec tools.")
-@click.option(
-    "--specs", default="docs", show_default=True, metavar="FOLDER", help="Folder of the spec documents in it."
-)
-@counter_option
-@scope_options
-@embedder_option
-@store_options
-@click.pass_context
-def mcp_command(
-    ctx: click.Context,
-    address: str | None,
-    token_file: Path | None,
-    allow_host: tuple[str, ...],
-    tools: str,
-    most_tokens: int,
-    structured: bool,
-    root: Path,
-    specs: str,
-    counter: str | None,
-    scope: dict[str, str | None],
-    embedder: str | None,
-    db: str | None,
-) -> None:
-    """Serve memory to an MCP client over standard input and output. `satchel mcp install` sets up a client."""
-    if ctx.invoked_subcommand is not None:
-        refuse_options_of_group(ctx)
-        return
-    from satchel.server.mcp.catalog import chosen_tools
-    from satchel.server.mcp.tool_context import ToolContext
-    from satchel.server.recorder import Recorder
-    from satchel.server.specs.specs import Specs
-    from satchel.session.session import new_session_name
-
-    if most_tokens < 1:
-        raise InputError(f"--most-tokens {most_tokens} is too small; give 1 or more")
-    reader = Specs(root, folder=specs)
-    chosen = chosen_tools(tools, specs=reader.exist())
-    if address is None and (token_file is not None or allow_host):
-        raise InputError(f"{'--token-file' if token_file else '--allow-host'} needs --http; give that too")
-    if address is not None:
-        from satchel.server.listening import check_reach, parse_address
-        from satchel.server.mcp.web import TOKEN_REMEDY, find_token, serve_http
-
-        listen, token = parse_address(address), find_token(token_file)
-        check_reach(listen, has_token=token is not None, remedy=TOKEN_REMEDY)
-    with (
-        open_store_for(db, scope, create=True, counter=counter, embedder=embedder) as bag,
-        contextlib.closing(Recorder(bag, scope["session"] or new_session_name("mcp"))) as recorder,
-    ):
-        context = ToolContext(
-            bag,
-            reader,
-            most_tokens=most_tokens,
-            remembers_session=address is None,
-            structured=structured,
-            recorder=recorder,
-        )
-        if address is None:
-            from satchel.server.mcp.stdio import serve_stdio
-
-            if sys.stdin is not None and sys.stdin.isatty():
-                note("waiting for an MCP client on standard input; `satchel mcp install` sets one up, Ctrl-D quits")
-            serve_stdio(context, chosen)
-        else:
-            serve_http(context, chosen, listen, token=token, allowed_hosts=allow_host)
-
-
-for _command in (install_command, uninstall_command, config_command):
-    mcp_command.add_command(_command)
-
-
-# gateway: other MCP servers behind a token budget
-
-LEAST_PER_CALL = 200
-
-
-@click.command("gateway")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="MCP configuration of a client, with mcpServers.",
-)
-@click.option("--session", "name", metavar="NAME", help="Session to continue. Default: a new one.")
-@click.option("--total", type=int, metavar="N", help="Token budget of the whole context.")
-@click.option("--per-call", type=int, metavar="N", help="Token limit of one tool result.")
-@click.option("--model", metavar="NAME", help="Use half of this model's context window as --total.")
-@click.option(
-    "--hints",
-    type=click.Choice(("footer", "schema")),
-    default="footer",
-    show_default=True,
-    help="Where to state what the budget allows. Changing schemas invalidate the prompt cache.",
-)
-@click.option("--mask-results", is_flag=True, help="Mask secrets in results before they are stored and shown.")
-@click.option(
-    "--start-seconds",
-    type=click.FloatRange(min=0, max=86_400, min_open=True),
-    default=30.0,
-    show_default=True,
-    metavar="S",
-    help="How long to wait for a server to start.",
-)
-@click.option("--name", "server_name", metavar="NAME", help="Name of the server that COMMAND starts.")
-@counter_option
-@store_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def gateway_command(
-    ctx: click.Context,
-    config: Path | None,
-    name: str | None,
-    total: int | None,
-    per_call: int | None,
-    model: str | None,
-    hints: "Hints",
-    mask_results: bool,
-    start_seconds: float,
-    server_name: str | None,
-    counter: str | None,
-    command: tuple[str, ...],
-    db: str | None,
-) -> None:
-    """Serve the tools of other MCP servers, with their results in pages within a token budget.
-
-    The servers are those in --config, and the one started by `-- COMMAND ARGS…`.
-    """
-    from satchel.server.gateway.servers import (
-        can_start,
-        check_servers,
-        command_server,
-        read_servers,
-        why_not_started,
-    )
-    from satchel.session.budget import resolve_budget
-
-    if server_name is not None and not command:
-        raise InputError("--name needs a server from -- COMMAND ARGS…; give that too")
-    if config is None and not command:
-        raise InputError("no server is given; give --config FILE or -- COMMAND ARGS…")
-    servers = [] if config is None else read_servers(config)
-    if command:
-        servers.append(command_server(command, server_name))
-    if not servers:
-        raise InputError(f"{config} has no enabled server; enable one or give -- COMMAND ARGS…")
-    check_servers(servers)
-    if not any(map(can_start, servers)):
-        for server in servers[:-1]:
-            note(f"satchel: {why_not_started(server)}")
-        raise SatchelError(why_not_started(servers[-1]))
-    if name is not None and not name.strip():
-        raise InputError("--session is blank; give a name, or leave it out for a new session")
-    budget = resolve_budget(total=total, per_call=per_call, model=model, total_is_real=False)
-    if budget.per_call < LEAST_PER_CALL:
-        raise InputError(
-            f"--per-call {budget.per_call} is too small for a page and its note; give {LEAST_PER_CALL} or more"
-        )
-    with contextlib.ExitStack() as stack:
-        session = _gateway_session(stack, db, counter, name, budget=budget, hints=hints, mask_results=mask_results)
-        if sys.stdin is not None and sys.stdin.isatty():
-            note("waiting for an MCP client on standard input; clients start this command themselves, Ctrl-D quits")
-        from satchel.server.gateway.stdio import serve_gateway
-
-        code = serve_gateway(servers, session, start_seconds=start_seconds)
-    ctx.exit(code)
-
-
-def _gateway_session(
-    stack: contextlib.ExitStack, db: str | None, counter: str | None, name: str | None, **options: Any
-) -> "Session":
-    """Open the session of a gateway; in memory if the store has no room, because its servers work without it."""
-    from satchel.session.session import new_session_name
-
-    chosen = name or new_session_name("gateway")
-    try:
-        bag = stack.enter_context(open_store_for(db, create=True, counter=counter))
-        return bag.session(chosen, holds="whole", **options)
-    except (StoreFullError, StoreReadOnlyError) as error:
-        # Standard error may be a file on the same full disk.
-        with contextlib.suppress(OSError):
-            note(f"satchel: {error}; results are kept in memory and lost when the gateway exits")
-    bag = stack.enter_context(open_bag(":memory:", counter=counter or DEFAULT_COUNTER, embedder="none"))
-    return bag.session(chosen, holds="whole", **options)
-
-
-# serve: the HTTP service for many tenants
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 _SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
@@ -370,11 +148,12 @@ def serve_command(
     **oauth: Any,
 ) -> None:
     """Serve a store over HTTP: a JSON API at /v1 and the MCP server at /mcp. Tokens separate tenants."""
-    from satchel.server.connections import ConnectionLimits, most_connections
-    from satchel.server.http.application import Limits
-    from satchel.server.http.gate import Gate
-    from satchel.server.http.serving import serve
-    from satchel.server.listening import check_reach, parse_address
+    with needs_extra("serve", "satchel serve"):
+        from satchel.server.connections import ConnectionLimits, most_connections
+        from satchel.server.http.application import Limits
+        from satchel.server.http.gate import Gate
+        from satchel.server.http.serving import serve
+        from satchel.server.listening import check_reach, parse_address
 
     listen = parse_address(address)
     remedy = "give a token file with --tokens (`satchel token create` makes one)"

@@ -9,18 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from satchel.cli.options import (
-    LIMIT,
-    counter_option,
-    json_option,
-    open_store_for,
-    plot_option,
-    read_file,
-    refuse_options_of_group,
-    scope_options,
-    stdin,
-    store_options,
-)
+from satchel.cli.options import LIMIT, json_option, plot_option, read_file, stdin
 from satchel.cli.output import (
     aligned,
     bar,
@@ -46,6 +35,13 @@ from satchel.cli.simulation import (
     replay,
     synthetic_trace,
     trace_of,
+)
+from satchel.cli.store_options import (
+    counter_option,
+    open_store_for,
+    refuse_options_of_group,
+    scope_options,
+    store_options,
 )
 from satchel.cli.transcripts import Transcript, parse_transcript
 from satchel.errors import InputError

@@ -13,8 +13,9 @@ from satchel.api.satchel import Satchel
 from satchel.api.saving import similar_ones
 from satchel.cli.help import TYPED
 from satchel.cli.hints import unknown_names
-from satchel.cli.options import detail_option, json_option, open_store_for, operation_options, store_options
+from satchel.cli.options import detail_option, json_option, operation_options
 from satchel.cli.output import note, print_json, print_listing, print_rows, print_table, print_text
+from satchel.cli.store_options import open_store_for, store_options
 from satchel.fitting.listing import Detail, clean, entry, join_entries
 from satchel.model.checks import MAX_LIMIT
 from satchel.model.ids import whole_short_id

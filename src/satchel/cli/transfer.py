@@ -8,17 +8,9 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from satchel.api.satchel import Satchel, restore
-from satchel.cli.options import (
-    embed_waiting,
-    embedder_option,
-    json_option,
-    location_to_write,
-    open_store_for,
-    operation_options,
-    stdin,
-    store_options,
-)
+from satchel.cli.options import embed_waiting, json_option, operation_options, stdin
 from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text, progress_bar, write_bytes
+from satchel.cli.store_options import embedder_option, location_to_write, open_store_for, store_options
 from satchel.errors import InputError
 from satchel.store.migrate import Compared, Migrated, migrate
 

@@ -10,19 +10,16 @@ from typing import Any
 import click
 
 from satchel.api.satchel import Satchel
-from satchel.cli.options import (
+from satchel.cli.options import decode, json_option, read_file, read_stdin
+from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
+from satchel.cli.store_options import (
     about_this_store,
-    decode,
     embedder_option,
-    json_option,
     location,
     open_store_for,
-    read_file,
-    read_stdin,
     scope_options,
     store_options,
 )
-from satchel.cli.output import counting_bar, note, print_json, print_rows, print_text
 from satchel.embed.embedder import resolve_embedder
 from satchel.errors import InputError
 from satchel.model.checks import repair_surrogates

@@ -12,6 +12,7 @@ import msgspec
 
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError, InputError
+from satchel.model.extras import needs_extra
 
 if TYPE_CHECKING:
     import httpx2
@@ -210,12 +211,8 @@ class Exchange:
 
     def _post_once(self, body: bytes) -> bytes:
         # Imported here: loading it takes longer than most commands.
-        try:
+        with needs_extra("serve", "an embedder behind a URL", raises=EmbedderError):
             import httpx2
-        except ImportError as error:
-            raise EmbedderError(
-                "embedding endpoints need a package that is not installed; run: pip install 'satchel[serve]'"
-            ) from error
 
         headers = _HEADERS | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
         deadline = time.monotonic() + self._timeout

@@ -15,16 +15,15 @@ from satchel.model.checks import check_weight, repair_surrogates
 from satchel.model.ids import short_id
 from satchel.model.metadata import check_metadata, texts_in
 from satchel.model.result import Result, quoted
+from satchel.model.scope_fields import DEFAULT_ORG, SCOPE_FIELDS
 
 __all__ = [
     "CHANGEABLE",
-    "DEFAULT_ORG",
     "FREE_TEXT",
     "IDENTITY",
     "KINDS",
     "MAX_TEXT_BYTES",
     "RELATIONS",
-    "SCOPE_FIELDS",
     "STATUSES",
     "TIERS",
     "Change",
@@ -85,7 +84,6 @@ TIERS: tuple[str, ...] = get_args(Tier)
 STATUSES: tuple[str, ...] = get_args(Status)
 RELATIONS: tuple[str, ...] = get_args(RelationKind)
 
-DEFAULT_ORG = "default"
 MAX_TEXT_BYTES = 1_000_000
 MAX_TITLE = 1_000
 MAX_NAME = 500
@@ -213,9 +211,6 @@ def as_name(field: str, value: object) -> str:
 
 
 # Memories, drafts, scopes, relations, history.
-
-
-SCOPE_FIELDS = ("org", "project", "user", "agent", "session")
 
 
 def _force(struct: msgspec.Struct, name: str, value: object) -> None:

@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from satchel.model.filters import Filter
-from satchel.model.memory import SCOPE_FIELDS, Scope
+from satchel.model.memory import Scope
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store.contract import SearchStore, Trace, Version
 from satchel.store.rows import micros
 

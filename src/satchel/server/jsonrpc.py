@@ -1,16 +1,15 @@
-"""JSON-RPC 2.0 over lines of JSON, shared by the gateway and the stdio server.
+"""JSON-RPC 2.0 over lines of JSON, shared by the MCP server and the gateway.
 
 This module builds messages, reads and writes them as lines, and says what is wrong with an invalid line or request.
-It knows no methods.
+It knows no methods, and imports little, so that a server can answer before it has loaded the rest.
 """
 
+import contextlib
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import msgspec
 
 from satchel.errors import SatchelError
 
@@ -24,18 +23,18 @@ __all__ = [
     "Fault",
     "LineBuffer",
     "Message",
+    "RequestError",
     "RequestId",
     "UnreadableLineError",
     "as_request_id",
-    "check_utf8",
     "decode",
     "decode_text",
     "encode",
     "error_response",
     "find_response_id",
-    "find_text_response_id",
     "json_type",
     "notification",
+    "read_message",
     "repair_escapes",
     "repeated_key",
     "repeated_key_fault",
@@ -84,6 +83,20 @@ def error_response(identifier: RequestId | None, code: int, message: str, data: 
 # Checking messages
 
 
+class RequestError(SatchelError):
+    """Catch this to answer a request with an error response."""
+
+    def __init__(self, code: int, message: str, data: Any = None, *, identifier: RequestId | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+        self.identifier = identifier
+        """The id of the request, if it was raised where that is not known otherwise."""
+
+    def response(self, identifier: RequestId | None) -> Message:
+        return error_response(identifier, self.code, str(self), self.data)
+
+
 class Fault(NamedTuple):
     """Why a request is rejected: an error code, the broken rule, and the offending value."""
 
@@ -125,14 +138,15 @@ class UnreadableLineError(SatchelError):
     """Catch this where a peer may write anything. The message completes "a line is" or "a line that is"."""
 
 
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
+# Above this length msgspec is worth the time that its import takes.
+_LONG_LINE = 16 * 1024
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 # Matches escapes from left to right, so that the second backslash of `\\ud800` does not start one.
-_ESCAPE = re.compile(
+_ESCAPE = (
     r"\\(?:(u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u(?![dD][89a-fA-F])|[^u])|u[0-9a-fA-F]{4})"
 )
-_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = r"\\u[dD][89a-fA-F]"
 
 
 def decode(line: bytes) -> Any:
@@ -141,24 +155,82 @@ def decode(line: bytes) -> Any:
     A byte order mark is skipped, lone surrogates become U+FFFD, and NaN and numbers outside the range of a float
     are accepted; `encode` writes those as null.
     """
+    if len(line) > _LONG_LINE:
+        import msgspec
+
+        # It is stricter than what peers write, so it decides nothing.
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return msgspec.json.decode(line)
+    return decode_text(repair_escapes(_text(line)))
+
+
+def read_message(line: bytes) -> Message:
+    """Decode a line of a client into a request, a notification or a response.
+
+    Raises `RequestError` with the error to answer if the line is not a valid message, or if an object in it has a
+    key twice: two programs could then read it differently.
+    """
     try:
-        return _decode(line)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(error) from None
-    except (msgspec.MsgspecError, RecursionError):
-        # msgspec is stricter than what peers write.
-        pass
+        if len(line) > LONGEST_LINE:
+            raise UnreadableLineError(f"longer than {LONGEST_LINE >> 20} MB")
+        text = repair_escapes(_text(line))
+        try:
+            message = _load(text, object_pairs_hook=_unique)
+        except _RepeatedKeyError as found:
+            raise _invalid(repeated_key_fault(_quoted_key(found)), json.loads(text)) from None
+    except UnreadableLineError as error:
+        identifier = _own_id(_decoded_leniently(line))
+        raise RequestError(PARSE_ERROR, f"a line is {error}", identifier=identifier) from None
+    if not isinstance(message, dict):
+        raise _invalid(f"a message is an object, not {json_type(message)}; batches are not supported", None)
+    if "method" in message and (fault := request_fault(message)) is not None:
+        raise RequestError(fault.code, fault.with_type, identifier=_own_id(message))
+    if not _is_message(message):
+        raise _invalid("this is no message of JSON-RPC 2.0", message)
+    return message
+
+
+def _is_message(message: Message) -> bool:
+    if message.get("jsonrpc") != "2.0":
+        return False
+    if "method" in message:
+        return "result" not in message and "error" not in message
+    return isinstance(message.get("result", message.get("error")), dict)
+
+
+def _invalid(why: str, message: Any) -> RequestError:
+    return RequestError(INVALID_REQUEST, why, identifier=_own_id(message))
+
+
+def _own_id(message: Any) -> RequestId | None:
+    """Return the id of a request; a response has one of the server's own ids, or an unknown one."""
+    if not isinstance(message, dict) or "result" in message or "error" in message:
+        return None
+    return as_request_id(message.get("id"))
+
+
+def _decoded_leniently(line: bytes) -> Any:
     try:
-        text = line.decode("utf-8-sig")
+        return json.loads(line[:LONGEST_LINE].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableLineError(f"not JSON: {str(error)[:200]}") from None
-    return decode_text(repair_escapes(text))
+        raise UnreadableLineError(f"not UTF-8: {error.reason} 0x{error.object[error.start]:02x}") from None
 
 
 def decode_text(text: str) -> Any:
     """Decode a JSON text; `UnreadableLineError` says what is wrong and where."""
+    return _load(text)
+
+
+def _load(text: str, **options: Any) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, **options)
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise UnreadableLineError(f"not JSON: {what[:200]}") from None
@@ -178,11 +250,22 @@ def repeated_key(text: str | bytes) -> str | None:
         # Floats are enough, and no number is too long for them.
         json.loads(text, object_pairs_hook=_check_pairs, parse_int=float)
     except _RepeatedKeyError as found:
-        key: str = found.args[0]
-        return repr(key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}…")
+        return _quoted_key(found)
     except (ValueError, RecursionError):
         pass
     return None
+
+
+def _quoted_key(found: _RepeatedKeyError) -> str:
+    key: str = found.args[0]
+    return repr(key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}…")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        _check_pairs(pairs)
+    return found
 
 
 def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
@@ -204,28 +287,22 @@ def repeated_key_fault(key: str) -> str:
     return f"the key {key} is given twice in one object; give it once"
 
 
-def check_utf8(line: bytes) -> None:
-    """Reject bytes that are not UTF-8: decoding them with replacement characters would store damaged text."""
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(error) from None
-
-
 def repair_escapes(text: str) -> str:
     """Replace escapes of lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
-    if _SURROGATE_ESCAPE.search(text) is None:
+    if "\\u" not in text or re.search(_SURROGATE_ESCAPE, text) is None:
         return text
-    return _ESCAPE.sub(lambda escape: escape[0] if escape[1] else r"\ufffd", text)
+    return re.sub(_ESCAPE, lambda escape: escape[0] if escape[1] else r"\ufffd", text)
 
 
 def encode(message: Message) -> bytes:
     """Encode a message as a line, with its newline."""
-    return _encode(message) + b"\n"
+    try:
+        return _encoder.encode(message).encode() + b"\n"
+    except ValueError:
+        # A NaN, or half of a character.
+        import msgspec
 
-
-def _not_utf8(error: UnicodeDecodeError) -> UnreadableLineError:
-    return UnreadableLineError(f"not UTF-8: {error.reason} 0x{error.object[error.start]:02x}")
+        return msgspec.json.encode(message) + b"\n"
 
 
 class LineBuffer:
@@ -268,19 +345,12 @@ class LineBuffer:
 # Finding the id of a response without decoding it
 
 # The id comes before or after the result; inside the result, "id" may mean anything.
-_ID_AT_START = re.compile(rb'\s*\{[^{\[]{0,100}?"id"\s*:\s*(\d{1,18})\s*[,}]')
-_ID_AT_END = re.compile(rb'[}"\]]\s*,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_ID_AT_START = rb'\s*\{[^{\[]{0,100}?"id"\s*:\s*(\d{1,18})\s*[,}]'
+_ID_AT_END = rb'[}"\]]\s*,\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
 _END = 200
-_OWN_ID = re.compile(r'\{"jsonrpc":\s*"2\.0",\s*"id":\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 
 
 def find_response_id(line: bytes) -> int | None:
     """Return the id of the request that an unreadable line answers, if it can be found."""
-    found = _ID_AT_START.match(line) or _ID_AT_END.search(line, max(0, len(line) - _END))
+    found = re.match(_ID_AT_START, line) or re.search(_ID_AT_END, line[-_END:])
     return int(found[1]) if found else None
-
-
-def find_text_response_id(text: str) -> RequestId | None:
-    """Return the id of a response that Satchel wrote, if it is at the very start."""
-    found = _OWN_ID.match(text)
-    return json.loads(found[1]) if found else None

@@ -1,23 +1,10 @@
-"""The server process: log lines on stderr, standard streams, and exit."""
+"""The server process: lines on stderr, standard streams, and exit. Imports next to nothing."""
 
-import logging
 import os
 import sys
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 
-from satchel.text.redact import masked_line
-
-__all__ = [
-    "INTERRUPTED_SECONDS",
-    "RepeatFilter",
-    "claim_stdio",
-    "configure_logging",
-    "exit_within",
-    "short_line",
-]
+__all__ = ["INTERRUPTED_SECONDS", "claim_stdio", "exit_within", "short_line", "shortened"]
 
 INTERRUPTED_SECONDS = 1.0
 LONGEST_LINE = 600
@@ -25,69 +12,14 @@ LONGEST_LINE = 600
 
 def short_line(message: str) -> str:
     """Return a message on one line of bounded length, with secrets masked."""
-    return _shortened(masked_line(message))
+    from satchel.text.redact import masked_line
+
+    return shortened(masked_line(message))
 
 
-def _shortened(line: str) -> str:
+def shortened(line: str) -> str:
+    """Return a line, cut to the length that a line may have."""
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE].rstrip() + " …"
-
-
-def _printable(line: str) -> str:
-    """Escape characters that would move a terminal's cursor, colour it or reverse the text."""
-    return line if line.isprintable() else "".join(map(_escaped, line))
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
-
-
-class _OneLine(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        error = record.exc_info[1] if record.exc_info else None
-        said = record.getMessage() if error is None else f"{record.getMessage()}: {type(error).__name__}: {error}"
-        return f"satchel: {_shortened(_printable(masked_line(said)))}"
-
-
-REPEAT_SECONDS = 60.0
-MOST_REMEMBERED = 200
-
-
-class RepeatFilter(logging.Filter):
-    """Passes a message once a minute; the next line after that says how many were left out.
-
-    Messages are the same if their text is, or if they carry the same `repeats_as` (`extra=` of the call).
-    """
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        key = getattr(record, "repeats_as", None) or f"{record.name}: {record.getMessage()[:LONGEST_LINE]}"
-        now = self._clock()
-        with self._lock:
-            at, left_out = self._seen.get(key, (now - REPEAT_SECONDS, 0))
-            passes = now - at >= REPEAT_SECONDS
-            self._seen[key] = (now, 0) if passes else (at, left_out + 1)
-            if len(self._seen) > MOST_REMEMBERED:
-                self._seen.popitem(last=False)
-        if passes and left_out:
-            record.msg, record.args = f"{record.getMessage()} (left out since: {left_out:,} such lines)", ()
-        return passes
-
-
-def configure_logging() -> None:
-    """Write warnings of the SDK and the web server to stderr, one line each; SATCHEL_DEBUG adds tracebacks.
-
-    A message that repeats is written once a minute.
-    """
-    handler = logging.StreamHandler()
-    handler.addFilter(RepeatFilter())
-    if not os.environ.get("SATCHEL_DEBUG"):
-        handler.setFormatter(_OneLine())
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def claim_stdio() -> tuple[int, int]:
@@ -95,8 +27,10 @@ def claim_stdio() -> tuple[int, int]:
 
     Other code that reads standard input finds it empty, and what it prints goes to stderr.
     """
-    reading, writing = os.dup(0), os.dup(1)
+    writing = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
+    # Without standard input there is nothing to read; some other file may have its number.
+    reading = os.dup(nothing if sys.stdin is None else 0)
     os.dup2(nothing, 0)
     os.dup2(nothing if sys.stderr is None else sys.stderr.fileno(), 1)
     os.close(nothing)

@@ -8,17 +8,21 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from satchel.api.satchel import Satchel
 from satchel.errors import StoreBusyError
 from satchel.server.process import short_line
-from satchel.session.session import Session, ToolAnswer
+
+if TYPE_CHECKING:
+    from satchel.api.satchel import Satchel
+    from satchel.session.session import Session
 
 __all__ = ["BackgroundWriter", "Recorder"]
 
 # How long `close` waits for unwritten items.
 CLOSING_SECONDS = 1.0
+# The same for a recorder, which may have to load sessions first.
+RECORDER_SECONDS = 2.0
 
 # Items that arrive together are written in one batch, because a commit costs more than the data.
 GATHERING_SECONDS = 0.02
@@ -30,29 +34,50 @@ RECORDING_SECONDS = 0.5
 T = TypeVar("T")
 
 
-class Recorder:
-    """Enters the answers of the MCP server into the ledger of a session, which is opened with the first answer."""
+class _Answered(NamedTuple):
+    """The answer of a tool, before sessions are loaded."""
 
-    def __init__(self, bag: Satchel, name: str) -> None:
+    tool: str
+    text: str
+    error: bool
+
+
+class Recorder:
+    """Enters the answers of the MCP server into the ledger of a session, which is opened with the first answer.
+
+    Sessions are loaded then too: after the answer, for which the client waits.
+    """
+
+    def __init__(self, bag: "Satchel", name: str | None) -> None:
         self._bag = bag
         self._name = name
-        self._writer: BackgroundWriter[ToolAnswer] = BackgroundWriter(
+        """The session to continue; None for a new one."""
+        self._writer: BackgroundWriter[_Answered] = BackgroundWriter(
             self._write, gathering_seconds=RECORDING_SECONDS
         )
 
     def enter(self, tool: str, text: str, *, error: bool = False) -> None:
-        self._writer.put(ToolAnswer(tool.strip() or "(no name)", text, error))
+        self._writer.put(_Answered(tool.strip() or "(no name)", text, error))
 
     def close(self) -> None:
         """Wait until all answers so far are entered; after that the store may be closed."""
-        self._writer.close()
+        self._writer.close(RECORDER_SECONDS)
 
-    def _write(self, answers: list[ToolAnswer]) -> None:
-        self._session.answered(answers)
+    @staticmethod
+    def warm_up() -> None:
+        """Load what the first entry needs."""
+        import satchel.session.session  # noqa: F401
+
+    def _write(self, answers: list[_Answered]) -> None:
+        from satchel.session.session import ToolAnswer
+
+        self._session.answered([ToolAnswer(*each) for each in answers])
 
     @cached_property
-    def _session(self) -> Session:
-        return self._bag.session(self._name, holds="whole")
+    def _session(self) -> "Session":
+        from satchel.session.session import new_session_name
+
+        return self._bag.session(self._name or new_session_name("mcp"), holds="whole")
 
 
 class BackgroundWriter(Generic[T]):

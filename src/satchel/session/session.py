@@ -14,7 +14,8 @@ from satchel.errors import BudgetError, ExpiredError, InputError, UnknownIdError
 from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import MAX_LIMIT, check_budget, check_limit, repair_surrogates
 from satchel.model.ids import new_id
-from satchel.model.memory import SCOPE_FIELDS, Memory, PlacedFields, Scope, check_name, utc_now
+from satchel.model.memory import Memory, PlacedFields, Scope, check_name, utc_now
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.model.signatures import checked_keywords
 from satchel.session.account import Account, Calibration, SessionState, account_of, reported_tokens
 from satchel.session.budget import Budget, context_window, resolve_budget

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
-from satchel.store.store import Store
 
 if TYPE_CHECKING:
     from satchel.store.postgres.connection import Address
     from satchel.store.postgres.schema import Status
+    from satchel.store.store import Store
 
 __all__ = [
+    "DEFAULT_FILE",
     "DEFAULT_STORE",
     "default_location",
     "distribute_server",
@@ -47,6 +48,7 @@ class _DefaultStore(os.PathLike[str]):
 
 
 DEFAULT_STORE = _DefaultStore()
+DEFAULT_FILE = "satchel.db"
 
 
 def default_location(*, create: bool = False) -> str:
@@ -66,7 +68,7 @@ def user_data_file() -> Path:
     """Return the path of the default store in the user data directory of this system."""
     from platformdirs import user_data_path
 
-    return user_data_path("satchel", appauthor=False) / "satchel.db"
+    return user_data_path("satchel", appauthor=False) / DEFAULT_FILE
 
 
 def is_address(location: str) -> bool:
@@ -84,7 +86,7 @@ def secrets_in(location: str) -> tuple[str, ...]:
     return _parsed(location).secrets if is_address(location) else ()
 
 
-def open_store(location: str, *, create: bool = True) -> Store:
+def open_store(location: str, *, create: bool = True) -> "Store":
     """Open the store at a location: a file, ":memory:", or the URL of a PostgreSQL database."""
     if is_address(location):
         with _needing_psycopg():

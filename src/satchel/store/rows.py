@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from satchel.model.filters import Filter
-from satchel.model.memory import SCOPE_FIELDS, Change, Memory, Relation, Scope
+from satchel.model.memory import Change, Memory, Relation, Scope
 from satchel.model.metadata import metadata_lines
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.store.database import Dialect
 
 if TYPE_CHECKING:

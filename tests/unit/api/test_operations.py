@@ -10,7 +10,7 @@ from satchel import Satchel
 from satchel.api.operations import NAMES, OPERATIONS, Interface, Offer, Operation, described, offered
 from satchel.api.parameters import FIELDS, FILTERS, OPTIONS, SCOPES, shape_of
 from satchel.cli.app import app
-from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.model.signatures import parameters_of
 from satchel.server.http.routes import ROUTES
 from satchel.server.mcp.catalog import TOOLS

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from satchel.server.process import LONGEST_LINE, RepeatFilter, _OneLine
+from satchel.server.logs import RepeatFilter, _OneLine
+from satchel.server.process import LONGEST_LINE
 
 
 def logged(said: str, **options: object) -> str:

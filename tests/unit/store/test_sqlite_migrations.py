@@ -9,7 +9,8 @@ import pytest
 
 from satchel.errors import StoreError, StoreReadOnlyError, StoreVersionError
 from satchel.store.sqlite.connection import connect, create_file
-from satchel.store.sqlite.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, prepare, recognise
+from satchel.store.sqlite.header import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
+from satchel.store.sqlite.migrations import prepare, recognise
 
 STEPS = {
     1: "CREATE TABLE log (step INTEGER); INSERT INTO log VALUES (1);",

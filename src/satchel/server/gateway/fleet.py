@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import re
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -53,7 +54,12 @@ class Fleet:
         *,
         reserved: frozenset[str],
         start_seconds: float,
+        list_seconds: float,
+        known: Mapping[str, Mapping[str, list[Message]]],
+        on_settled: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
+        self._on_settled = on_settled
+        """Called when a server has become ready and none is starting any more."""
         self._send = send
         self._tasks: set[asyncio.Task[None]] = set()
         self._client: asyncio.Future[ClientInfo] = asyncio.get_running_loop().create_future()
@@ -62,7 +68,14 @@ class Fleet:
         self._asked_for: set[Kind] = set()
         self.relay = Relay(send)
         self.upstreams = [Upstream(each, self, log, start_seconds=start_seconds) for each in servers]
-        self.offers = Offers(self.upstreams, log, reserved=reserved, list_seconds=start_seconds)
+        self.offers = Offers(
+            self.upstreams,
+            log,
+            reserved=reserved,
+            answer_seconds=start_seconds,
+            list_seconds=list_seconds,
+            known=known,
+        )
 
     def start(self) -> None:
         """Start all servers at once; each is initialized after the client has sent `initialize`."""
@@ -74,6 +87,7 @@ class Fleet:
 
     def introduce(self, client: ClientInfo) -> None:
         if not self._client.done():
+            self.offers.begin_waiting()
             self.relay.capabilities = client.capabilities
             self._client.set_result(client)
 
@@ -146,6 +160,11 @@ class Fleet:
                 news = [await self.offers.has_changed(upstream, kind) for kind in kinds if kind in self._asked_for]
                 if any(news):
                     self._send(notification(method))
+            if all(each.is_settled for each in self.upstreams):
+                # What a client may be told at once when the gateway is started again.
+                for kind in _METHODS:
+                    await asyncio.gather(*(self.offers.has_changed(each, kind) for each in self._ready()))
+                await self._on_settled()
 
     async def _set_level(self, upstream: Upstream) -> None:
         if "logging" in upstream.capabilities:
@@ -198,19 +217,41 @@ class Offers:
         log: Callable[[str], None],
         *,
         reserved: Collection[str],
+        answer_seconds: float,
         list_seconds: float,
+        known: Mapping[str, Mapping[str, list[Message]]],
     ) -> None:
         self._upstreams = upstreams
         self._log = log
         self._reserved = reserved
+        self._answer_seconds = answer_seconds
         self._list_seconds = list_seconds
+        self._waits_until = 0.0
         self._fresh: dict[tuple[str, Kind], list[Message]] = {}
-        self._last: dict[tuple[str, Kind], list[Message]] = {}
+        self._last: dict[tuple[str, Kind], list[Message]] = {
+            (upstream.name, kind): found
+            for upstream in upstreams
+            for kind in _METHODS
+            if (found := known.get(upstream.name, {}).get(kind)) is not None
+        }
         self._changes = 0
         self._locks = {upstream.name: asyncio.Lock() for upstream in upstreams}
         # Names that were shown once keep working: a client may not have read the list again.
         self._offers: dict[Kind, dict[str, Offer]] = {"tools": {}, "prompts": {}}
         self._clashes: set[str] = set()
+
+    def begin_waiting(self) -> None:
+        """Wait for servers that are starting from now on, but not for long: a client may give up."""
+        self._waits_until = time.monotonic() + self._list_seconds
+
+    def known(self) -> dict[str, dict[str, list[Message]]]:
+        """Return what is known of the servers that are ready, by server and kind."""
+        ready = {upstream.name for upstream in self._upstreams if upstream.is_ready}
+        found: dict[str, dict[str, list[Message]]] = {name: {} for name in ready}
+        for (name, kind), listed in self._last.items():
+            if name in ready:
+                found[name][kind] = listed
+        return found
 
     def changed(self, upstream: Upstream, *kinds: Kind) -> None:
         """Drop the cached lists of a server, so that they are read again when needed."""
@@ -223,9 +264,12 @@ class Offers:
         before = self._last.get((upstream.name, kind), [])
         return await self._list(upstream, kind) != before
 
-    async def named(self, kind: Literal["tools", "prompts"]) -> list[tuple[str, Offer]]:
-        """Return the tools or prompts of all servers, under the names that the client sees."""
-        lists = await self._lists(kind)
+    async def named(self, kind: Literal["tools", "prompts"], *, patient: bool = False) -> list[tuple[str, Offer]]:
+        """Return the tools or prompts of all servers, under the names that the client sees.
+
+        Servers that are starting are waited for a moment, or with `patient` until they are ready or have failed.
+        """
+        lists = await self._lists(kind, patient=patient)
         reserved = self._reserved if kind == "tools" else ()
         names = exposed_names(
             [(upstream.name, [each["name"] for each in found]) for upstream, found in lists], reserved=reserved
@@ -243,6 +287,9 @@ class Offers:
         """Return the tool or prompt with this client-side name, or None."""
         if (found := self._offers[kind].get(name)) is None:
             await self.named(kind)
+            found = self._offers[kind].get(name)
+        if found is None and not all(upstream.is_settled for upstream in self._upstreams):
+            await self.named(kind, patient=True)
             found = self._offers[kind].get(name)
         return found
 
@@ -262,23 +309,30 @@ class Offers:
 
     async def holders(self, address: str) -> list[Upstream]:
         """Return the servers that may have a resource, most likely first."""
-        certain = [each for each, found in await self._lists("resources") if _has(found, "uri", address)]
-        templates = await self._lists("resourceTemplates")
+        listed = await self._lists("resources", patient=True)
+        certain = [each for each, found in listed if _has(found, "uri", address)]
+        templates = await self._lists("resourceTemplates", patient=True)
         matching = [each for each, found in templates if any(_matches(one, address) for one in found)]
         named = [each for each, found in templates if _has(found, "uriTemplate", address)]
         rest = [each for each in self._upstreams if "resources" in each.capabilities]
         return certain[:1] or list(dict.fromkeys([*named, *matching, *rest]))
 
-    async def _lists(self, kind: Kind) -> list[tuple[Upstream, list[Message]]]:
-        found = await asyncio.gather(*(self._list(upstream, kind) for upstream in self._upstreams))
+    async def _lists(self, kind: Kind, *, patient: bool = False) -> list[tuple[Upstream, list[Message]]]:
+        found = await asyncio.gather(*(self._list(upstream, kind, patient=patient) for upstream in self._upstreams))
         return list(zip(self._upstreams, found, strict=True))
 
-    async def _list(self, upstream: Upstream, kind: Kind) -> list[Message]:
+    async def _list(self, upstream: Upstream, kind: Kind, *, patient: bool = False) -> list[Message]:
         """Return the current list of one server, or the last known list if it does not answer."""
         key = upstream.name, kind
         if (fresh := self._fresh.get(key)) is not None:
             return fresh
-        await upstream.settled()
+        if not patient and not upstream.is_settled:
+            if (known := self._last.get(key)) is not None:
+                return known
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(upstream.settled(), max(0.0, self._waits_until - time.monotonic()))
+        else:
+            await upstream.settled()
         async with self._locks[upstream.name]:
             if (fresh := self._fresh.get(key)) is not None:
                 return fresh
@@ -286,9 +340,9 @@ class Offers:
                 return self._last.get(key, [])
             before = self._changes
             try:
-                found = await asyncio.wait_for(_read(upstream, kind), self._list_seconds)
+                found = await asyncio.wait_for(_read(upstream, kind), self._answer_seconds)
             except (UpstreamError, UnavailableError, TimeoutError) as error:
-                why = str(error) or f"no answer within {self._list_seconds:g} s"
+                why = str(error) or f"no answer within {self._answer_seconds:g} s"
                 self._log(f"the server {upstream.name} did not list its {kind}: {why}")
                 return self._last.get(key, [])
             self._last[key] = found
@@ -310,7 +364,7 @@ async def _read(upstream: Upstream, kind: Kind) -> list[Message]:
         each_of = page.get(kind)
         found += _labelled(each_of if isinstance(each_of, list) else [], label)
         if kind == "tools":
-            found = [each for each in found if each["name"] in upstream.server.tools]
+            found = [each for each in found if upstream.server.tools.offers(each["name"])]
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or params == {"cursor": cursor}:
             break

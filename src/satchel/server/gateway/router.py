@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, Unpack
 
-from satchel import __version__
 from satchel.errors import BudgetError, InputError, SatchelError, StoreError
 from satchel.fitting.cutting import truncate
 from satchel.fitting.listing import as_json
@@ -21,22 +20,23 @@ from satchel.model.checks import check_offset
 from satchel.server.arguments import MAX_TOKENS, Parameter, line, number, read_arguments, remark_on, schema
 from satchel.server.gateway.delivery import Call, Delivered, Delivery, is_small, tool_error
 from satchel.server.gateway.fleet import Fleet, Offer, Offers
+from satchel.server.gateway.greeting import GUIDE, initialize_result, window_told
+from satchel.server.gateway.remembered import Catalog, Remembered
 from satchel.server.gateway.servers import Server
-from satchel.server.gateway.upstream import PROTOCOL_VERSIONS, ClientInfo, UnavailableError, Upstream, UpstreamError
+from satchel.server.gateway.upstream import ClientInfo, UnavailableError, Upstream, UpstreamError
+from satchel.server.handshake import agreed_version
 from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    PARSE_ERROR,
     Message,
+    RequestError,
     RequestId,
-    UnreadableLineError,
     as_request_id,
-    decode,
     error_response,
     notification,
-    request_fault,
+    read_message,
     response,
 )
 from satchel.server.process import short_line
@@ -52,14 +52,13 @@ __all__ = [
     "Router",
     "ToolCalls",
     "client_info",
-    "initialize_result",
+    "instructions_of",
     "taken_arguments",
-    "window_told",
 ]
 
 
-# How long `initialize` waits for the instructions of servers. Slower servers are waited for when tools are listed.
-INITIALIZE_SECONDS = 2.0
+# How long `initialize` waits for the instructions of servers if none are known from an earlier run.
+INSTRUCTIONS_SECONDS = 0.5
 
 Handler = Callable[[Message], Awaitable[Any]]
 
@@ -78,12 +77,25 @@ class Router:
         *,
         send: Callable[[Message], None],
         log: Callable[[str], None],
+        remembered: Remembered,
         start_seconds: float,
+        list_seconds: float,
     ) -> None:
         self._send = send
+        self._remembered = remembered
+        self._known = remembered.read()
         self._counter = session.counter
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
-        self.fleet = Fleet(servers, send, log, reserved=NAMES, start_seconds=start_seconds)
+        self.fleet = Fleet(
+            servers,
+            send,
+            log,
+            reserved=NAMES,
+            start_seconds=start_seconds,
+            list_seconds=list_seconds,
+            known={} if self._known is None else self._known.lists,
+            on_settled=self._remember,
+        )
         self._offers = self.fleet.offers
         self._calls = ToolCalls(session, self._offers, self._forward, self.fleet.states, writer, log)
         self._handlers: dict[str, Handler] = {
@@ -105,14 +117,11 @@ class Router:
     def received(self, line: bytes) -> None:
         """Handle a line from the client: a request, a notification, or the response to a server's request."""
         try:
-            message = decode(line)
-        except UnreadableLineError as error:
-            self._send(error_response(None, PARSE_ERROR, f"a line is {error}"))
+            message = read_message(line)
+        except RequestError as error:
+            self._send(error.response(error.identifier))
             return
-        if (fault := _fault(message)) is not None:
-            identifier = as_request_id(message.get("id")) if isinstance(message, dict) else None
-            self._send(error_response(identifier, *fault))
-        elif "method" not in message:
+        if "method" not in message:
             self.fleet.relay.on_response(message)
         elif "id" not in message:
             self._note(message["method"], message.get("params") or {})
@@ -186,13 +195,26 @@ class Router:
         return await upstream.request(method, params, progress=report)
 
     async def _initialize(self, params: Message) -> Message:
-        client = client_info(params)
-        self.fleet.introduce(client)
+        await self.greet(params)
+        if self._known is not None:
+            return initialize_result(params, self._known.instructions)
+        await self.fleet.settled(INSTRUCTIONS_SECONDS)
+        return initialize_result(params, self._instructions())
+
+    async def greet(self, params: Message) -> None:
+        """Note what a client says in `initialize`."""
+        self.fleet.introduce(client_info(params))
         if (window := window_told(params)) is not None:
             await self._calls.learn_window(window)
-        await self.fleet.settled(INITIALIZE_SECONDS)
+
+    def _instructions(self) -> str:
         said = [(each.name, each.instructions) for each in self.fleet.upstreams]
-        return initialize_result(client, said, self._counter)
+        return instructions_of(said, self._counter)
+
+    async def _remember(self) -> None:
+        """Keep what the servers offer, for the client that starts this gateway next."""
+        self._known = Catalog(self._instructions(), await self._calls.definitions(), self._offers.known())
+        await asyncio.get_running_loop().run_in_executor(None, self._remembered.write, self._known)
 
     async def _ping(self, params: Message) -> Message:
         return {}
@@ -271,16 +293,6 @@ class Router:
         raise refusal or InputError(f"there is no resource {address[:200]!r}")
 
 
-def _fault(message: Any) -> tuple[int, str] | None:
-    """Return the error code and message for a message that is JSON but not valid JSON-RPC."""
-    if not isinstance(message, dict):
-        return INVALID_REQUEST, f"a message is an object, not {type(message).__name__}; batches are not supported"
-    if "method" not in message:
-        return None if "result" in message or "error" in message else (INVALID_REQUEST, "a request needs a method")
-    fault = request_fault(message)
-    return None if fault is None else (fault.code, fault.rule)
-
-
 def _parameter(params: Message, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
@@ -299,50 +311,19 @@ def _reject_cursor(params: Message) -> None:
 MAX_INSTRUCTION_TOKENS = 1_000
 _FORWARDED = ("roots", "sampling", "elicitation")
 
-GUIDE = """Tool results too long for the token budget come in pages: result_page(cursor) gives the next one,
-result_find(handle, pattern) the matches in the whole; budget_status() tells what is used."""
-
 
 def client_info(params: Message) -> ClientInfo:
     """Read the parameters of `initialize` that servers need; an unknown protocol version becomes our latest."""
-    version, capabilities = params.get("protocolVersion"), params.get("capabilities")
+    capabilities = params.get("capabilities")
     known = capabilities if isinstance(capabilities, dict) else {}
     return ClientInfo(
-        version=version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[-1],
+        version=agreed_version(params.get("protocolVersion")),
         capabilities={name: known[name] for name in _FORWARDED if isinstance(known.get(name), dict)},
     )
 
 
-def window_told(params: Message) -> int | str | None:
-    """Return the context window that a client names, as a number of tokens or as the name of its model.
-
-    The protocol has no field for it, so it is an experimental capability: `{"satchel": {"window": 200000}}` or
-    `{"satchel": {"model": "claude-sonnet-5"}}`.
-    """
-    told: Any = params
-    for name in ("capabilities", "experimental", "satchel"):
-        told = told.get(name) if isinstance(told, dict) else None
-    window = (told.get("window") or told.get("model")) if isinstance(told, dict) else None
-    return window if isinstance(window, int | str) and not isinstance(window, bool) else None
-
-
-def initialize_result(client: ClientInfo, servers: Iterable[tuple[str, str]], counter: Counter) -> Message:
-    """Return the result of `initialize`, with the instructions of the servers that are ready."""
-    return {
-        "protocolVersion": client.version,
-        "capabilities": {
-            "tools": {"listChanged": True},
-            "resources": {"listChanged": True, "subscribe": True},
-            "prompts": {"listChanged": True},
-            "logging": {},
-            "completions": {},
-        },
-        "serverInfo": {"name": "satchel-gateway", "version": __version__},
-        "instructions": _instructions(servers, counter),
-    }
-
-
-def _instructions(servers: Iterable[tuple[str, str]], counter: Counter) -> str:
+def instructions_of(servers: Iterable[tuple[str, str]], counter: Counter) -> str:
+    """Return the gateway's own instructions, followed by those of the servers that are ready."""
     said = [f"{name}: {text.strip()}" for name, text in servers if text.strip()]
     if not said:
         return GUIDE

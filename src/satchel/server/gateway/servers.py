@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from reprlib import repr as shortened
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-
-import msgspec
 
 from satchel.errors import InputError
 from satchel.model.checks import expanded
+from satchel.model.extras import is_installed, missing_extra
 from satchel.server.jsonrpc import json_type
 
 __all__ = [
@@ -40,42 +40,42 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _OTHER_VARIABLE = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
 
 
-class ToolFilter(msgspec.Struct, frozen=True, kw_only=True):
+class ToolFilter(NamedTuple):
     """Which tools of a server are offered: all or only `only`, minus those in `without`."""
 
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
 
-    def __contains__(self, tool: str) -> bool:
+    def offers(self, tool: str) -> bool:
         return (self.only is None or tool in self.only) and tool not in self.without
 
 
-class CommandServer(msgspec.Struct, frozen=True, kw_only=True):
+class CommandServer(NamedTuple):
     """A server that the gateway starts as a process and talks to over its standard input and output."""
 
     name: str
-    tools: ToolFilter = ToolFilter()
     command: str
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    env: Mapping[str, str] = MappingProxyType({})
     cwd: str | None = None
+    tools: ToolFilter = ToolFilter()
 
 
-class WebServer(msgspec.Struct, frozen=True, kw_only=True):
+class WebServer(NamedTuple):
     """A remote server, reached over streamable HTTP."""
 
     name: str
-    tools: ToolFilter = ToolFilter()
     url: str
-    headers: dict[str, str] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
+    tools: ToolFilter = ToolFilter()
 
 
-class UnusableServer(msgspec.Struct, frozen=True, kw_only=True):
+class UnusableServer(NamedTuple):
     """A server that cannot be used, with the reason. The other servers still work."""
 
     name: str
-    tools: ToolFilter = ToolFilter()
     why: str
+    tools: ToolFilter = ToolFilter()
 
 
 Server = CommandServer | WebServer | UnusableServer
@@ -131,9 +131,12 @@ def check_servers(servers: Sequence[Server], environment: Mapping[str, str] = os
 
 
 def can_start(server: Server) -> bool:
-    """Whether the command of a server can be found. A remote server is assumed to exist until it is contacted."""
-    if not isinstance(server, CommandServer):
-        return isinstance(server, WebServer)
+    """Whether the command of a server can be found. A remote server is assumed to exist until it is contacted, if
+    what is needed for that is installed."""
+    if isinstance(server, WebServer):
+        return is_installed("serve")
+    if isinstance(server, UnusableServer):
+        return False
     path = server.env.get("PATH", os.environ.get("PATH"))
     if PurePath(server.command).name != server.command:
         return shutil.which(Path(server.cwd or ".", server.command)) is not None
@@ -144,8 +147,9 @@ def why_not_started(server: Server) -> str:
     """Return why a server cannot be started: its command is not found, or its configuration is invalid."""
     if isinstance(server, UnusableServer):
         return f"the server {server.name} cannot be started: {server.why}"
-    command = server.command if isinstance(server, CommandServer) else ""
-    return f"the server {server.name} cannot be started: there is no command {shortened(command)}"
+    if isinstance(server, WebServer):
+        return f"the server {server.name} cannot be started: {missing_extra('serve', 'a server with a URL')}"
+    return f"the server {server.name} cannot be started: there is no command {shortened(server.command)}"
 
 
 def _is_gateway(words: Sequence[str]) -> bool:

@@ -1,190 +1,155 @@
-"""Serve the gateway's client over standard input and output."""
+"""Serve the gateway's client over standard input and output, at once.
 
-import asyncio
+What the servers offered when the gateway last ran is told to the client before anything else is loaded. Then the
+router takes over, which starts the servers.
+"""
+
 import contextlib
-import os
-import queue
-import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from satchel.server.gateway.router import Router
+from satchel.server.gateway.greeting import initialize_result
+from satchel.server.gateway.remembered import Catalog, Remembered
 from satchel.server.gateway.servers import Server
-from satchel.server.jsonrpc import LineBuffer, Message, encode
-from satchel.server.process import claim_stdio, configure_logging, exit_within, short_line
-from satchel.server.recorder import BackgroundWriter
-from satchel.session.session import Session, enter_all
+from satchel.server.jsonrpc import Message, RequestError, read_message, response
+from satchel.server.loading import Loading
+from satchel.server.process import claim_stdio, exit_within
+from satchel.server.stdio import LineReader, LineWriter
+
+if TYPE_CHECKING:
+    from satchel.server.gateway.routing import Routing
+    from satchel.session.session import Session
 
 __all__ = ["serve_gateway"]
 
-# The process exits within five seconds: upstream processes get three seconds to exit and one to be killed.
-LAST_RESPONSES_SECONDS = 0.7
-LAST_SECONDS = 4.8
-# Backpressure: above this many queued messages, notifications and log lines are dropped; responses never are.
-MAX_QUEUED = 1_000
-FINISH_SECONDS = 0.3
-READ_BYTES = 256 * 1024
-# The number of bytes that POSIX guarantees to write to a ready pipe without blocking.
-ATOMIC_WRITE = getattr(select, "PIPE_BUF", 512)
+# A client that is silent for so long waits for nothing, and loading delays nobody.
+IDLE_SECONDS = 0.01
+LAST_SECONDS = 3.0
 
 
-def serve_gateway(servers: Sequence[Server], session: Session, *, start_seconds: float) -> int:
-    """Serve until standard input closes or a signal arrives, and return the exit code."""
-    reading, writing = claim_stdio()
-    configure_logging()
-    return asyncio.run(_serve(reading, writing, servers, session, start_seconds))
-
-
-async def _serve(
-    reading: int,
-    writing: int,
+def serve_gateway(
     servers: Sequence[Server],
-    session: Session,
+    open_session: Callable[[], "Session"],
+    remembered: Remembered,
+    *,
     start_seconds: float,
+    list_seconds: float,
+    at_once: bool,
 ) -> int:
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[int] = loop.create_future()
+    """Serve until standard input closes or a signal arrives, and return the exit code.
 
-    def end(code: int) -> None:
-        if not over.done():
-            over.set_result(code)
+    With `at_once`, and if it is known what the servers offer, a client is answered before the session is open.
+    """
 
-    outgoing = _Outgoing(writing, lambda: loop.call_soon_threadsafe(end, 1))
-    router = Router(
-        servers,
-        session,
-        BackgroundWriter(enter_all),
-        send=outgoing.send,
-        log=outgoing.log,
-        start_seconds=start_seconds,
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, end, 128 + number)
-    router.fleet.start()
-    _Incoming(reading, router.received, end)
-    code = await over
-    exit_within(LAST_SECONDS, code)
-    if code == 0:
-        await router.answered(LAST_RESPONSES_SECONDS)
-    await router.stop()
-    outgoing.finish()
-    return code
+    def load() -> "Routing":
+        from satchel.server.gateway.routing import Routing
+        from satchel.server.logs import configure_logging
+
+        session = open_session()
+        configure_logging()
+        return Routing(servers, session, remembered, start_seconds=start_seconds, list_seconds=list_seconds)
+
+    loading = Loading(load)
+    known = remembered.read() if at_once else None
+    if known is None:
+        loading.get()
+    reading, writing = claim_stdio()
+    reader, over = LineReader(reading), threading.Event()
+
+    def broken() -> None:
+        over.set()
+        reader.wake()
+        if (routing := loading.made()) is not None:
+            routing.end(1)
+
+    writer = LineWriter(writing, broken=broken)
+    reception = Reception(known, writer.send)
+    with _exit_on_terminate():
+        if known is not None and not _receive(reader, reception, loading, over):
+            code = 1 if over.is_set() else 0
+            exit_within(LAST_SECONDS, code)
+            loading.finish(LAST_SECONDS)
+            writer.finish()
+            return code
+    return loading.get().run(reader, writer, reception)
 
 
-class _Incoming:
-    """Splits standard input into lines, on the event loop if it supports the descriptor, otherwise in a thread."""
+def _receive(
+    reader: LineReader, reception: "Reception", loading: "Loading[Routing]", over: threading.Event
+) -> bool:
+    """Answer what can be answered until all is loaded; False if the client has gone and nothing is to be done."""
+    idle = reader.waits
+    while loading.made() is None and loading.failure is None and not over.is_set():
+        if not reader.wait(IDLE_SECONDS if idle else None):
+            if idle:
+                idle = False
+                loading.start(then=reader.wake)
+            continue
+        if (lines := reader.read()) is None:
+            reception.has_ended = True
+            return bool(reception.later)
+        for line in lines:
+            reception.receive(line)
+        if reception.later and idle:
+            idle = False
+            loading.start(then=reader.wake)
+        if not reader.waits:
+            break
+    return not over.is_set()
 
-    def __init__(self, reading: int, received: Callable[[bytes], None], end: Callable[[int], None]) -> None:
-        self._reading = reading
-        self._received = received
-        self._end = end
-        self._lines = LineBuffer()
-        self._loop = asyncio.get_running_loop()
+
+@contextlib.contextmanager
+def _exit_on_terminate() -> Iterator[None]:
+    """Exit with the usual code on SIGTERM, as the router does later."""
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Reception:
+    """Answers a client before the router is there, and keeps what only that can answer."""
+
+    def __init__(self, known: Catalog | None, send: Callable[[Message], None]) -> None:
+        self._known = known
+        self._send = send
+        self.hello: Message | None = None
+        """What the client said in `initialize`, if that was answered here."""
+        self.lists_tools = False
+        """Whether the client has been told the tools."""
+        self.later: list[bytes] = []
+        """Lines for the router, in the order of their arrival."""
+        self.has_ended = False
+
+    def receive(self, line: bytes) -> None:
         try:
-            self._loop.add_reader(reading, self._readable)
-        except (OSError, NotImplementedError):
-            # For example a regular file, which the event loop cannot poll.
-            threading.Thread(target=self._drain, daemon=True).start()
-
-    def _readable(self) -> None:
-        if data := self._read():
-            self._take(data)
-        else:
-            self._loop.remove_reader(self._reading)
-            self._end(0)
-
-    def _drain(self) -> None:
-        # The loop may be closed already, and needs no more lines.
-        with contextlib.suppress(RuntimeError):
-            while data := self._read():
-                self._loop.call_soon_threadsafe(self._take, data)
-            self._loop.call_soon_threadsafe(self._end, 0)
-
-    def _take(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
-            self._received(line)
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._reading, READ_BYTES)
-        except OSError:
-            # For example a closed terminal or a directory: treat it as end of input.
-            return b""
-
-
-class _Outgoing:
-    """Writes messages to the client and log lines to stderr in threads, so that a slow reader blocks no caller."""
-
-    def __init__(self, writing: int, broken: Callable[[], object]) -> None:
-        self._writing = writing
-        self._broken = broken
-        self._busy = threading.Lock()
-        self._waiting = threading.Lock()
-        self._unwritten = 0
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._log_lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._write, daemon=True),
-            threading.Thread(target=self._write_log, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def send(self, message: Message) -> None:
-        if "method" in message and "id" not in message and self._lines.qsize() >= MAX_QUEUED:
+            message = read_message(line)
+        except RequestError as error:
+            self._send(error.response(error.identifier))
             return
-        line = encode(message)
-        if not self._write_now(line):
-            with self._waiting:
-                self._unwritten += 1
-            self._lines.put(line)
+        result = self._result(message.get("method"), message) if "id" in message else None
+        if result is not None:
+            self._send(response(message["id"], result))
+        elif message.get("method") != "notifications/initialized":
+            self.later.append(line)
 
-    def log(self, line: str) -> None:
-        if self._log_lines.qsize() < MAX_QUEUED:
-            self._log_lines.put(line)
-
-    def finish(self) -> None:
-        """Wait briefly until queued lines are written."""
-        self._lines.put(None)
-        self._log_lines.put(None)
-        for thread in self._threads:
-            thread.join(FINISH_SECONDS)
-
-    def _write_now(self, line: bytes) -> bool:
-        """Write a short line immediately if nothing is queued, which is faster than waking the thread."""
-        if len(line) > ATOMIC_WRITE or not self._busy.acquire(blocking=False):
-            return False
-        try:
-            # A line that the thread has taken but not written yet must come first.
-            if self._unwritten or not select.select((), (self._writing,), (), 0)[1]:
-                return False
-            os.write(self._writing, line)
-        except (OSError, ValueError):
-            # The thread will hit the same error and report it.
-            return False
-        finally:
-            self._busy.release()
-        return True
-
-    def _write(self) -> None:
-        try:
-            while (line := self._lines.get()) is not None:
-                with self._busy:
-                    left = memoryview(line)
-                    while left:
-                        left = left[os.write(self._writing, left) :]
-                with self._waiting:
-                    self._unwritten -= 1
-        except OSError:
-            with contextlib.suppress(RuntimeError):
-                self._broken()
-
-    def _write_log(self) -> None:
-        while (line := self._log_lines.get()) is not None:
-            with contextlib.suppress(OSError, ValueError):
-                if sys.stderr is not None:
-                    sys.stderr.write(f"satchel: {short_line(line)}\n")
-                    sys.stderr.flush()
+    def _result(self, method: str | None, message: Message) -> Message | None:
+        assert self._known is not None
+        params = message.get("params") or {}
+        if method == "ping":
+            return {}
+        if method == "initialize":
+            self.hello = params
+            return initialize_result(params, self._known.instructions)
+        if method == "tools/list" and params.get("cursor") is None:
+            self.lists_tools = True
+            return {"tools": self._known.tools}
+        return None

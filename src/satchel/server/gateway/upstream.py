@@ -19,6 +19,7 @@ import msgspec
 from satchel import __version__
 from satchel.errors import SatchelError
 from satchel.server.gateway.servers import GATEWAY_VARIABLE, CommandServer, Server, WebServer
+from satchel.server.handshake import PROTOCOL_VERSIONS
 from satchel.server.jsonrpc import (
     INTERNAL_ERROR,
     LONGEST_LINE,
@@ -45,8 +46,6 @@ __all__ = [
 ]
 
 
-# Versions with an `initialize` handshake. Clients with later versions fall back to the last of these.
-PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 FIRST_BACKOFF = 0.5
 MAX_BACKOFF = 30.0
 HEALTHY_SECONDS = 60.0
@@ -165,6 +164,11 @@ class Upstream:
     async def settled(self) -> None:
         """Wait until the server is ready, has failed, or has not initialized in time."""
         await self._settled.wait()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `settled` would return at once."""
+        return self._settled.is_set()
 
     @property
     def is_ready(self) -> bool:
@@ -350,7 +354,7 @@ Log = Callable[[str], None]
 
 async def start_process(server: CommandServer, listener: Listener, log: Log) -> "ProcessLink":
     """Start the command of a server; raises OSError if it cannot be started."""
-    environment = os.environ | server.env | {GATEWAY_VARIABLE: server.name}
+    environment = os.environ | dict(server.env) | {GATEWAY_VARIABLE: server.name}
     loop = asyncio.get_running_loop()
     _, link = await loop.subprocess_exec(
         lambda: ProcessLink(listener, log),

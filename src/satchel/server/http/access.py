@@ -17,7 +17,8 @@ import msgspec
 
 from satchel.api.transfer import write_atomically
 from satchel.errors import InputError, SatchelError
-from satchel.model.memory import DEFAULT_ORG, utc_now
+from satchel.model.memory import utc_now
+from satchel.model.scope_fields import DEFAULT_ORG
 from satchel.store.file_lock import PATIENCE, locked
 
 __all__ = [

@@ -14,7 +14,7 @@ from satchel.api.operations import Offered, offered
 from satchel.api.parameters import Limit, Name, Tokens
 from satchel.api.satchel import NEVER_EMPTY
 from satchel.model.checks import MAX_OFFSET
-from satchel.model.memory import SCOPE_FIELDS
+from satchel.model.scope_fields import SCOPE_FIELDS
 from satchel.session.session import Hints, Holds
 
 __all__ = [

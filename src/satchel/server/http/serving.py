@@ -13,7 +13,8 @@ from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimit
 from satchel.server.http.application import Application, Limits
 from satchel.server.http.gate import Gate
 from satchel.server.listening import Address, listen, security_of
-from satchel.server.process import configure_logging, exit_within
+from satchel.server.logs import configure_logging
+from satchel.server.process import exit_within
 from satchel.text.redact import load_rules
 
 __all__ = ["serve"]

@@ -1,259 +1,220 @@
-"""Serve one client over standard input and output."""
+"""Serve one client over standard input and output.
 
-import contextlib
-import json
+What needs no store is answered at once, in the main thread. The store and the tools are loaded in a thread when the
+client has nothing to ask, or when it asks for them; calls that need them wait.
+"""
+
 import os
-import select
 import signal
+import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, BinaryIO, Self
-
-import anyio
-import anyio.to_thread
-import mcp_types as types
-from mcp.server.stdio import stdio_server
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, NamedTuple
 
 from satchel.errors import SatchelError
 from satchel.server.jsonrpc import (
-    INVALID_PARAMS,
+    INTERNAL_ERROR,
     INVALID_REQUEST,
-    PARSE_ERROR,
+    Message,
+    RequestError,
     RequestId,
-    UnreadableLineError,
     as_request_id,
-    check_utf8,
-    decode_text,
-    error_response,
-    find_text_response_id,
-    json_type,
-    repair_escapes,
-    repeated_key,
-    repeated_key_fault,
-    request_fault,
+    read_message,
+    response,
 )
-from satchel.server.mcp.server import build_server
-from satchel.server.mcp.tool import Tool
-from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.process import INTERRUPTED_SECONDS, claim_stdio, configure_logging, exit_within
+from satchel.server.loading import Loading, Workers
+from satchel.server.mcp.methods import Method, Served, mcp_methods
+from satchel.server.mcp.protocol import Connection
+from satchel.server.process import INTERRUPTED_SECONDS, claim_stdio, exit_within, short_line
+from satchel.server.stdio import LineReader, LineWriter
 
-__all__ = ["IncomingLines", "OutgoingLines", "PendingRequests", "serve_stdio"]
+if TYPE_CHECKING:
+    from satchel.server.mcp.tool_context import ToolContext
+
+__all__ = ["Opened", "StdioServer", "serve_stdio"]
 
 # How long the last answers are waited for once the input has ended.
-LONGEST_WAIT = 3.0
-# The process ends within five seconds; two are left for a start that was not over and for a busy machine.
-LAST_SECONDS = 3.0
+LONGEST_WAIT = 3.8
+# The process ends within five seconds; one is left for a busy machine. The store may have to be opened first.
+LAST_SECONDS = 4.0
+# A client that is silent for so long reads an answer or waits for its user, and loading delays nobody.
+IDLE_SECONDS = 0.01
+# How often a client that does not read its answers is looked at.
+FULL_SECONDS = 0.05
+THREADS = 16
 
 
-def serve_stdio(context: ToolContext, tools: Mapping[str, Tool]) -> None:
-    """Serve until standard input closes. Requests that arrived before that are still answered."""
-    taken = claim_stdio()
-    reading, writing = os.fdopen(taken[0], "rb"), os.fdopen(taken[1], "wb")
-    configure_logging()
+class Opened(NamedTuple):
+    """The open store with its tools, and how it is closed."""
 
-    async def serve() -> None:
-        server = build_server(context, tools)
-        pending = PendingRequests()
-        outgoing = OutgoingLines(writing, pending)
-        incoming = IncomingLines(reading, outgoing, pending, at_end=partial(exit_within, LAST_SECONDS, 0))
-        with outgoing.readable:
-            async with stdio_server(incoming, outgoing) as (messages, answers):  # type: ignore[arg-type]
-                threading.Thread(target=_watch, args=(reading,), daemon=True).start()
-                # While the client sends `initialize`.
-                threading.Thread(target=_warm_up, args=(context,), daemon=True).start()
-                await server.run(messages, answers, server.create_initialization_options())
-        if outgoing.failure is not None:
-            raise outgoing.failure
+    served: Served
+    closing: ExitStack
 
+
+def serve_stdio(names: Sequence[str], open_store: Callable[[], Opened], *, at_once: bool) -> int:
+    """Serve until standard input closes, and return the exit code. Requests before that are still answered.
+
+    With `at_once` the client is answered before the store is open. If the store cannot be opened then, calls are
+    answered with the reason, and each tries again. Otherwise the error is raised before anything is answered.
+    """
+    loading = Loading(open_store)
+    if not at_once:
+        loading.get()
+    reader, writing = _claimed()
+    writer = LineWriter(writing, broken=partial(_client_gone, reader))
+    server = StdioServer(names, loading, writer.send)
     try:
-        anyio.run(serve)
+        _serve(reader, writer, server)
+        opened = loading.finish(LAST_SECONDS)
+        if opened is not None:
+            opened.closing.close()
+        writer.finish()
     except KeyboardInterrupt:
         exit_within(INTERRUPTED_SECONDS, 128 + signal.SIGINT)
         raise
-    except OSError:
+    if writer.failure is not None:
         exit_within(INTERRUPTED_SECONDS, 1)
-        raise
+        raise writer.failure
+    return 0 if loading.failure is None else 1
 
 
-def _watch(reading: BinaryIO) -> None:
-    """Exit on time even if lines are left to read, because a client that reads no answers blocks them."""
-    if hasattr(select, "poll"):
-        end = select.poll()
-        end.register(reading, 0)
-        end.poll()
-        exit_within(LAST_SECONDS, 0)
+def _claimed() -> tuple[LineReader, int]:
+    reading, writing = claim_stdio()
+    return LineReader(reading), writing
 
 
-def _warm_up(context: ToolContext) -> None:
-    # A client that leaves at once closes the store meanwhile; any other trouble shows at the first search.
-    with contextlib.suppress(SatchelError):
-        context.bag.warm_up()
+def _client_gone(reader: LineReader) -> None:
+    """End the process, since nobody reads its answers: now if the main thread waits for input, or else soon."""
+    exit_within(LAST_SECONDS, 1)
+    reader.wake()
 
 
-# The two streams, as the SDK's transport reads and writes them
+def _serve(reader: LineReader, writer: LineWriter, server: "StdioServer") -> None:
+    if not reader.waits:
+        server.load()
+    while writer.failure is None:
+        if not reader.wait(IDLE_SECONDS if server.may_load else None):
+            server.load()
+            continue
+        if (lines := reader.read()) is None:
+            break
+        for line in lines:
+            server.receive(line)
+        while writer.is_full and not reader.has_ended():
+            time.sleep(FULL_SECONDS)
+    exit_within(LAST_SECONDS, 0 if writer.failure is None else 1)
+    server.finish(LONGEST_WAIT if writer.failure is None else 0.0)
 
 
-class PendingRequests:
-    """The ids of requests that have no answer yet."""
+class StdioServer:
+    """Answers the messages of one client. Answers go to `send`, in the order in which they are ready."""
 
-    def __init__(self) -> None:
-        self._waiting: set[RequestId] = set()
-        self._quiet = anyio.Event()
+    def __init__(self, names: Sequence[str], loading: Loading[Opened], send: Callable[[Message], None]) -> None:
+        self._send = send
+        self._loading = loading
+        self._connection = Connection(mcp_methods(names, self._served))
+        self._workers = Workers(THREADS)
+        self._pending: dict[RequestId, object] = {}
+        self._changed = threading.Condition()
+        self.may_load = True
+        """Whether nothing has been loaded yet, so that a pause of the client is a good time for it."""
 
-    def add(self, identifier: RequestId) -> None:
-        self._waiting.add(identifier)
+    def load(self) -> None:
+        """Load the store and the tools in a thread, and then what the first search needs."""
+        if self.may_load:
+            self.may_load = False
+            threading.Thread(target=self._warm_up, daemon=True).start()
 
-    def discard(self, identifier: RequestId | None) -> None:
-        """Note that a request was answered or cancelled."""
-        if identifier is not None:
-            self._waiting.discard(identifier)
-        if not self._waiting:
-            self._quiet.set()
-
-    async def finish(self) -> None:
-        """Wait until every request is answered, for at most `LONGEST_WAIT` seconds."""
-        if self._waiting:
-            self._quiet = anyio.Event()
-            with anyio.move_on_after(LONGEST_WAIT):
-                await self._quiet.wait()
-
-
-class OutgoingLines:
-    """Writes answers to the client, one per line, until the client stops reading."""
-
-    def __init__(self, stream: BinaryIO, pending: PendingRequests) -> None:
-        self._stream = stream
-        self._pending = pending
-        self._limiter = anyio.CapacityLimiter(1)
-        self.readable = anyio.CancelScope()
-        """Cancelled when the client stops reading."""
-        self.failure: OSError | None = None
-
-    async def write(self, text: str) -> None:
+    def receive(self, line: bytes) -> None:
+        """Handle a line of the client: answer it, or see to it that it is answered."""
         try:
-            await anyio.to_thread.run_sync(self._put, text, abandon_on_cancel=True, limiter=self._limiter)
-        except OSError as error:
-            self.failure = error
-            self.readable.cancel()
-        self._pending.discard(find_text_response_id(text))
-
-    async def flush(self) -> None:
-        """Do nothing: each line is flushed when it is written."""
-
-    async def refuse(self, identifier: RequestId | None, code: int, message: str) -> None:
-        await self.write(json.dumps(error_response(identifier, code, message)) + "\n")
-
-    def _put(self, text: str) -> None:
-        self._stream.write(text.encode("utf-8", "replace"))
-        self._stream.flush()
-
-
-class IncomingLines:
-    """Iterates over the client's messages that the SDK can parse; others get an error response here."""
-
-    def __init__(
-        self, stream: BinaryIO, outgoing: OutgoingLines, pending: PendingRequests, *, at_end: Callable[[], None]
-    ) -> None:
-        self._stream = stream
-        self._outgoing = outgoing
-        self._pending = pending
-        self._at_end = at_end
-        # A limiter of its own: calls that wait for the store may hold all threads of the default one.
-        self._limiter = anyio.CapacityLimiter(1)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        while True:
-            line = await anyio.to_thread.run_sync(self._get, abandon_on_cancel=True, limiter=self._limiter)
-            if not line:
-                self._at_end()
-                await self._pending.finish()
-                raise StopAsyncIteration
-            if line.strip() and (message := await self._readable(line)) is not None:
-                return message
-
-    def _get(self) -> bytes:
-        try:
-            return self._stream.readline()
-        except OSError:
-            # A terminal that is gone, or a folder: there is no more to come.
-            return b""
-
-    async def _readable(self, line: bytes) -> str | None:
-        """Return the line in a form that the SDK can parse, or None if it was answered here."""
-        text = repair_escapes(line.decode("utf-8", "replace"))
-        try:
-            message = decode_text(text)
-        except UnreadableLineError as error:
-            await self._outgoing.refuse(None, PARSE_ERROR, f"a line is {error}")
-            return None
-        try:
-            check_utf8(line)
-        except UnreadableLineError as error:
-            await self._outgoing.refuse(_request_id(message), PARSE_ERROR, f"a line is {error}")
-            return None
-        if (fault := _fault(message) or _key_fault(text) or _sdk_fault(text)) is not None:
-            await self._outgoing.refuse(_request_id(message), *fault)
-            return None
-        self._note(message)
-        return text
-
-    def _note(self, message: dict[str, Any]) -> None:
-        """Track whether a request still needs an answer."""
+            message = read_message(line)
+        except RequestError as error:
+            self._send(error.response(error.identifier))
+            return
+        params = message.get("params") or {}
         if message.get("method") == "notifications/cancelled":
-            self._pending.discard(as_request_id((message.get("params") or {}).get("requestId")))
-        elif "method" in message and (identifier := _request_id(message)) is not None:
-            self._pending.add(identifier)
+            self._cancel(as_request_id(params.get("requestId")))
+        elif "method" in message and "id" in message:
+            self._answer(message["id"], message["method"], params)
+
+    def finish(self, seconds: float) -> None:
+        """Wait at most `seconds` until every request is answered."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending, seconds)
+
+    def _answer(self, identifier: RequestId, name: str, params: Message) -> None:
+        try:
+            method = self._connection.method(name, params)
+            if not method.needs_store:
+                self._send(response(identifier, method.answer(params)))
+                return
+            if identifier in self._pending:
+                raise RequestError(INVALID_REQUEST, "a request with this id is still being processed")
+        except RequestError as error:
+            self._send(error.response(identifier))
+            return
+        self.load()
+        self._pending[identifier] = call = object()
+        self._workers.run(partial(self._work, identifier, call, method, params))
+
+    def _work(self, identifier: RequestId, call: object, method: Method, params: Message) -> None:
+        # The client may have cancelled the call, and may have used its id again.
+        if self._pending.get(identifier) is not call:
+            return
+        try:
+            answer = response(identifier, method.answer(params))
+        except RequestError as error:
+            answer = error.response(identifier)
+        except SatchelError as error:
+            answer = RequestError(INTERNAL_ERROR, short_line(str(error))).response(identifier)
+        except Exception as error:  # noqa: BLE001 - outermost handler of a thread
+            if os.environ.get("SATCHEL_DEBUG"):
+                sys.excepthook(type(error), error, error.__traceback__)
+            what = f"unexpected {type(error).__name__}: {error}; SATCHEL_DEBUG=1 shows where"
+            answer = RequestError(INTERNAL_ERROR, short_line(what)).response(identifier)
+        with self._changed:
+            if self._pending.get(identifier) is call:
+                self._send(answer)
+                del self._pending[identifier]
+                self._changed.notify_all()
+
+    def _cancel(self, identifier: RequestId | None) -> None:
+        """Forget a call: it is not answered, and if it has not begun, it never begins."""
+        with self._changed:
+            if identifier is not None and self._pending.pop(identifier, None) is not None:
+                self._changed.notify_all()
+
+    def _served(self) -> Served:
+        return self._loading.get().served
+
+    def _warm_up(self) -> None:
+        from satchel.server.logs import configure_logging
+
+        configure_logging()
+        try:
+            context = self._loading.get().served.context
+        except SatchelError as error:
+            _complain(error)
+            return
+        # Calls that wait come first: they load what they need, and in the right order.
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending)
+        warm_up(context)
 
 
-# What the SDK would only call invalid, or leave without an answer
+def warm_up(context: "ToolContext") -> None:
+    """Load what the first search needs, and what records its answer."""
+    # A client that leaves at once closes the store meanwhile; any other trouble shows at the first search.
+    with suppress(SatchelError):
+        context.bag.warm_up()
+    if context.recorder is not None:
+        context.recorder.warm_up()
 
 
-def _fault(message: Any) -> tuple[int, str] | None:
-    """Return the error code and text for JSON that is not a valid message."""
-    if not isinstance(message, dict):
-        return INVALID_REQUEST, f"a message is an object, not {json_type(message)}; batches are not taken"
-    if "method" not in message:
-        return None
-    if "id" in message and _request_id(message) is None:
-        return INVALID_REQUEST, f"an id is a string or a whole number, not {json_type(message['id'])}"
-    if (fault := request_fault(message)) is not None:
-        return fault.code, fault.with_type
-    return _call_fault(message.get("params")) if message["method"] == "tools/call" else None
-
-
-def _call_fault(params: dict[str, Any] | None) -> tuple[int, str] | None:
-    if params is None or not isinstance(params.get("name"), str):
-        return INVALID_PARAMS, "tools/call needs params with the name of a tool"
-    arguments = params.get("arguments")
-    if arguments is not None and not isinstance(arguments, dict):
-        return INVALID_PARAMS, f"arguments must be an object, not {json_type(arguments)}"
-    return None
-
-
-def _key_fault(text: str) -> tuple[int, str] | None:
-    key = repeated_key(text)
-    return None if key is None else (INVALID_REQUEST, repeated_key_fault(key))
-
-
-def _sdk_fault(text: str) -> tuple[int, str] | None:
-    """Return the error code and text for anything else that the SDK cannot parse."""
-    try:
-        types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            return PARSE_ERROR, f"a line cannot be read: {first['msg']}"
-        return INVALID_REQUEST, "this is no message of JSON-RPC 2.0"
-    return None
-
-
-def _request_id(message: Any) -> RequestId | None:
-    """Return the id of a request; a response has one of the server's own ids, or an unknown one."""
-    if not isinstance(message, dict) or "result" in message or "error" in message:
-        return None
-    return as_request_id(message.get("id"))
+def _complain(error: SatchelError) -> None:
+    if sys.stderr is not None:
+        print(f"satchel: {short_line(str(error))}", file=sys.stderr, flush=True)

@@ -17,10 +17,11 @@ from satchel.errors import InputError
 from satchel.server.connections import BACKLOG, ConnectionGuard, ConnectionLimits, mark_trusted, most_connections
 from satchel.server.jsonrpc import repeated_key_response
 from satchel.server.listening import WELL_KNOWN, Address, check_reach, listen, security_of
+from satchel.server.logs import configure_logging
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool import Tool
 from satchel.server.mcp.tool_context import ToolContext
-from satchel.server.process import INTERRUPTED_SECONDS, configure_logging, exit_within
+from satchel.server.process import INTERRUPTED_SECONDS, exit_within
 from satchel.text.redact import load_rules
 
 __all__ = ["TOKEN_REMEDY", "TOKEN_VARIABLE", "find_token", "serve_http"]

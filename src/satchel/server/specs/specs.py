@@ -17,23 +17,8 @@ from satchel.model.memory import Draft, Hit, Memory, Scope
 from satchel.recall.finder import find
 from satchel.recall.indexer import Indexer
 from satchel.recall.question import sought_words
-from satchel.server.specs.documents import (
-    ADRS,
-    CHANGES,
-    STAGES,
-    Document,
-    Library,
-    Section,
-    Survey,
-    Tree,
-    Unread,
-    artifacts,
-    conventions,
-    expected_file,
-    headings,
-    shown,
-    stage_named,
-)
+from satchel.server.specs.documents import Document, Library, Section, Survey, Unread, conventions, headings
+from satchel.server.specs.tree import ADRS, CHANGES, STAGES, Tree, artifacts, expected_file, shown, stage_named
 from satchel.store.locations import open_store
 from satchel.text.tokens import DEFAULT_COUNTER, counter
 
@@ -211,10 +196,6 @@ class Specs:
     def survey(self) -> Survey:
         """Return the artifacts: stages in order, decisions by name, changes newest first."""
         return self._library.survey(artifacts(self._tree, self.folder))
-
-    def exist(self) -> bool:
-        """Return whether there are any artifacts, without reading them."""
-        return bool(artifacts(self._tree, self.folder))
 
     def conventions(self) -> Survey:
         """Return the convention files, which say how to work on the project."""

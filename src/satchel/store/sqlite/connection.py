@@ -7,7 +7,6 @@ import os
 import random
 import re
 import stat
-import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -31,10 +30,10 @@ from satchel.store.contract import Embedding
 from satchel.store.database import Dialect, Generation, Statements, VectorTables, in_slices
 from satchel.store.partial_file import partial_file
 from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
+from satchel.store.sqlite.header import APPLICATION_ID, MAGIC, first_bytes, parse_header
 from satchel.text.terms import segment
 
 __all__ = [
-    "APPLICATION_ID",
     "BUSY_SECONDS",
     "PRAGMAS",
     "STATEMENTS",
@@ -401,22 +400,10 @@ class _Patience:
 
 # Checks of a file before SQLite opens it.
 #
-# Opening and closing a database can checkpoint its log, which changes the file. A file that is not a store must not
-# be changed, so its header is read first (https://sqlite.org/fileformat.html).
+# A file that is not a store must not be changed, so its header is read first.
 
 
-APPLICATION_ID = 0x5A7C4E1B
-
-_MAGIC = b"SQLite format 3\0"
 _SMALLEST_PAGE = 512
-
-
-class Header(NamedTuple):
-    page_size: int
-    pages: int
-    schema_cookie: int
-    user_version: int
-    application_id: int
 
 
 def refuse_strange_file(path: Path, *, newest: int) -> None:
@@ -426,15 +413,15 @@ def refuse_strange_file(path: Path, *, newest: int) -> None:
     log = Path(f"{path}-wal")
     logged = log.exists() and log.stat().st_size > 0
     with file_errors(location):
-        content = _first_bytes(path)
+        content = first_bytes(path)
         size = path.stat().st_size if path.exists() else 0
     if not content:
         if logged:
             raise _damaged(location, "it is empty, but its log is not")
         return
-    if size < _SMALLEST_PAGE or not content.startswith(_MAGIC):
+    if size < _SMALLEST_PAGE or not content.startswith(MAGIC):
         raise _damaged(location, "it does not begin as a database does")
-    header = _parse(content)
+    header = parse_header(content)
     refuse_foreign(location, header.application_id, header.user_version, header.schema_cookie)
     if header.application_id == APPLICATION_ID:
         refuse_newer(location, header.user_version, newest=newest)
@@ -458,26 +445,6 @@ def refuse_newer(location: str, version: int, *, newest: int) -> None:
             f"{location} was made by a newer Satchel (schema {version}, this one knows {newest}); "
             "it was not changed: upgrade Satchel"
         )
-
-
-def _first_bytes(path: Path) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return b""
-    try:
-        return os.read(handle, 100)
-    finally:
-        os.close(handle)
-
-
-def _parse(content: bytes) -> Header:
-    field = content.ljust(100, b"\0")
-    page_size, pages, cookie, version, application = (
-        struct.unpack_from(form, field, offset)[0]
-        for form, offset in ((">H", 16), (">I", 28), (">I", 40), (">I", 60), (">I", 68))
-    )
-    return Header(65536 if page_size == 1 else page_size, pages, cookie, version, application)
 
 
 def _damaged(location: str, reason: str) -> StoreFormatError:

@@ -15,7 +15,8 @@ from satchel.store.database import Generation
 from satchel.store.index import Index, check, differing_memories, passages_check, vectors_check
 from satchel.store.memories import by_number
 from satchel.store.sqlite.connection import SqliteConnection, write_transaction
-from satchel.store.sqlite.migrations import SCHEMA_VERSION, look_at_text_keys, mend_text_keys, recognise
+from satchel.store.sqlite.header import SCHEMA_VERSION
+from satchel.store.sqlite.migrations import look_at_text_keys, mend_text_keys, recognise
 
 __all__ = ["Passages", "VectorHealth", "checks", "look_at_passages", "look_at_vectors", "mend", "repair"]
 

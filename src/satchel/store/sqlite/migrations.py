@@ -19,7 +19,6 @@ from satchel.model.checks import expanded
 from satchel.store import index
 from satchel.store.rows import memory_from_row, text_key
 from satchel.store.sqlite.connection import (
-    APPLICATION_ID,
     SqliteConnection,
     connect,
     copy_into,
@@ -33,9 +32,9 @@ from satchel.store.sqlite.connection import (
     use_wal,
     write_transaction,
 )
+from satchel.store.sqlite.header import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, migration_files
 
 __all__ = [
-    "SCHEMA_VERSION",
     "look_at_text_keys",
     "make_ready",
     "mend_text_keys",
@@ -47,7 +46,6 @@ __all__ = [
 ]
 
 
-MIGRATIONS = Path(__file__).with_name("sql")
 PAGE = 1000
 
 
@@ -76,16 +74,9 @@ def mend_text_keys(db: SqliteConnection) -> int:
 _BUILDERS = {"0002_recall.sql": index.build_passages, "0005_confirming.sql": mend_text_keys}
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
-
-
-SCHEMA_VERSION = len(_files(MIGRATIONS))
-
-
 def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIONS) -> None:
     """Migrate a store to the newest version. A foreign or newer file is refused and not changed."""
-    files = _files(folder)
+    files = migration_files(folder)
     with reading_errors(location):
         version = recognise(connection, location, newest=len(files))
         if connection.readonly("main"):

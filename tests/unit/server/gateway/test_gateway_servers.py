@@ -74,7 +74,7 @@ def test_a_variable_that_is_not_set_fails_its_own_server_alone(read):
 )
 def test_tools_that_a_user_hid_stay_hidden(read, entry, offered):
     (server,) = read(one(command="x", **entry))
-    assert [tool for tool in "abc" if tool in server.tools] == list(offered)
+    assert [tool for tool in "abc" if server.tools.offers(tool)] == list(offered)
 
 
 def test_the_format_of_vs_code_is_read_too(read):

@@ -5,7 +5,8 @@ import pytest
 from satchel import count_tokens
 from satchel.errors import InputError
 from satchel.fitting.listing import as_json
-from satchel.server.mcp.catalog import CORE, GUIDE, INSTRUCTIONS, MEMORY_TOOLS, TOOLS, chosen_tools
+from satchel.server.mcp.catalog import MEMORY_TOOLS, TOOLS
+from satchel.server.mcp.guide import CORE, GUIDE, INSTRUCTIONS, chosen_names
 from satchel.server.mcp.tool import Tool
 from tables import each_row
 
@@ -51,13 +52,13 @@ def test_all_the_tools_are_there():
 
 def test_definitions_and_instructions_cost_at_most_2350_tokens_and_those_of_the_core_1000():
     assert cost(MEMORY_TOOLS) <= 2_350
-    assert cost(chosen_tools("core")) <= 1_000
+    assert cost({name: TOOLS[name] for name in chosen_names("core")}) <= 1_000
 
 
 def test_the_tools_for_specs_are_offered_where_there_are_specs_or_by_name():
-    assert list(chosen_tools("all", specs=False)) == list(MEMORY_TOOLS) == ALL[:-2]
-    assert list(chosen_tools("all", specs=True)) == ALL
-    assert list(chosen_tools("sdd_get_context", specs=False)) == ["sdd_get_context"]
+    assert list(chosen_names("all", specs=False)) == list(MEMORY_TOOLS) == ALL[:-2]
+    assert list(chosen_names("all", specs=True)) == ALL
+    assert list(chosen_names("sdd_get_context", specs=False)) == ["sdd_get_context"]
 
 
 @each_row("name", ALL)
@@ -100,12 +101,12 @@ def test_every_tool_that_reads_takes_a_budget_and_all_but_the_pack_a_cursor(name
 
 
 def test_tools_are_chosen_by_name_and_keep_their_order():
-    assert list(chosen_tools("all")) == ALL
-    assert list(chosen_tools(" core ")) == ["mem_save", "mem_search", "mem_context", "mem_get"]
-    assert list(chosen_tools("mem_stats, mem_save")) == ["mem_save", "mem_stats"]
+    assert list(chosen_names("all")) == ALL
+    assert list(chosen_names(" core ")) == ["mem_save", "mem_search", "mem_context", "mem_get"]
+    assert list(chosen_names("mem_stats, mem_save")) == ["mem_save", "mem_stats"]
     for wrong in ("none", "", "mem_save,", "mem_save;mem_get"):
         with pytest.raises(InputError, match=r"there is no tool .*; say all, core or some of: mem_save, "):
-            chosen_tools(wrong)
+            chosen_names(wrong)
 
 
 def test_the_instructions_explain_the_budget_and_the_way_to_work():

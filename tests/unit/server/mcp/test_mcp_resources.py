@@ -10,7 +10,8 @@ import pytest
 from tool_contexts import ask, empty_context
 
 from satchel.errors import InputError, UnknownIdError
-from satchel.server.mcp.catalog import MOST_PROJECTS, TEMPLATES, complete_project, pack_resources, read_resource
+from satchel.server.mcp.catalog import MOST_PROJECTS, complete_project, pack_resources, read_resource
+from satchel.server.mcp.guide import TEMPLATES
 from satchel.server.mcp.server import build_server
 from satchel.server.mcp.tool_context import ToolContext
 from tables import each_row

@@ -6,8 +6,8 @@ import pytest
 from spec_projects import KILN, write
 
 from satchel.server.specs import documents
-from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs
+from satchel.server.specs.tree import STAGES
 
 
 def groups(root, **options):

@@ -5,8 +5,8 @@ from spec_projects import KILN, count, write
 
 from satchel.errors import InputError
 from satchel.fitting.listing import fit_portions, join_portions
-from satchel.server.specs.documents import STAGES
 from satchel.server.specs.specs import Specs, spec_context
+from satchel.server.specs.tree import STAGES
 from tables import each_row
 
 

@@ -8,8 +8,8 @@ import pytest
 from spec_projects import write
 
 from satchel.errors import InputError
-from satchel.server.specs.documents import MOST_BYTES, Tree, shown
 from satchel.server.specs.specs import Specs
+from satchel.server.specs.tree import MOST_BYTES, Tree, shown
 
 
 @pytest.fixture
