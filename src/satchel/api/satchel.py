@@ -959,15 +959,19 @@ class Satchel:
             raise EmbedderError(f"the embedder failed after {done:,} memories; the others still wait: try again")
         return done
 
-    def warm_up(self) -> None:
-        """Load what the first search and the first count need, so that they are as fast as later ones."""
+    def warm_up(self, *, whole: bool = False) -> None:
+        """Load what the first search and the first count need, so that they are as fast as later ones.
+
+        With `whole`, also load what searches keep of this view in memory, which takes a second for about 100,000
+        memories. Otherwise that is loaded when a large view is searched for the second time.
+        """
         self.counter.count("warm")
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
-        where = filter_for(self.scope)
-        with self._store.reading(self.scope.org):
-            self._indexer.columns.select(self._store, where, load=True)
+        if whole:
+            with self._store.reading(self.scope.org):
+                self._indexer.columns.select(self._store, filter_for(self.scope), load=True)
 
     def checks(self) -> list[Check]:
         """Run health checks on the store, and return one finding each, with what to do about a failure."""

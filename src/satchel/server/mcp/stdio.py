@@ -45,6 +45,8 @@ IDLE_SECONDS = 0.01
 # How often a client that does not read its answers is looked at.
 FULL_SECONDS = 0.05
 THREADS = 16
+# How long after the start what searches keep in memory is read.
+READING_AHEAD = 1.0
 
 
 class Opened(NamedTuple):
@@ -200,17 +202,24 @@ class StdioServer:
         except SatchelError as error:
             _complain(error)
             return
-        # Calls that wait come first: they load what they need, and in the right order.
+        self._wait_for_calls()
+        warm_up(context)
+        # Reading a large store would slow down the first calls.
+        time.sleep(READING_AHEAD)
+        self._wait_for_calls()
+        warm_up(context, whole=True)
+
+    def _wait_for_calls(self) -> None:
+        """Let calls that wait come first: they load what they need, and in the right order."""
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
-        warm_up(context)
 
 
-def warm_up(context: "ToolContext") -> None:
-    """Load what the first search needs, and what records its answer."""
+def warm_up(context: "ToolContext", *, whole: bool = False) -> None:
+    """Load what the first search needs, and what records its answer. `whole` is that of `Satchel.warm_up`."""
     # A client that leaves at once closes the store meanwhile; any other trouble shows at the first search.
     with suppress(SatchelError):
-        context.bag.warm_up()
+        context.bag.warm_up(whole=whole)
     if context.recorder is not None:
         context.recorder.warm_up()
 
