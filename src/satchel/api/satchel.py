@@ -963,7 +963,7 @@ class Satchel:
         """Load what the first search and the first count need, so that they are as fast as later ones.
 
         With `whole`, also load what searches keep of this view in memory, which takes a second for about 100,000
-        memories. Otherwise that is loaded when a large view is searched for the second time.
+        memories. Otherwise that is loaded when a large view is searched for the tenth time.
         """
         self.counter.count("warm")
         # Nobody has asked for anything yet that a server may be told.

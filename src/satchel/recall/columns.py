@@ -471,6 +471,8 @@ IMPORTANT = 0.7
 
 # So many changes are applied to kept columns; after more, they are read anew.
 MOST_CHANGED = 2_000
+# A large scope is read when it is asked for this often: reading it takes as long as about ten questions.
+ASKED_OFTEN = 10
 # Stale rows are removed when they are more than this share.
 MOST_STALE = 0.2
 # Fewer bytes than any memory takes, to tell without reading it that a scope is too large.
@@ -486,7 +488,7 @@ class ColumnCache:
         # the same scope at once both get right columns.
         self._kept: dict[Scope, _Kept] = {}
         self._sizes: dict[Scope, int] = {}
-        self._asked: dict[Scope, None] = {}
+        self._asked: dict[Scope, int] = {}
         self._too_large: dict[Scope, int] = {}
 
     @property
@@ -506,8 +508,8 @@ class ColumnCache:
     def select(self, store: SearchStore, where: Filter, *, load: bool = False) -> Selection | None:
         """Return what passes a filter now; None if its scope is not kept and costs more to read than to query.
 
-        A small scope is read at once. A large one is read when it is asked for the second time in this process, or
-        with `load`. Call this inside a read transaction: the result shows its state.
+        A small scope is read at once. A large one is read when it is asked for the tenth time in this process, or with
+        `load`. Call this inside a read transaction: the result shows its state.
         """
         scope = where.scope
         kept = self._kept.get(scope)
@@ -549,8 +551,8 @@ class ColumnCache:
         everything = _everything(scope)
         most = self._too_large.get(scope, self.limit // LEAST_BYTES)
         if store.count(everything, most=SMALL + 1) > SMALL:
-            if not load and scope not in self._asked:
-                self._asked[scope] = None
+            asked = self._asked[scope] = self._asked.get(scope, 0) + 1
+            if not load and asked < ASKED_OFTEN:
                 return None
             if store.count(everything, most=most + 1) > most:
                 return None

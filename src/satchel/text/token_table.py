@@ -112,7 +112,8 @@ _NUMBER, _SPACE, _OTHER = "\u00b2", "\u00a0", "\u00a1"
 _CLASS_OF_CATEGORY = {"Lu": _UPPER, "Lt": _UPPER, "Ll": _LOWER, "Lm": _CASELESS, "Lo": _CASELESS}
 _CLASS_OF_GROUP = {"M": _MARK, "N": _NUMBER, "Z": _SPACE}
 _LONG_S = "\u017f"  # a form of s, and part of a contraction in some versions of the pattern's engine
-_EMOJI = range(0x1F000, 0x1FB00)  # blocks that have symbols only, whatever a version of Unicode adds
+# Blocks in which a version of Unicode adds symbols only.
+_SYMBOLS = (range(0x2600, 0x27C0), range(0x2B00, 0x2C00), range(0x1F000, 0x1FB00))
 
 
 @cache
@@ -163,7 +164,7 @@ def _class_of(character: str) -> str:
         return _SPACE
     category = unicodedata.category(character)
     found = _class_of_category(category)
-    if ord(character) in _EMOJI and found == _OTHER:
+    if found == _OTHER and any(ord(character) in block for block in _SYMBOLS):
         return found
     # A character that Unicode has had for long, and in the same class, has it in all versions.
     before = unicodedata.ucd_3_2_0.category(character)
