@@ -82,13 +82,16 @@ def run(words: Sequence[str], environment: Environment, timed: Timed) -> None:
     timed.wall.append(time.perf_counter() - started)
 
 
-def serve(words: Sequence[str], environment: Environment, timed: Timed, calls: Sequence[Call]) -> None:
-    """Time a server from its spawn to the answer to the last of these calls."""
+def serve(
+    words: Sequence[str], environment: Environment, timed: Timed, calls: Sequence[Call], *, stay: float = 0.0
+) -> None:
+    """Time a server from its spawn to the answer to the last of these calls; then `stay` for some seconds."""
     started = time.perf_counter()
     with process(words, environment, timed) as running:
         for number, (method, params) in enumerate([("initialize", HELLO), *calls]):
             _ask(running, number, method, params)
         timed.wall.append(time.perf_counter() - started)
+        time.sleep(stay)
 
 
 def _ask(running: "subprocess.Popen[bytes]", number: int, method: str, params: Mapping[str, Any]) -> None:
@@ -105,8 +108,8 @@ def _ask(running: "subprocess.Popen[bytes]", number: int, method: str, params: M
     raise RuntimeError(f"{method} was not answered")
 
 
-def measure(environment: Environment, query: str, timed: dict[str, Timed], mark: str) -> None:
-    """Run each command once."""
+def measure(environment: Environment, query: str, timed: dict[str, Timed], mark: str, *, stay: float = 0.0) -> None:
+    """Run each command once. Clients of servers `stay` for some seconds after the last answer."""
     command = str(Path(sys.executable).with_name("satchel"))
     commands = {
         "satchel --version": [command, "--version"],
@@ -127,7 +130,7 @@ def measure(environment: Environment, query: str, timed: dict[str, Timed], mark:
     for name, words in commands.items():
         run(words, environment, timed.setdefault(name + mark, Timed()))
     for name, (words, calls) in servers.items():
-        serve(words, environment, timed.setdefault(name + mark, Timed()), calls)
+        serve(words, environment, timed.setdefault(name + mark, Timed()), calls, stay=stay)
 
 
 def main() -> int:
@@ -152,11 +155,11 @@ def main() -> int:
             versions[f", {options.against}"] = environment | {"PYTHONPATH": str(options.against)}
         for number in range(options.runs + 1):
             if number == 1:
-                # The first round only makes caches.
+                # The first round only makes caches, such as what the gateway remembers of its servers.
                 timed = {REFERENCE: Timed()}
             run([sys.executable, "-c", "import click"], environment, timed[REFERENCE])
             for mark, each in versions.items():
-                measure(each, query, timed, mark)
+                measure(each, query, timed, mark, stay=0.0 if number else 2.0)
     reference = statistics.median(timed[REFERENCE].wall)
     rows = [
         ("command", "p50 ms", "multiple", "CPU ms"),

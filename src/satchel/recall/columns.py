@@ -508,8 +508,8 @@ class ColumnCache:
     def select(self, store: SearchStore, where: Filter, *, load: bool = False) -> Selection | None:
         """Return what passes a filter now; None if its scope is not kept and costs more to read than to query.
 
-        A small scope is read at once. A large one is read when it is asked for the tenth time in this process, or with
-        `load`. Call this inside a read transaction: the result shows its state.
+        A small scope is read at once. A large one is read when it is asked for the tenth time in this process, or
+        with `load`. Call this inside a read transaction: the result shows its state.
         """
         scope = where.scope
         kept = self._kept.get(scope)
