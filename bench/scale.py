@@ -49,7 +49,8 @@ from satchel.text.terms import query_terms
 
 BUDGET = 2000
 FIRST = 10
-WARM_UPS = 3
+# A process keeps what it reads of a large scope when it has asked ten times.
+WARM_UPS = 12
 
 SEARCH = "search"
 CONTEXT = f"context of {BUDGET:,} tokens"
