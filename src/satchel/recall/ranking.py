@@ -317,7 +317,7 @@ def rank(
     order = np.lexsort((sheet.latest_first, -scores))
     if not surroundings:
         order = order[seen.matched[order]]
-    hits = _Hits(store, seen, scores, relevance, overtaken_by, using=using if explain else None)
+    hits = _Hits(seen, scores, relevance, overtaken_by, using=using if explain else None)
     if distinct:
         memories, repeated = _distinct(store, sheet, order.tolist(), limit=limit)
         shown = [place for place in memories if place not in repeated]
@@ -344,7 +344,6 @@ class _Hits:
 
     def __init__(
         self,
-        store: SearchStore,
         seen: Evidence,
         scores: "Floats",
         relevance: "Floats",
@@ -352,7 +351,6 @@ class _Hits:
         *,
         using: Family | None,
     ) -> None:
-        self._store = store
         self._seen = seen
         self._scores = scores
         self._relevance = relevance
