@@ -113,7 +113,7 @@ pieces = st.lists(st.lists(st.integers(1, 3), max_size=5), min_size=1, max_size=
 )
 def test_a_phrase_stands_in_a_passage_as_often_as_one_counts_it_there(memories, phrase):
     traces = [
-        Trace(key, key, str(key), None, None, "fact", "knowledge", 0.5, 1.0, 0, 1, 0, tuple(
+        Trace(key, key, str(key), None, None, "fact", "knowledge", 0.5, 1.0, 0, 1, "active", None, None, 0, tuple(
             TracedPassage(0, 1, 0, np.array(codes, "<u4").tobytes(), None) for codes in held
         ))
         for key, held in enumerate(memories)
@@ -124,7 +124,7 @@ def test_a_phrase_stands_in_a_passage_as_often_as_one_counts_it_there(memories, 
         for held in memories
         for codes in held
     ]
-    assert Sheet(traces).frequencies(tuple(phrase)).tolist() == counted
+    assert Sheet.of(traces).frequencies(tuple(phrase)).tolist() == counted
 
 
 @settings(max_examples=60)

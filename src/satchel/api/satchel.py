@@ -17,7 +17,7 @@ import msgspec
 from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.api.views import visible_changes, visible_hits, visible_memories
 from satchel.embed.embedder import Embedder, resolve_embedder
-from satchel.errors import EmbedderError, InputError, UnknownIdError
+from satchel.errors import EmbedderError, InputError, StoreError, UnknownIdError
 from satchel.fitting.context import ContextBlock, Frame, fitted_block
 from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
 from satchel.fitting.formats import FORMATS, LAYOUTS, Format
@@ -662,9 +662,8 @@ class Satchel:
         if weak is None:
             return None
 
-        def read() -> list[tuple[int, Hit]]:
-            before, hits = zip(*found, strict=True) if (found := weak.read()) else ((), ())
-            return list(zip(before, visible_hits(self._store, self.scope, hits), strict=True))
+        def read() -> dict[str, Hit]:
+            return {hit.id: hit for hit in visible_hits(self._store, self.scope, [*weak.read().values()])}
 
         return weak._replace(read=read)
 
@@ -962,14 +961,16 @@ class Satchel:
     def warm_up(self, *, whole: bool = False) -> None:
         """Load what the first search and the first count need, so that they are as fast as later ones.
 
-        With `whole`, also load what searches keep of this view in memory, which takes a second for about 100,000
-        memories. Otherwise that is loaded when a large view is searched for the tenth time.
+        With `whole`, also load what a process needs only if it runs for long: the whole vocabulary, and what
+        searches keep of this view in memory, which takes a second for about 100,000 memories. Otherwise that is
+        loaded when there is much to count, and when a large view is searched for the tenth time.
         """
         self.counter.count("warm")
         # Nobody has asked for anything yet that a server may be told.
         if not (self.embedder or "").startswith("openai:"):
             self._indexer.query_vector("warm")
         if whole:
+            self.counter.load()
             with self._store.reading(self.scope.org):
                 self._indexer.columns.select(self._store, filter_for(self.scope), load=True)
 
@@ -1035,7 +1036,23 @@ def _unread(weak: "Weak | None", item: Callable[[Hit, bool], Item]) -> Unread | 
     """Return the candidates that were not read, for a receipt."""
     if weak is None:
         return None
-    return Unread(weak.total, lambda: [(before, item(hit, False)) for before, hit in weak.read()])
+
+    def read() -> list[tuple[int, Item]]:
+        try:
+            hits = weak.read()
+        except StoreError:
+            # The store was closed since: then the receipt names them without their texts.
+            hits = {}
+        named = zip(weak.places, weak.ids, weak.scores, strict=True)
+        return [
+            (
+                place,
+                item(hits[each], False) if each in hits else Item(id=each, text="", value=score, relevant=False),
+            )
+            for place, each, score in named
+        ]
+
+    return Unread(len(weak.ids), read)
 
 
 def _id_of(named: Identifier | ReceiptEntry) -> str:

@@ -187,7 +187,7 @@ def serve_command(
         allow_host = (*allow_host, settings.host)
     gate = Gate(tokens, org=org, rate=limits.rate, token_file_seconds=token_file_seconds, oauth=issuer)
     with open_store_for(db, create=True, counter=counter, embedder=embedder) as bag:
-        bag.warm_up()
+        bag.warm_up(whole=True)
         connections = ConnectionLimits(most_connections(max_connections), max_per_address)
         serve(bag, gate, listen, limits=limits, connections=connections, grace=grace, allowed_hosts=allow_host)
 

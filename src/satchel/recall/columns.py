@@ -402,7 +402,7 @@ class _Passing(NamedTuple):
 
 
 # How many filters on the same columns are kept.
-MOST_SELECTIONS = 8
+MOST_SELECTIONS = 4
 
 
 class _Kept:

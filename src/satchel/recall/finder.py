@@ -184,11 +184,7 @@ def _behind(found: Recalled, ahead: Collection[str]) -> "Weak | None":
     if (weak := found.weak) is None:
         return None
     moved = [hit.memory.id in ahead for hit in found.hits]
-
-    def read() -> list[tuple[int, Hit]]:
-        return [(len(ahead) + before - sum(moved[:before]), hit) for before, hit in weak.read()]
-
-    return weak._replace(read=read)
+    return weak._replace(places=tuple(len(ahead) + place - sum(moved[:place]) for place in weak.places))
 
 
 def _distinct(store: SearchStore, where: Filter, *, limit: int) -> list[Hit]:

@@ -268,10 +268,12 @@ def rerank(seen: Evidence, odds: "Floats", *, surroundings: bool = False) -> "tu
 class Weak(NamedTuple):
     """Candidates that are not relevant enough. Their texts are read only if somebody asks for them."""
 
-    total: int
-    read: Callable[[], list[tuple[int, Hit]]]
-    """Reads them from the store as it is then, each with the number of hits that rank before it. One that was
-    purged meanwhile is left out."""
+    places: tuple[int, ...]
+    """For each, the number of hits that rank before it."""
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    read: Callable[[], dict[str, Hit]]
+    """Reads them from the store as it is then, by id. One that was purged meanwhile is left out."""
 
 
 class Ranked(NamedTuple):
@@ -327,16 +329,18 @@ def rank(
     listed = frozenset(order.tolist())
     memories = sheet.memories(store, order[strong].tolist())
     found = Ranked(hits.made(memories, memories, listed=listed))
-    weak = dict(zip(order[~strong].tolist(), np.cumsum(strong)[~strong].tolist(), strict=True))
+    weak = order[~strong].tolist()
     if not weak:
         return found
 
-    def read_weak() -> list[tuple[int, Hit]]:
+    def read_weak() -> dict[str, Hit]:
         with store.reading(where.scope.org):
-            those = sheet.memories(store, list(weak))
-        return list(zip((weak[place] for place in those), hits.made(those, those, listed=listed), strict=True))
+            those = sheet.memories(store, weak)
+        return {hit.memory.id: hit for hit in hits.made(those, those, listed=listed)}
 
-    return found._replace(weak=Weak(len(weak), read_weak))
+    places = tuple(np.cumsum(strong)[~strong].tolist())
+    ids, values = tuple(sheet.ids[weak].tolist()), tuple(scores[weak].tolist())
+    return found._replace(weak=Weak(places, ids, values, read_weak))
 
 
 class _Hits:

@@ -104,7 +104,8 @@ def load_rules() -> None:
     A server calls this when it starts: its log lines are masked, and rules that are loaded with the first one could
     not be read any more once the process has no descriptors left.
     """
-    redact("any text")
+    # Shorter texts need no list of seed words.
+    redact("any text " * 12)
 
 
 def redact_json(text: str) -> str:

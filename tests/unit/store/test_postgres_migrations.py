@@ -157,6 +157,8 @@ def test_memories_from_before_confirmations_are_confirmed_by_their_text(pg_url: 
     with psycopg.connect(pg_url) as raw:
         for column in ("text_key", "confirmations", "confirmed_at", "tail", "metadata"):
             raw.execute(f"ALTER TABLE satchel.memory DROP COLUMN {column}".encode())
+        raw.execute("DROP TABLE satchel.change")
+        raw.execute("ALTER TABLE satchel.tenant DROP COLUMN changes")
         raw.execute("DROP INDEX satchel.memory_revised, satchel.relation_time, satchel.history_unrelated")
         raw.execute("DELETE FROM satchel.migration WHERE number >= 2")
     with satchel.open(pg_url, embedder="none") as bag:

@@ -142,8 +142,6 @@ def _stats(context: ToolContext, given: dict[str, Any]) -> Answer:
     for name, counts in (("kinds", stats.by_kind), ("tiers", stats.by_tier), ("statuses", stats.by_status)):
         if counts:
             lines.append(f"{name}: " + ", ".join(f"{key} {count:,}" for key, count in counts.items()))
-    if stats.cache_bytes:
-        lines.append(f"kept in memory: {stats.cache_bytes / 1e6:.1f} of {stats.cache_limit / 1e6:,.0f} MB")
     portions = [Portion(f"{each}\n") for each in lines]
     portions += [
         Portion(f"{project or '(none)'}: {count:,}\n", section="projects:")
