@@ -27,6 +27,7 @@ from gateway_client import config, gateway_pipe, upstream
 
 import satchel
 from mcp_pipe import LONGEST_WAIT, Pipe
+from satchel.server.mcp.stdio import READING_AHEAD
 from satchel.store.sqlite.store import CONNECTIONS
 from service_client import Served
 
@@ -110,6 +111,9 @@ def mcp(folder: Path) -> Iterator[tuple[int, Call]]:
                 case _:
                     return pipe.answer(pipe.start("mem_search", query=text(number), max_tokens="many"))
 
+        # It loads what it needs later when no call waits, a second after its first calls.
+        call(1)
+        time.sleep(3 * READING_AHEAD)
         yield pipe.process.pid, forgetful(pipe, call)
 
 

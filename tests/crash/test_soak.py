@@ -7,7 +7,7 @@ from soak import ON_A_DISK, SEED, script
 from satchel.store.sqlite.store import CONNECTIONS
 
 POINTS = 4
-CALLS = 600
+CALLS = 1_500
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
