@@ -15,8 +15,7 @@ from bench.corpus import Corpus, vocabulary
 from bench.table import print_table
 from satchel.fitting.context import fitted_block
 from satchel.fitting.formats import LAYOUTS
-from satchel.fitting.policies import PolicyName
-from satchel.model.packing import Item
+from satchel.model.packing import Item, PolicyName
 from satchel.text.tokens import counter
 
 NUMBERS = (50, 1_000, 10_000)

@@ -18,10 +18,9 @@ import satchel
 from satchel import errors
 from satchel.api.filters import When
 from satchel.api.parameters import FIELDS
-from satchel.fitting.formats import Format
 from satchel.fitting.listing import Detail
-from satchel.fitting.policies import PolicyName
 from satchel.model.memory import Kind, RelationKind, Status, Tier
+from satchel.model.packing import Format, PolicyName
 from satchel.model.result import Result
 from satchel.model.signatures import parameters_of
 

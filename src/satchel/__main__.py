@@ -15,8 +15,11 @@ __all__ = ["main"]
 INTERRUPTED = 130
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
-# The default of 700 new objects makes the collector run a hundred times while modules are imported.
-_OBJECTS_PER_COLLECTION = 20_000
+# By default the collector runs after 700 new objects, hundreds of times while modules are imported. A server lives
+# long, so it collects more often than a command.
+_OBJECTS_PER_COLLECTION = 200_000
+_OBJECTS_PER_COLLECTION_OF_SERVER = 20_000
+_SERVERS = ("mcp", "gateway", "serve")
 
 
 def main() -> None:
@@ -47,7 +50,8 @@ def main() -> None:
 
 def _start_fast() -> None:
     """Set what makes a short command faster, before anything is imported."""
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    serves = any(word in _SERVERS for word in sys.argv[1:2])
+    gc.set_threshold(_OBJECTS_PER_COLLECTION_OF_SERVER if serves else _OBJECTS_PER_COLLECTION)
     if _BLAS_THREADS not in os.environ:
         # Else OpenBLAS starts a thread for each processor when numpy is imported, which spins for 100 ms. Products
         # are computed in one thread anyway (`embed.minilm.one_thread`). Not in `os.environ`: the servers behind a

@@ -49,7 +49,7 @@ def test_lines_of_code_protocol_methods_and_trying_functions_are_counted(tmp_pat
 def test_the_walks_pass_the_modules_that_do_the_work(tmp_path: Path):
     passed = {name: set(modules) for name, modules, _ in walks(tmp_path / "walks.db")}
     assert {"satchel.cli.save", "satchel.store.memories"} <= passed["add"]
-    assert {"satchel.cli.find", "satchel.recall.ranking", "satchel.fitting.engine"} <= passed["search"]
+    assert {"satchel.cli.search", "satchel.recall.ranking", "satchel.fitting.engine"} <= passed["search"]
     assert {"satchel.server.mcp.reading_tools", "satchel.fitting.packing"} <= passed["mem_context"]
     assert {"satchel.session.results", "satchel.session.ledger"} <= passed["a tool's result"]
     # Modules that are only imported are not passed.

@@ -13,12 +13,12 @@ from msgspec.structs import replace as changed
 
 from satchel import counter as find_counter
 from satchel.fitting.context import ContextBlock, Pricing, fitted_block
-from satchel.fitting.formats import FORMATS, LAYOUTS, Layout
+from satchel.fitting.formats import LAYOUTS, Layout
 from satchel.fitting.packing import Packed, pack, prune
 from satchel.fitting.policies import POLICIES
 from satchel.model.checks import repair_surrogates
 from satchel.model.memory import KINDS, TIERS
-from satchel.model.packing import Item
+from satchel.model.packing import FORMATS, Item
 from satchel.text.passages import passages
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))

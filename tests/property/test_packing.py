@@ -32,11 +32,11 @@ import satchel
 from satchel import counter as find_counter
 from satchel.fitting.choice import rooms_up_to
 from satchel.fitting.context import Pricing
-from satchel.fitting.formats import FORMATS, LAYOUTS, Parsed, as_messages, one_line
+from satchel.fitting.formats import LAYOUTS, Parsed, as_messages, one_line
 from satchel.fitting.listing import clean
 from satchel.fitting.packing import Packed, prune
 from satchel.model.memory import TIERS
-from satchel.model.packing import Item, Placed
+from satchel.model.packing import FORMATS, Item, Placed
 from satchel.text.near_duplicates import contained_texts
 
 

@@ -10,12 +10,9 @@ from satchel.api.satchel import Satchel
 from satchel.api.transfer import Imported
 from satchel.embed.embedder import Embedder
 from satchel.fitting.context import ContextBlock, Frame
-from satchel.fitting.context_pack import ContextPack, PackFormat
-from satchel.fitting.formats import Format
+from satchel.fitting.context_pack import ContextPack
 from satchel.fitting.hits import Hits, Timeline
 from satchel.fitting.listing import Detail
-from satchel.fitting.packing import Pins
-from satchel.fitting.policies import PolicyName
 from satchel.model.filters import Sort
 from satchel.model.memory import (
     Change,
@@ -30,7 +27,7 @@ from satchel.model.memory import (
     RelationKind,
     Scope,
 )
-from satchel.model.packing import ReceiptEntry
+from satchel.model.packing import Format, PackFormat, Pins, PolicyName, ReceiptEntry
 from satchel.session.account import Calibration, SessionState
 from satchel.session.budget import Budget
 from satchel.session.messages import Provider

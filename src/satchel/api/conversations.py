@@ -1,6 +1,5 @@
 """Messages in the shapes of the OpenAI and Anthropic APIs, as turns of a conversation that are saved once each."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 from satchel.api.filters import Choice, filter_for
 from satchel.errors import InputError
 from satchel.model.memory import Draft, Memory
+from satchel.model.patterns import lazy_pattern
 from satchel.text.redact import redact, without_masks
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SKIPPED_ROLES = ("system", "developer", "tool", "function")
 
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
-_REF = re.compile(r"message-(\d{6,9})-([0-9a-f]{16})")
+_REF = lazy_pattern(r"message-(\d{6,9})-([0-9a-f]{16})")
 _MICROSECOND = timedelta(microseconds=1)
 _ALL = 1_000_000
 

@@ -18,14 +18,8 @@ from satchel.api.filters import Choice, Chosen, When, as_draft, filter_for
 from satchel.api.views import visible_changes, visible_hits, visible_memories
 from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.errors import EmbedderError, InputError, StoreError, UnknownIdError
-from satchel.fitting.context import ContextBlock, Frame, fitted_block
-from satchel.fitting.context_pack import PACK_FORMATS, ContextPack, PackFormat
-from satchel.fitting.formats import FORMATS, LAYOUTS, Format
 from satchel.fitting.hits import Hits, Timeline, fitted_hits
 from satchel.fitting.listing import DETAILS, Detail
-from satchel.fitting.packing import Pins
-from satchel.fitting.policies import PolicyName
-from satchel.fitting.renditions import as_item
 from satchel.model.checks import (
     as_path,
     as_query,
@@ -58,7 +52,17 @@ from satchel.model.memory import (
     compact,
     utc_now,
 )
-from satchel.model.packing import Item, ReceiptEntry, Unread
+from satchel.model.packing import (
+    FORMATS,
+    PACK_FORMATS,
+    Format,
+    Item,
+    PackFormat,
+    Pins,
+    PolicyName,
+    ReceiptEntry,
+    Unread,
+)
 from satchel.model.signatures import checked_function, checked_keywords
 from satchel.recall.finder import MIN_RELEVANCE, Recalled, enough_for, find, find_for_context, is_relevant
 from satchel.recall.indexer import Indexer, cache_bytes
@@ -73,6 +77,8 @@ from satchel.text.tokens import counter as find_counter
 
 if TYPE_CHECKING:
     from satchel.api.transfer import Imported
+    from satchel.fitting.context import ContextBlock, Frame
+    from satchel.fitting.context_pack import ContextPack
     from satchel.recall.ranking import Weak
     from satchel.session.account import SessionState
     from satchel.session.budget import Budget
@@ -81,7 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER_EMPTY", "Satchel", "open", "restore"]
 
-# Masking, JSON lines and sessions are imported where they are used: a first search needs none of them.
+# Masking, packing, JSON lines and sessions are imported where they are used: a first search needs none of them.
 
 NEVER_EMPTY = ("text", "kind", "tier", "status", "importance", "confidence", "pinned", "at")
 
@@ -506,12 +512,12 @@ class Satchel:
         detail: Detail = "full",
         ids: bool = False,
         ended: bool = False,
-        frame: Frame | None = None,
+        frame: "Frame | None" = None,
         explain: bool = False,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
-    ) -> ContextBlock:
+    ) -> "ContextBlock":
         """Return one text for a context window: what is pinned, then what matters most for the `query`.
 
         `ContextBlock.text` has at most `token_budget` tokens, headings included; None means no limit. The budget is
@@ -530,6 +536,10 @@ class Satchel:
         The filters `kind`, `tier`, `tags`, `status`, `since`, `until` and `metadata`, and `ended`, `as_of` and
         `explain`, are those of `search`.
         """
+        from satchel.fitting.context import fitted_block
+        from satchel.fitting.formats import LAYOUTS
+        from satchel.fitting.renditions import as_item
+
         budget = check_budget(token_budget)
         least = _relevance(min_relevance)
         check_known("format", format, FORMATS)
@@ -586,11 +596,11 @@ class Satchel:
         pins: Pins = "strict",
         limit: int | None = None,
         ended: bool = False,
-        frame: Frame | None = None,
+        frame: "Frame | None" = None,
         as_of: When | None = None,
         min_relevance: float | None = None,
         **chosen: Unpack[Chosen],
-    ) -> ContextPack:
+    ) -> "ContextPack":
         """Return whole memories as one text to use elsewhere, such as in another AI service.
 
         The memories are chosen as in `context`, with the same `query`, `token_budget`, `policy`, `pins`, `limit`,
@@ -598,6 +608,8 @@ class Satchel:
         `until` and `metadata`. None of them is shortened. `format` is "markdown", "json", "system_prompt" or "raw";
         `import_` reads a pack in JSON. The pack has its memories, its numbers and its receipt beside the text.
         """
+        from satchel.fitting.context_pack import ContextPack
+
         least = _relevance(min_relevance)
         budget = check_budget(token_budget)
         check_known("format", format, PACK_FORMATS)

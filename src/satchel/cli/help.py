@@ -1,9 +1,10 @@
 """Help texts that fit a narrow terminal, and the arguments as they were typed."""
 
-import re
 from collections.abc import Iterable
 
 import click
+
+from satchel.model.patterns import lazy_pattern
 
 __all__ = ["TYPED", "HelpContext", "with_wrapped_help"]
 
@@ -12,7 +13,7 @@ TYPED = "satchel.typed"
 
 
 # An option and its values, such as `--kind [fact|todo|…]`; click never breaks this line.
-_CHOICE = re.compile(r"(?P<names>.*--(?P<name>[\w-]+)) \[(?P<values>[^\[\]]*\|[^\[\]]*)\]")
+_CHOICE = lazy_pattern(r"(?P<names>.*--(?P<name>[\w-]+)) \[(?P<values>[^\[\]]*\|[^\[\]]*)\]")
 LONGEST_TERM = 30
 
 

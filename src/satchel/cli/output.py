@@ -12,18 +12,20 @@ import time
 import unicodedata
 from collections import Counter as Tally
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from satchel.api.satchel import Satchel
 from satchel.errors import SatchelError
-from satchel.fitting.context import ContextBlock
-from satchel.fitting.context_pack import ContextPack
 from satchel.fitting.hits import Hits
 from satchel.fitting.listing import as_json, clean
 from satchel.model.checks import repair_surrogates
 from satchel.model.invisible import json_bytes
 from satchel.model.memory import Hit
 from satchel.model.packing import Receipt, ReceiptEntry
+
+if TYPE_CHECKING:
+    from satchel.fitting.context import ContextBlock
+    from satchel.fitting.context_pack import ContextPack
 
 __all__ = [
     "UNMATCHED",
@@ -437,7 +439,7 @@ class PackOutcome(NamedTuple):
     """Whether there was a query."""
 
     @classmethod
-    def of_block(cls, block: ContextBlock, *, asked: bool) -> "PackOutcome":
+    def of_block(cls, block: "ContextBlock", *, asked: bool) -> "PackOutcome":
         return cls(
             block.included,
             block.facts.left_out,
@@ -449,7 +451,7 @@ class PackOutcome(NamedTuple):
         )
 
     @classmethod
-    def of_pack(cls, pack: ContextPack, *, asked: bool) -> "PackOutcome":
+    def of_pack(cls, pack: "ContextPack", *, asked: bool) -> "PackOutcome":
         return cls(
             pack.included,
             pack.facts.left_out,
@@ -497,7 +499,7 @@ def nothing_kept(outcome: PackOutcome, budget: int) -> str | None:
     return f"nothing fitted into {budget:,} tokens: {candidates}, {needed}"
 
 
-def nothing_fitted_json(result: Hits | ContextBlock | ContextPack, **empty: object) -> str:
+def nothing_fitted_json(result: "Hits | ContextBlock | ContextPack", **empty: object) -> str:
     """Return why there is nothing, as JSON for a program, which cannot parse an empty output.
 
     It is a message like an error, and may need more tokens than the budget. A budget of 0 asks for no output.

@@ -1,6 +1,5 @@
 """The commands `serve`, for the HTTP service, and `token` for its tokens."""
 
-import re
 import shlex
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from satchel.cli.store_options import (
 from satchel.errors import InputError
 from satchel.model.extras import needs_extra
 from satchel.model.memory import as_name, utc_now
+from satchel.model.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from satchel.server.http.oauth import OAuthSettings
@@ -29,8 +29,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 __all__ = ["serve_command", "token_command"]
 
 
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
-_SIZE = re.compile(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
+_RATE = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
+_SIZE = lazy_pattern(r"([0-9]+)\s*(|[kKmMgG](?:i?[bB])?|[bB])")
 _BYTE_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _MOST_BYTES = 1024**3
 
@@ -227,7 +227,7 @@ def _size(option: str, given: str) -> int:
 
 # token create, list, revoke: the tokens of a service
 
-_SPAN = re.compile(r"([0-9]{1,6})\s*([mhdwy])")
+_SPAN = lazy_pattern(r"([0-9]{1,6})\s*([mhdwy])")
 _TIME_UNITS = {
     "m": timedelta(minutes=1),
     "h": timedelta(hours=1),

@@ -13,6 +13,7 @@ import msgspec
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError, InputError
 from satchel.model.extras import needs_extra
+from satchel.model.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,7 +24,7 @@ __all__ = ["EndpointEmbedder", "Exchange"]
 
 _OPENAI = "https://api.openai.com/v1"
 _BATCH = 128
-_SPEC = re.compile(r"(?P<model>@?[^@\s]+)(?:@(?P<base>[^\s]+))?")
+_SPEC = lazy_pattern(r"(?P<model>@?[^@\s]+)(?:@(?P<base>[^\s]+))?")
 
 
 class _Embedding(msgspec.Struct):

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import threading
 import unicodedata
 from collections import deque
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from satchel.embed.embedder import embed_nonblank
 from satchel.errors import EmbedderError
+from satchel.model.patterns import lazy_pattern
 from satchel.text.mapped_vocabulary import MappedVocabulary
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ _WORDS_CACHED = 1 << 16
 _LONGEST_CACHED = 32
 
 # As in the original, these strings in a text are the special tokens themselves.
-_SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
+_SPECIAL = lazy_pattern(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
 
 _IDEOGRAPHS = (
     (0x4E00, 0x9FFF),

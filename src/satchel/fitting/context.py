@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, budget_that_holds
 from satchel.fitting.formats import Layout, as_messages
-from satchel.fitting.packing import PINS, Packed, Pins, Pruned, pack, prune, receipt
-from satchel.fitting.policies import POLICIES, PolicyName
+from satchel.fitting.packing import Packed, Pruned, pack, prune, receipt
+from satchel.fitting.policies import POLICIES
 from satchel.model.checks import check_known
 from satchel.model.ids import whole_short_id
 from satchel.model.memory import TIERS, Hit
-from satchel.model.packing import Item, Placed, Receipt, Unread, marked
+from satchel.model.packing import PINS, Item, Pins, Placed, PolicyName, Receipt, Unread, marked
 from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from satchel.fitting.context import BlockFacts, ContextBlock, Frame, fitted_block, fitted_summary
 from satchel.fitting.engine import self_counted
@@ -18,21 +18,18 @@ from satchel.fitting.formats import (
     unescape_line,
 )
 from satchel.fitting.listing import as_json, clean
-from satchel.fitting.packing import Pins
-from satchel.fitting.policies import PolicyName
 from satchel.fitting.renditions import as_item
 from satchel.model.memory import Hit, Memory, compact
-from satchel.model.packing import Item, Placed, Receipt
+from satchel.model.packing import Item, PackFormat, Pins, Placed, PolicyName, Receipt
+from satchel.model.patterns import lazy_pattern
 from satchel.model.result import FittedResult, Result
 from satchel.text.tokens import Counter
 
 __all__ = [
     "MOST",
-    "PACK_FORMATS",
     "PACK_VERSION",
     "ContextPack",
     "PackFacts",
-    "PackFormat",
     "PackResult",
     "PackedMemory",
     "pack_json",
@@ -48,13 +45,13 @@ __all__ = [
 BETWEEN = "\n---\n\n"
 MOST = 9_999_999
 
-_FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,})")
-_FENCE_OR_HTML = re.compile(rf"{BLOCK_OPENINGS}(?:{FENCE_OR_HTML})")
-_WRAPPER = re.compile(r"~{3,}")
-_HEADING = re.compile(r"## \[(\w+)\] (.*)")
-_FACTS = re.compile(r"\*(\d{4}-\d\d-\d\d) \| importance: ([\d.e-]+)(?: \| tags: (.*))?\*")
-_IN_TAG = re.compile(r"\\(?=[\\,]|$)|,")
-_TAG = re.compile(r"((?:[^,\\]|\\[\\,]|\\)++)(?:, |$)")
+_FENCE = lazy_pattern(r"(`{3,}(?=[^`]*$)|~{3,})")
+_FENCE_OR_HTML = lazy_pattern(rf"{BLOCK_OPENINGS}(?:{FENCE_OR_HTML})")
+_WRAPPER = lazy_pattern(r"~{3,}")
+_HEADING = lazy_pattern(r"## \[(\w+)\] (.*)")
+_FACTS = lazy_pattern(r"\*(\d{4}-\d\d-\d\d) \| importance: ([\d.e-]+)(?: \| tags: (.*))?\*")
+_IN_TAG = lazy_pattern(r"\\(?=[\\,]|$)|,")
+_TAG = lazy_pattern(r"((?:[^,\\]|\\[\\,]|\\)++)(?:, |$)")
 
 
 class PackedMemory(NamedTuple):
@@ -199,10 +196,6 @@ def pack_json_piece(memory: Memory) -> str:
 
 
 # The pack within a budget.
-
-
-PackFormat = Literal["markdown", "json", "system_prompt", "raw"]
-PACK_FORMATS: tuple[str, ...] = get_args(PackFormat)
 
 
 class _Portable:

@@ -4,7 +4,6 @@
 ellipsis. The result pages of a session use it to cut at records, hunks or lines.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.fitting.engine import largest
 from satchel.model.checks import check_budget
+from satchel.model.patterns import lazy_pattern
 from satchel.model.result import Result, quoted
 from satchel.text.passages import continues, sentences
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
@@ -41,7 +41,7 @@ _ENOUGH_FOR_A_WORD = 2 / 3
 _ENOUGH_OF_A_BUDGET = 0.9
 
 _FIRST_REACH = 4
-_WORD_END = re.compile(r"(?<=\S)(?=\s)")
+_WORD_END = lazy_pattern(r"(?<=\S)(?=\s)")
 
 
 class Cut(Result, msgspec.Struct, frozen=True, kw_only=True):

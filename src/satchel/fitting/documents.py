@@ -13,13 +13,11 @@ from msgspec.structs import replace
 
 from satchel.errors import InputError
 from satchel.fitting.context import ContextBlock, fitted_block
-from satchel.fitting.formats import FORMATS, LAYOUTS, Format
-from satchel.fitting.packing import Pins
-from satchel.fitting.policies import PolicyName
+from satchel.fitting.formats import LAYOUTS
 from satchel.fitting.renditions import as_item
 from satchel.model.checks import check_budget, check_known, repair_surrogates
 from satchel.model.memory import Hit, Memory, Tier, as_time, checked
-from satchel.model.packing import Item
+from satchel.model.packing import FORMATS, Format, Item, Pins, PolicyName
 from satchel.text.tokens import DEFAULT_COUNTER, Counter
 from satchel.text.tokens import counter as find_counter
 

@@ -8,19 +8,19 @@ import itertools
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from satchel.fitting.listing import as_json, clean, json_inside
 from satchel.model.memory import TIERS, Tier
 from satchel.model.packing import Item, Placed
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "BLOCK_OPENINGS",
     "BULLETS",
     "FENCE_OR_HTML",
-    "FORMATS",
     "LAYOUTS",
     "MARKDOWN",
     "MESSAGES",
@@ -28,7 +28,6 @@ __all__ = [
     "SYSTEM_PROMPT",
     "Days",
     "Ends",
-    "Format",
     "Heading",
     "Layout",
     "MessagesLayout",
@@ -54,9 +53,9 @@ __all__ = [
 
 
 # No second "<" may be in between: it gets a match of its own, and a long run of "<" takes linear time.
-_TAG = re.compile(r"<(?=[^\w<]*+(?:memory|working|conversation|knowledge)\b)", re.IGNORECASE)
-_ENTITY = re.compile(r"&(?=(?:amp|lt);)")
-_GUARDED_TAG = re.compile(r"&(amp|lt);")
+_TAG = lazy_pattern(r"<(?=[^\w<]*+(?:memory|working|conversation|knowledge)\b)", re.IGNORECASE)
+_ENTITY = lazy_pattern(r"&(?=(?:amp|lt);)")
+_GUARDED_TAG = lazy_pattern(r"&(amp|lt);")
 
 BLOCK_OPENINGS = r"[ \t]*+(?:(?:[-+*]|\d{1,9}[.)])[ \t]++(?=\S)|>[ \t]*+)*+"
 """Pattern: what markdown allows before a heading on the same line: blanks, bullets, list numbers, `>`."""
@@ -65,8 +64,8 @@ FENCE_OR_HTML = r"```|~~~|<(?:/?[a-zA-Z][a-zA-Z0-9-]*(?:[\s/>]|$)|[!?])"
 """Pattern: the beginning of a code fence or an HTML block, which may extend over any lines that follow."""
 
 _HEADING_OR_RULE = r"#+(?:[ \t]|$)|[-=*_][-=*_ \t]*$"
-_STRUCTURE = re.compile(rf"({BLOCK_OPENINGS})(?=\\*(?:{_HEADING_OR_RULE}))")
-_GUARDED_STRUCTURE = re.compile(rf"({BLOCK_OPENINGS})\\(?=\\*(?:{_HEADING_OR_RULE}))")
+_STRUCTURE = lazy_pattern(rf"({BLOCK_OPENINGS})(?=\\*(?:{_HEADING_OR_RULE}))")
+_GUARDED_STRUCTURE = lazy_pattern(rf"({BLOCK_OPENINGS})\\(?=\\*(?:{_HEADING_OR_RULE}))")
 
 
 def escape_tags(text: str) -> str:
@@ -222,21 +221,21 @@ MORE = "…"
 OLDER = "(older) "
 
 # A backslash escapes only before a character that needs it, so most titles and names are written unchanged.
-_IN_TITLE = re.compile(r"\\(?=[\\*]|$)|\*(?=\*|$)")
-_IN_SPEAKER = re.compile(r"\\(?=[\\:*(]|$)|:(?= |$)|^\*(?=\*)|^\((?=older\) )")
-_ESCAPED_IN_TITLE = re.compile(r"\\([\\*])")
-_ESCAPED_IN_SPEAKER = re.compile(r"\\([\\:*(])")
-_TITLE = re.compile(rf"\*\*((?:[^*\\]|\\[\\*]|\\|\*(?!\*))++)\*\*(?:: | {MORE}$)")
-_SPEAKER = re.compile(r"((?:[^:\\]|\\[\\:*(]|\\|:(?! ))++): ")
+_IN_TITLE = lazy_pattern(r"\\(?=[\\*]|$)|\*(?=\*|$)")
+_IN_SPEAKER = lazy_pattern(r"\\(?=[\\:*(]|$)|:(?= |$)|^\*(?=\*)|^\((?=older\) )")
+_ESCAPED_IN_TITLE = lazy_pattern(r"\\([\\*])")
+_ESCAPED_IN_SPEAKER = lazy_pattern(r"\\([\\:*(])")
+_TITLE = lazy_pattern(rf"\*\*((?:[^*\\]|\\[\\*]|\\|\*(?!\*))++)\*\*(?:: | {MORE}$)")
+_SPEAKER = lazy_pattern(r"((?:[^:\\]|\\[\\:*(]|\\|:(?! ))++): ")
 
-_OPENINGS = re.compile(BLOCK_OPENINGS)
-_NO_PARAGRAPH = re.compile(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)])\s*$")
+_OPENINGS = lazy_pattern(BLOCK_OPENINGS)
+_NO_PARAGRAPH = lazy_pattern(rf"{FENCE_OR_HTML}|[|\[]|[-:|\s]+$|(?:\+|\d{{1,9}}[.)])\s*$")
 
 
-_SIMPLE = re.compile(r"\w(?:[\w,.'()/-]| (?=[\w(]))*")
+_SIMPLE = lazy_pattern(r"\w(?:[\w,.'()/-]| (?=[\w(]))*")
 
-_LABEL = re.compile(r"\[([\w-]+)(?: ([\w-]+))?\] ")
-_NOT_IN_LABEL = re.compile(r"[^\w-]+")
+_LABEL = lazy_pattern(r"\[([\w-]+)(?: ([\w-]+))?\] ")
+_NOT_IN_LABEL = lazy_pattern(r"[^\w-]+")
 
 
 class _FirstLine(NamedTuple):
@@ -384,7 +383,7 @@ def _backslash(found: re.Match[str]) -> str:
 # Only Satchel writes at the margin. Stored text therefore cannot look like a tag, a heading, a date or a footer.
 
 
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d):")
+_DATE = lazy_pattern(r"(\d{4}-\d\d-\d\d):")
 
 
 class Ends(NamedTuple):
@@ -610,9 +609,6 @@ MESSAGES = MessagesLayout()
 
 # Formats by name.
 
-
-Format = Literal["system_prompt", "markdown", "raw", "messages"]
-FORMATS: tuple[str, ...] = get_args(Format)
 
 LAYOUTS: dict[str, ReadableLayout] = {
     "system_prompt": SYSTEM_PROMPT,

@@ -4,7 +4,6 @@ Stored text is indented and stripped of control characters, so it can neither lo
 escape sequences to a terminal. `fit_portions` returns as much of a list as fits, and the rest for a later page.
 """
 
-import json
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
@@ -49,6 +48,8 @@ def most_as_json(value: object, count: Count) -> int:
 
     Clients write it compact, with spaces or indented. Text that is not ASCII costs the most where it is escaped.
     """
+    import json
+
     layouts: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 2})
     return max(count(json.dumps(value, **layout)) for layout in layouts)
 

@@ -4,9 +4,8 @@ Pruning removes superseded, irrelevant and duplicate items. The policy chooses b
 then counts the assembled text and accepts it only if it is within the budget.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from satchel.errors import BudgetError
 from satchel.fitting.choice import Candidates, Choice, Prices
@@ -14,15 +13,14 @@ from satchel.fitting.cutting import ELLIPSIS, shortened
 from satchel.fitting.engine import Assembly, Attempt, Count, largest, with_less_room
 from satchel.fitting.policies import POLICIES, Policy
 from satchel.fitting.renditions import first_word, tail
-from satchel.model.packing import Item, Placed, Reason, Receipt, ReceiptEntry, Unread
+from satchel.model.packing import Item, Pins, Placed, Reason, Receipt, ReceiptEntry, Unread
+from satchel.model.patterns import lazy_pattern
 from satchel.text.near_duplicates import contained_texts, exact_duplicates, near_duplicates
 from satchel.text.passages import continues
 
 __all__ = [
-    "PINS",
     "Assemble",
     "Packed",
-    "Pins",
     "Pruned",
     "Verdict",
     "pack",
@@ -207,7 +205,7 @@ MOST_TRIED = 64
 # How many characters ahead to search for the start of a word.
 WORD_SEARCH = 40
 
-_WORD_START = re.compile(r"(?<!\S)\S")
+_WORD_START = lazy_pattern(r"(?<!\S)\S")
 
 
 def _refill(block: _Block, closed: Collection[int]) -> None:
@@ -289,9 +287,6 @@ def _end(text: str, start: int, *, room: int, price: Callable[[str], int]) -> st
 
 # Packing: choose, assemble, count, fill the rest.
 
-
-Pins = Literal["strict", "best_effort"]
-PINS: tuple[str, ...] = get_args(Pins)
 
 # How many smaller choices are tried if the whole text costs more than its parts.
 TRIES = 4

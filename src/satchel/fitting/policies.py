@@ -7,12 +7,11 @@ prices of parts; `packing` checks the final text against the budget.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from satchel.fitting.choice import Candidates, Choice, Step, Table, rooms_up_to
 from satchel.model.memory import TIERS
 
-__all__ = ["POLICIES", "Best", "Greedy", "Policy", "PolicyName", "Tier"]
+__all__ = ["POLICIES", "Best", "Greedy", "Policy", "Tier"]
 
 # How many budgets above the given one are tried one by one.
 SKIPPED_THROUGH = 4_096
@@ -138,7 +137,6 @@ class Tier(Policy):
         return sorted(candidates.by_rank, key=priority)
 
 
-PolicyName = Literal["best", "greedy", "tier"]
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Best(), Greedy(), Tier())}
 
 

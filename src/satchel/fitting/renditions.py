@@ -1,6 +1,5 @@
 """The levels of detail of an item: its title, its first sentences or the passages that matched, the whole text."""
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 from satchel.fitting.listing import Detail, body, matched_start
 from satchel.model.memory import Hit
 from satchel.model.packing import Item, Level, Span
+from satchel.model.patterns import lazy_pattern
 from satchel.text.passages import best_sentence_start, continues, sentences
 
 __all__ = ["ELLIPSIS", "Rendition", "as_item", "first_word", "renditions", "tail"]
@@ -28,8 +28,8 @@ SUMMARY_LENGTH = 300
 # The most passages of an excerpt.
 MOST_PASSAGES = 4
 
-_WORD = re.compile(r"\s*\S{1,24}")
-_BLANK = re.compile(r"\s*")
+_WORD = lazy_pattern(r"\s*\S{1,24}")
+_BLANK = lazy_pattern(r"\s*")
 
 
 class Rendition(NamedTuple):

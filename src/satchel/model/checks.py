@@ -2,7 +2,6 @@
 
 import operator
 import os
-import re
 import reprlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from reprlib import repr as shortened
 from typing import Any
 
 from satchel.errors import BudgetError, InputError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "MAX_BUDGET",
@@ -52,7 +52,7 @@ MAX_BUDGET = 100_000_000
 MAX_LIMIT = 10_000
 MAX_OFFSET = 1_000_000_000
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,30}\Z")
+_WHOLE = lazy_pattern(r"[+-]?[0-9]{1,30}\Z")
 
 
 def check_budget(value: object) -> int | None:

@@ -7,13 +7,13 @@ are long, because ids of one day start with the same digits; their ends differ a
 
 import itertools
 import os
-import re
 import threading
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "MIN_PREFIX",
@@ -41,9 +41,9 @@ _LENGTHS = ((1_000, 4), (30_000, 5))
 _LONGEST_LEAST = 6
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
-_SHORT = re.compile(r"[a-z2-7]{4,8}\Z")
-_HEX = re.compile(r"[0-9a-f]{8,32}\Z")
-_CANONICAL = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
+_SHORT = lazy_pattern(r"[a-z2-7]{4,8}\Z")
+_HEX = lazy_pattern(r"[0-9a-f]{8,32}\Z")
+_CANONICAL = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _GROUPS = (8, 12, 16, 20)
 
 _lock = threading.Lock()

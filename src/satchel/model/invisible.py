@@ -5,11 +5,12 @@ stored, and zero-width characters and tags hide text from people that a model re
 written without them. JSON escapes them, so that a program gets them back exactly.
 """
 
-import json
 import re
 from typing import Any
 
 import msgspec
+
+from satchel.model.patterns import lazy_pattern
 
 __all__ = ["json_bytes", "visible"]
 
@@ -18,10 +19,10 @@ _TAGS = "\ufff9-\ufffb\U000e0000-\U000e007f"
 _SPACELESS = "\u180e\u200b\u2060-\u2065\ufeff"
 _JOINERS = "\u061c\u200c-\u200f"
 
-_REPLACED = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_OVERRIDES}{_TAGS}]")
+_REPLACED = lazy_pattern(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_OVERRIDES}{_TAGS}]")
 # Persian, Hindi and emoji need joiners and direction marks, but only after a character of their own script.
-_REMOVED = re.compile(f"[{_SPACELESS}]|(?<![^\x00-\x7f{_JOINERS}{_SPACELESS}{_OVERRIDES}{_TAGS}])[{_JOINERS}]")
-_ESCAPED = re.compile(f"[\x7f-\x9f\u2028\u2029{_OVERRIDES}{_TAGS}{_SPACELESS}{_JOINERS}]")
+_REMOVED = lazy_pattern(f"[{_SPACELESS}]|(?<![^\x00-\x7f{_JOINERS}{_SPACELESS}{_OVERRIDES}{_TAGS}])[{_JOINERS}]")
+_ESCAPED = lazy_pattern(f"[\x7f-\x9f\u2028\u2029{_OVERRIDES}{_TAGS}{_SPACELESS}{_JOINERS}]")
 
 
 def visible(text: str) -> str:
@@ -42,6 +43,8 @@ def json_bytes(value: Any) -> bytes:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
         # A tool's output can hold a lone surrogate, which UTF-8 cannot encode but JSON can escape.
+        import json
+
         encoded = json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
@@ -50,4 +53,6 @@ def json_bytes(value: Any) -> bytes:
 
 
 def _escape(match: re.Match[str]) -> str:
+    import json
+
     return json.dumps(match.group())[1:-1] if match.group() != "\x7f" else r"\u007f"

@@ -1,8 +1,8 @@
-"""The values of packing: items, their renditions in a block, and the receipt."""
+"""The values of packing: what can be chosen, items, their renditions in a block, and the receipt."""
 
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -10,8 +10,33 @@ from msgspec.structs import replace
 from satchel.model.memory import Tier
 from satchel.model.result import Result, quoted
 
-__all__ = ["Item", "Level", "Placed", "Reason", "Receipt", "ReceiptEntry", "Span", "Unread", "marked"]
+__all__ = [
+    "FORMATS",
+    "PACK_FORMATS",
+    "PINS",
+    "Format",
+    "Item",
+    "Level",
+    "PackFormat",
+    "Pins",
+    "Placed",
+    "PolicyName",
+    "Reason",
+    "Receipt",
+    "ReceiptEntry",
+    "Span",
+    "Unread",
+    "marked",
+]
 
+# Here, because the signatures of `Satchel` need them and a search does not need the rest of packing.
+Format = Literal["system_prompt", "markdown", "raw", "messages"]
+FORMATS: tuple[str, ...] = get_args(Format)
+PackFormat = Literal["markdown", "json", "system_prompt", "raw"]
+PACK_FORMATS: tuple[str, ...] = get_args(PackFormat)
+PolicyName = Literal["best", "greedy", "tier"]
+Pins = Literal["strict", "best_effort"]
+PINS: tuple[str, ...] = get_args(Pins)
 
 Level = Literal["full", "passages", "excerpt", "summary", "title"]
 

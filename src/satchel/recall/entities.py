@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from satchel.model.patterns import lazy_pattern
 from satchel.text.terms import QUESTION_WORDS
 
 __all__ = ["MAX_ENTITIES", "entities", "query_entities"]
@@ -52,8 +53,8 @@ _WITHIN_NAMES = frozenset(["of", "the", "de", "la", "le", "van", "von", "der", "
 _TITLES = frozenset(["dr", "mr", "mrs", "ms", "prof", "st", "rev", "capt", "lt", "sgt", "gen", "sen", "gov"])
 
 # No repetition is followed by something that it could also match, so all patterns take linear time.
-_TOKEN = re.compile(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
-_QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
+_TOKEN = lazy_pattern(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
+_QUOTED = lazy_pattern(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _OPENING = frozenset('\n"“”„«»[{|>—')
 _BEFORE = "'’‘*_~-–:.!?…¿¡"
 _AFTER = "'’‘*~-–:.!?…/\\"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from satchel.model.patterns import lazy_pattern
 from satchel.recall.entities import query_entities
 from satchel.text.dates import Span, named_times
 from satchel.text.passages import CODE_BYTES
@@ -172,12 +173,16 @@ _NEWEST = """
         most_recent most_recently latest newest last_time last_one last_thing last_word last_we_heard zuletzt
         neueste* jüngste* dernièrement plus_récent* más_reciente más_recientes 最新 一番新しい 直近 最後に"""
 # "Our last decision", but not "last week", which is a time.
-_LAST = rf"""
+_LAST = lazy_pattern(
+    rf"""
     \b(?:the|our|my|your|his|her|their|its|whose|\w+['’]s?)\slast\s(?!(?:{_A_TIME})s?\b)
     |\bletzte[nrsm]?\s(?!woche|monat|jahr|quartal|nacht|tag|sommer|winter|herbst|frühjahr|\w+\s(?:tage|wochen|monate))
     |\bderni(?:er|ère)s?\s(?!semaine|mois|année|an\b|jour)
     |\búltim[oa]s?\s(?!semana|mes\b|meses|año|día|\w+\s(?:semanas|meses))
-"""
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_LAST_WORDS = ("last", "letzte", "derni", "ltim")
 _OLDEST = """
         originally at_first initially earliest oldest the_very_first in_the_beginning to_begin_with
         the_first_time ursprünglich* anfangs älteste* à_l'origine au_début initialement originalmente
@@ -214,10 +219,10 @@ _FUNCTION_WORDS = {
         había ha han he hemos haber tiene tienen tenemos tengo hace hacer hizo puede pueden podemos debe deben
         este esta estos estas ese esa esto eso ya muy más también aún todo todos toda todas""",
 }
-_KANA = re.compile(r"[\u3041-\u30ff]")
+_KANA = lazy_pattern(r"[\u3041-\u30ff]")
 # Pairs of Japanese characters that are grammar or question words: two hiragana, or one of these.
-_GRAMMAR = re.compile(r"[\u3041-\u3096]{2}|何.|.何|いつ|どこ|誰.|私.")
-_WORD = re.compile(r"[^\W\d_]+")
+_GRAMMAR = lazy_pattern(r"[\u3041-\u3096]{2}|何.|.何|いつ|どこ|誰.|私.")
+_WORD = lazy_pattern(r"[^\W\d_]+")
 # Words that start with a later character are Japanese, which has no spaces between words.
 _UNSPACED = "\u3000"
 _PHRASE_ENDS = (
@@ -252,7 +257,9 @@ def read_intent(text: str) -> Intent:
     likely = tuple(
         kind for kind, table in _SUGGESTED.items() if kind not in kinds and _pattern(table, text).search(text)
     )
-    newest = _matches(_pattern(_NEWEST, text), text, matched) or _matches(_last(), text, matched)
+    newest = _matches(_pattern(_NEWEST, text), text, matched) or (
+        _has_any(_LAST_WORDS, text.lower()) and _matches(_LAST, text, matched)
+    )
     oldest = _matches(_pattern(_OLDEST, text), text, matched)
     return Intent(
         language=_language(text),
@@ -297,12 +304,7 @@ def _tables() -> dict[str, frozenset[str]]:
     return {"en": QUESTION_WORDS} | {name: frozenset(words.split()) for name, words in _FUNCTION_WORDS.items()}
 
 
-@cache
-def _last() -> re.Pattern[str]:
-    return re.compile(_LAST, re.IGNORECASE | re.VERBOSE)
-
-
-_NOTHING = re.compile(r"(?!)")
+_NOTHING = lazy_pattern(r"(?!)")
 
 
 def _pattern(table: str, text: str) -> re.Pattern[str]:
@@ -310,15 +312,19 @@ def _pattern(table: str, text: str) -> re.Pattern[str]:
 
     Compiling all tables takes 8 ms, and most questions have words of one or two.
     """
-    lowered = text.lower()
-    if text.isascii() and not any(word in lowered for word in _beginnings(table)):
+    if text.isascii() and not _has_any(_longest_words(table), text.lower()):
         return _NOTHING
     return _compiled(table)
 
 
+def _has_any(words: Iterable[str], text: str) -> bool:
+    return any(word in text for word in words)
+
+
 @cache
-def _beginnings(table: str) -> tuple[str, ...]:
-    return tuple({entry.rstrip("=*").partition("_")[0].lower() for entry in table.split()})
+def _longest_words(table: str) -> tuple[str, ...]:
+    """Return a word of each entry, which a text that matches the entry has."""
+    return tuple({max(entry.rstrip("=*").split("_"), key=len).lower() for entry in table.split()})
 
 
 @cache
@@ -408,10 +414,31 @@ _JAPANESE = (
 )
 
 # Questions that start like this ask for one moment, place, person or number.
-_ASKS_ONE_THING = re.compile(
+_ASKS_ONE_THING = lazy_pattern(
     r"\W*(?:when|where|who|whose|whom|how (?:many|much|long|often|old|far|soon)|wann|wo|wer|wem|wen"
     r"|wie ?(?:viele?|lange|oft)|quand|ou|qui|combien|cuando|donde|quien|cuant[oa]s?)\b|いつ|どこ|誰|だれ"
 )
+
+
+# What a text must have so that one of the patterns of a language can match.
+_COURSE_WORDS = {
+    _ENGLISH: (
+        "order", "sequence", "chronolog", "timeline", "summar", "recap", "sum up", "overview", "history", "story",
+        "rundown", "through", "how ", "happened", "so far", "evolution", "way of", " up ",
+    ),
+    _GERMAN: (
+        "reihe", "chronologisch", "zusammen", "uberblick", "ruckblick", "chronik", "sich", "laufen", "gegangen",
+        "passiert", "geschehen", "geschichte", "verlauf", "hergang", "ablauf", "entwicklung", "auf den",
+    ),
+    _FRENCH: (
+        "ordre", "chronologie", "resume", "recapitul", "retrace", "apercu", "bilan", "comment", "passe", "histori",
+        "histoire", "evolution",
+    ),
+    _SPANISH: (
+        "orden", "cronolog", "resum", "recapitul", "repaso", "recuento", "como ", "que ha", "histori", "evolucion",
+        "pon",
+    ),
+}  # fmt: skip
 
 
 def asks_for_course(text: str) -> bool:
@@ -422,38 +449,44 @@ def asks_for_course(text: str) -> bool:
     """
     text = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]} {text[-TAIL:]}"
     asked = folded(text.replace("’", "'")).strip()
-    return (
-        _ASKS_ONE_THING.match(asked) is None and _course_forms(ascii_only=asked.isascii()).search(asked) is not None
+    return _ASKS_ONE_THING.match(asked) is None and any(
+        _any_of(forms).search(asked) is not None for forms in _course_forms(asked)
     )
 
 
+def _course_forms(asked: str) -> Iterator[tuple[str, ...]]:
+    """Yield the patterns that may match. Compiling those of all languages takes 4 ms."""
+    yield from (forms for forms, words in _COURSE_WORDS.items() if _has_any(words, asked))
+    if not asked.isascii():
+        yield _JAPANESE
+
+
 @cache
-def _course_forms(*, ascii_only: bool) -> re.Pattern[str]:
-    # Compiled when first used, because it takes long, and for most questions without the characters of Japanese.
-    return re.compile("|".join((*_ENGLISH, *_GERMAN, *_FRENCH, *_SPANISH, *(() if ascii_only else _JAPANESE))))
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
 
 
 # Questions about the past. _FIRST asks for the very first state. _THEN is enough by itself. _BEFORE counts only
 # together with a past tense, because "what must I do before a release?" is about now.
-_FIRST = re.compile(
+_FIRST = lazy_pattern(
     r"\b(?:original(?:ly)?|at first|initial(?:ly)?|in the beginning|oldest|earliest"
     r"|ursprünglich\w*|anfangs|à l['’]origine|au début|initialement|originalmente|al principio|inicialmente)\b"
     r"|もともと|元々|当初|最初は",
     re.IGNORECASE,
 )
-_THEN = re.compile(
+_THEN = lazy_pattern(
     r"\b(?:used to|back (?:then|in)|at th(?:e|at) time|previous(?:ly)?|former(?:ly)?|in the past|in those days"
     r"|before (?:that|then)|damals|früher\w*|vorher|zuvor|ehemals|autrefois|jadis|à l['’]époque|auparavant"
     r"|précédemment|antiguamente|en aquel entonces|anteriormente|solía\w*)\b|以前|前は|昔|当時|かつて",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
-_PAST = re.compile(
+_BEFORE = lazy_pattern(r"\b(?:before(?! and after)|until|prior to|vor|bevor|avant|antes)\b", re.IGNORECASE)
+_PAST = lazy_pattern(
     r"\b(?:did|was|were|had|used|war|waren|hatten?|lief|liefen|nutzten|benutzten|verwendeten|wurden?|haben|habe"
     r"|étions|avions|\w+ait|\w{3,}aient|\w{3,}ions|era|eran|fue|había|\w{2,}(?:ábamos|aban?|íamos|ían?))\b",
     re.IGNORECASE,
 )
-_NOW = re.compile(
+_NOW = lazy_pattern(
     r"\b(?:now|currently|today|still|these days|nowadays|at the moment|at present|presently"
     r"|jetzt|derzeit|aktuell\w*|heute|momentan|maintenant|actuellement|aujourd['’]hui|encore|toujours"
     r"|ahora|actualmente|hoy|todavía|aún)\b|今|現在|まだ",
@@ -504,13 +537,13 @@ times today told topic topics total type types various walk way ways
 """
 _ASKING_WORDS = frozenset(_ASKED.split())
 
-_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
-_ASKS_WHEN = re.compile(
+_FIRST_PERSON = lazy_pattern(r"\b(?:i|me|my|mine|we|us|our|ours)\b", re.IGNORECASE)
+_ASKS_WHEN = lazy_pattern(
     r"\bwhen\b|\bhow (?:long|old|recently)\b|\bwh(?:at|ich) (?:date|day|month|year|time)\b", re.IGNORECASE
 )
-_ASKS_MANY = re.compile(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
+_ASKS_MANY = lazy_pattern(r"\bhow (?:many|much|often|far|big|large|fast)\b|\bnumber of\b|\bcount\b", re.IGNORECASE)
 
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_pattern(r"\d")
 _LAST_LATIN = "\u024f"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.model.patterns import lazy_pattern
 from satchel.recall.columns import NONE
 from satchel.recall.features import Evidence, Feature, Lexical, Sheet
 from satchel.recall.question import Question, term_code
@@ -112,12 +113,12 @@ su sus nuestro nuestra mi mis no se esta están hay nuevo nueva desde ya partir 
 # The kinds that can overtake or be overtaken. A todo changes nothing yet; errors, lessons and prompts do not
 # expire.
 _STATED = frozenset(["fact", "decision", "preference", "observation", "summary", "procedure", "pattern", "fix"])
-_TENTATIVE = re.compile(
+_TENTATIVE = lazy_pattern(
     r"(?:maybe|perhaps|idea|proposal|we (?:could|might|should)|should we|consider"
     r"|vielleicht|idee|peut-être|quizás?|tal vez)\b",
     re.IGNORECASE,
 )
-_MEASURE = re.compile(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
+_MEASURE = lazy_pattern(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
 _WEEKDAYS = """
 monday tuesday wednesday thursday friday saturday sunday
 mondays tuesdays wednesdays thursdays fridays saturdays sundays
@@ -133,11 +134,11 @@ _NONE: frozenset[str] = frozenset()
 
 
 # A label after a name: Run A, API v2.
-_LABEL = re.compile(r"\b([^\W\d_]{2,}) ([A-HJ-Z]|[vV]\d{1,3})\b(?!['’.])")
+_LABEL = lazy_pattern(r"\b([^\W\d_]{2,}) ([A-HJ-Z]|[vV]\d{1,3})\b(?!['’.])")
 
 
 # Words that announce an addition, not a replacement.
-_IN_ADDITION = re.compile(
+_IN_ADDITION = lazy_pattern(
     r"\b(?:too|as well|aussi|également|también|además|ebenfalls|außerdem|auch)[.!]|^\W*(?:also|another|besides"
     r"|additionally|in addition|auch|außerdem|aussi|también|además|また)\b",
     re.IGNORECASE,

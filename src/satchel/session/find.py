@@ -12,6 +12,7 @@ import msgspec
 from satchel.errors import InputError
 from satchel.fitting.engine import Count, largest, self_counted
 from satchel.model.checks import MAX_LIMIT, check_limit, check_offset
+from satchel.model.patterns import lazy_pattern
 from satchel.session.results import Found
 
 __all__ = ["LEAST_TOKENS", "MAX_PATTERN", "Matches", "find_matches", "shown_matches"]
@@ -26,9 +27,9 @@ _MAX_SECONDS = 60.0
 _LONGEST_LINE = 400
 _BEFORE, _AFTER, _LONGEST_MATCH = 60, 120, 400
 
-_REPEAT = re.compile(r"(?<!\\)\{([0-9]+)")
+_REPEAT = lazy_pattern(r"(?<!\\)\{([0-9]+)")
 # Regex syntax that contains capitals but does not make a pattern case-sensitive: \S, \p{Lu}, (?P<name>…), (?R).
-_NO_CAPITALS = re.compile(r"\\[pP]\{[^}]*\}|\\.|\(\?P?[^:=!>)]*[:=!>)]?", re.DOTALL)
+_NO_CAPITALS = lazy_pattern(r"\\[pP]\{[^}]*\}|\\.|\(\?P?[^:=!>)]*[:=!>)]?", re.DOTALL)
 
 
 Span = tuple[int, int]

@@ -5,13 +5,13 @@ line 12, row 60, other result 100, KB of text 300. Numbers are rounded down to t
 hint does not change with every call.
 """
 
-import re
 from collections.abc import Mapping
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from satchel.errors import InputError
 from satchel.model.checks import MAX_BUDGET
+from satchel.model.patterns import lazy_pattern
 
 __all__ = ["with_hint"]
 
@@ -55,9 +55,9 @@ _LIMITS = {
     *("top_k", "top_n", "page_size", "per_page"),
 }
 _PLACES = ("inputSchema", "input_schema", "parameters")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SENTENCE = re.compile(r"\s*Budget allows (?:~[0-9,]+|less than 1) \w+\.")
-_MARK = re.compile(r"\s*\(budget allows up to (?P<most>[0-9]+)(?:, in place of (?P<own>[0-9]+))?\)")
+_WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_SENTENCE = lazy_pattern(r"\s*Budget allows (?:~[0-9,]+|less than 1) \w+\.")
+_MARK = lazy_pattern(r"\s*\(budget allows up to (?P<most>[0-9]+)(?:, in place of (?P<own>[0-9]+))?\)")
 
 
 def with_hint(schema: Mapping[str, Any], *, allowance: int, item_tokens: float | None = None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The history of a session within a budget, as a text log or as messages for a provider's API."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +9,7 @@ from satchel.errors import BudgetError, ExpiredError
 from satchel.fitting.engine import Count, largest
 from satchel.fitting.listing import as_json
 from satchel.model.checks import repair_surrogates
+from satchel.model.patterns import lazy_pattern
 from satchel.session.ledger import Ledger, entries_with_stub, eviction_units, grouped, keys_to_evict
 from satchel.session.results import History, LedgerEntry, Messages, decompress, digest_line
 from satchel.store.contract import LedgerRow, Level
@@ -123,10 +123,10 @@ Provider = Literal["anthropic", "openai"]
 PROVIDERS = ("anthropic", "openai")
 
 _EARLIER = "Earlier in this session, kept under these handles:"
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_A_NAME = lazy_pattern(r"[^A-Za-z0-9_-]")
 # The stricter of the two providers' limits.
 _LONGEST_NAME = 64
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Step(NamedTuple):

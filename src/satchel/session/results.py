@@ -16,6 +16,7 @@ from satchel.errors import InputError, StoreFormatError
 from satchel.fitting.cutting import Beginning, Bracket, Price, Seam, first_character, longest_beginning
 from satchel.fitting.engine import Attempt, Count, self_counted, with_less_room
 from satchel.fitting.listing import as_json
+from satchel.model.patterns import lazy_pattern
 from satchel.model.result import Result
 from satchel.session.account import FLOOR, Account
 from satchel.session.digests.base import BEGIN, Measure, Reached, seam_at
@@ -313,8 +314,8 @@ _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _HANDLE_LENGTH = 8
 _SEAL_LENGTH = 6
 
-_HANDLE = re.compile(rf"[{_LETTERS}]{{{_HANDLE_LENGTH}}}")
-_CURSOR = re.compile(
+_HANDLE = lazy_pattern(rf"[{_LETTERS}]{{{_HANDLE_LENGTH}}}")
+_CURSOR = lazy_pattern(
     rf"([{_LETTERS}]{{{_HANDLE_LENGTH}}})\.([{_LETTERS}]{{1,12}})\.([{_LETTERS}]{{{_SEAL_LENGTH}}})"
 )
 

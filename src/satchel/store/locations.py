@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from satchel.store.postgres.connection import Address
@@ -34,7 +35,7 @@ __all__ = [
 
 
 # Anything that was meant as a URL, even a malformed one: it may contain a password, and is not a file name.
-_ADDRESS = re.compile(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
+_ADDRESS = lazy_pattern(r"://|^\s*postgres(?:ql)?\s*:|(?:^|\s)password\s*=", re.IGNORECASE)
 
 
 class _DefaultStore(os.PathLike[str]):

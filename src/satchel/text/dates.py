@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 from satchel.text.date_words import (
     AND,
     ARTICLES,
@@ -96,7 +97,7 @@ _COUNTED_ELSEWHERE = (
     r"\s(?:worter|zeilen|dateien|mal|tagen?|zeichen|euro|schritten?|seiten|mots|lignes|fichiers|fois|jours|caracteres"
     r"|etapes|palabras|lineas|archivos|veces|dias|personas|dolares|pasos|paginas)\b"
 )
-_WORD = re.compile("[a-z]+")
+_WORD = lazy_pattern("[a-z]+")
 FIRST = datetime(1, 1, 1, tzinfo=UTC)
 LAST = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -926,7 +927,7 @@ MAX_WORDS = 100
 # In a filter, a weekday or a month alone is a time. With one of these words before it, the rules accept it.
 _PREFIXES = ("", "on ", "in ", "am ", "im ", "en ", "el ")
 _PREPOSITIONS = r"(?:(?:in|on|at|the|am|im|in\sder|en|el|la|le|les|los|las)\s|l')*"
-_TIME_OF_DAY = re.compile(r"\A[0-9-]{8,10}[T\s][0-9]", re.IGNORECASE)
+_TIME_OF_DAY = lazy_pattern(r"\A[0-9-]{8,10}[T\s][0-9]", re.IGNORECASE)
 _TICK = timedelta(microseconds=1)
 
 

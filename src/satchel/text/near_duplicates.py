@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 
+from satchel.model.patterns import lazy_pattern
+
 __all__ = ["contained_texts", "exact_duplicates", "near_duplicates", "word_count"]
 
 # Shorter texts occur in others by chance, so they are not reported as contained.
@@ -20,7 +22,7 @@ _Words = tuple[str, ...]
 
 # A number is one word with its sign and separators: 1.5 is neither 15 nor "1, 5", and -1 is not 1. Symbols that may
 # change the meaning are words too: C++, C#, #12, 5 %, a != b, 👍, and a question mark.
-_WORD = re.compile(
+_WORD = lazy_pattern(
     r"""(?:(?<!\w)-(?=\d))?\w+(?:[.,:/-]\w*\d\w*)*
     |!(?=[=\w]) | \? | (?<=\w)\# | \#(?=\w)
     |[^\w\s.,;:!?\#"'()\[\]{}«»“”‘’‚„…–—―*`|\\·•。、「」『』（）-]""",
@@ -34,8 +36,8 @@ _COPULAS = frozenset({"is", "are"})
 _SEPARATOR = "\n\0\n"
 _ENDS = ".!?。！？… \t\n\r"
 # A text is contained only as whole sentences: a part of a sentence may mean something else.
-_BEFORE = re.compile(r"(?:^|[.!?。！？…\n\0][\"')\]»”’]*\s*|\n\s*[-*+•]\s+)$")
-_AFTER = re.compile(r"[\"')\]»”’]*(?:[.!?。！？…\n\0]|$)")
+_BEFORE = lazy_pattern(r"(?:^|[.!?。！？…\n\0][\"')\]»”’]*\s*|\n\s*[-*+•]\s+)$")
+_AFTER = lazy_pattern(r"[\"')\]»”’]*(?:[.!?。！？…\n\0]|$)")
 
 
 def exact_duplicates(texts: Sequence[str]) -> dict[int, int]:

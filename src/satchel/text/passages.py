@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from satchel.model.memory import Memory
+from satchel.model.patterns import lazy_pattern
 from satchel.text.terms import term_codes
 
 __all__ = [
@@ -29,15 +30,15 @@ _Span = tuple[int, int]
 _MOST_PASSAGES = 1_000
 
 # Each pattern ends where the text may be split. None can backtrack over a long run, so all take linear time.
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
-_LINE = re.compile(r"\n")
-_SENTENCE = re.compile(r"[.!?…]['\")\]»”’]*+(?=\s)|[。！？][」』）”’]*+")
-_WORD = re.compile(r"\s+")
-_SENTENCE_OR_LINE = re.compile(f"{_LINE.pattern}|{_SENTENCE.pattern}")
+_PARAGRAPH = lazy_pattern(r"\n[^\S\n]*\n")
+_LINE = lazy_pattern(r"\n")
+_SENTENCE = lazy_pattern(r"[.!?…]['\")\]»”’]*+(?=\s)|[。！？][」』）”’]*+")
+_WORD = lazy_pattern(r"\s+")
+_SENTENCE_OR_LINE = lazy_pattern(f"{_LINE.pattern}|{_SENTENCE.pattern}")
 
-_ITEM = re.compile(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s")
-_FENCE = re.compile(r"\s{0,12}(`{3,}|~{3,})")
+_ITEM = lazy_pattern(r"\s{0,12}(?:[-*+•]|\d{1,3}[.)])\s")
+_HEADING = lazy_pattern(r"\s{0,3}#{1,6}\s")
+_FENCE = lazy_pattern(r"\s{0,12}(`{3,}|~{3,})")
 
 _ZERO_WIDTH_JOINER = "\u200d"
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
@@ -224,7 +225,7 @@ NUMBERS = 4
 CODE_BYTES = 4
 
 _QUESTION_MARKS = frozenset("?？")
-_DIGIT = re.compile(r"\d")
+_DIGIT = lazy_pattern(r"\d")
 
 _TIME_WORDS = (
     "yesterday today tomorrow tonight week weekend month year day ago last next morning evening since "

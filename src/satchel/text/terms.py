@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 from satchel.model.checks import repair_surrogates
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "QUESTION_WORDS",
@@ -39,7 +40,7 @@ _UNSPACED = (
     "\ua000-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
     "\U0001b000-\U0001b2ff\U00020000-\U000323af"
 )
-_PLAIN_TERM = re.compile(r"[A-Za-z0-9]+")
+_PLAIN_TERM = lazy_pattern(r"[A-Za-z0-9]+")
 
 
 @cache
@@ -104,12 +105,12 @@ tell say please show give know let ok hey hi thanks
 """
 QUESTION_WORDS = frozenset(_QUESTION.split())
 
-_ASCII_WORD = re.compile(r"[a-z0-9]+")
+_ASCII_WORD = lazy_pattern(r"[a-z0-9]+")
 # FTS5 does not stem tokens with more or fewer bytes than this.
 _LONGEST, _SHORTEST = 64, 3
 _MOST_CACHED = 1 << 16
 # A vowel followed by a consonant: "technolog" has one before its "log", "biolog" has none.
-_SYLLABLE = re.compile(r"(?:[aeiou]|(?<=[^aeiou])y)[^aeiou]")
+_SYLLABLE = lazy_pattern(r"(?:[aeiou]|(?<=[^aeiou])y)[^aeiou]")
 # Variants of a letter that lower() does not unify.
 _VARIANTS = str.maketrans("ςµſ", "σμs")
 

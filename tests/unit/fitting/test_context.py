@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Draft
 from satchel.fitting.context import BlockFacts, Frame
-from satchel.fitting.formats import FORMATS, LAYOUTS
+from satchel.fitting.formats import LAYOUTS
+from satchel.model.packing import FORMATS
 
 pytestmark = pytest.mark.usefixtures("all_matches")
 

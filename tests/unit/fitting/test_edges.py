@@ -8,8 +8,8 @@ import pytest
 import satchel
 from satchel import BudgetError, Draft, Satchel, count_tokens, fit
 from satchel.fitting.context import ContextBlock
-from satchel.fitting.formats import FORMATS, LAYOUTS
-from satchel.model.packing import Item, ReceiptEntry
+from satchel.fitting.formats import LAYOUTS
+from satchel.model.packing import FORMATS, Item, ReceiptEntry
 from satchel.recall.finder import enough_for
 from satchel.text.tokens import Counter
 from tables import each_row

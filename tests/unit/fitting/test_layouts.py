@@ -8,8 +8,8 @@ import pytest
 from imitations import MAY
 from msgspec.structs import replace
 
-from satchel.fitting.formats import FORMATS, LAYOUTS, Format, Parsed, as_messages
-from satchel.model.packing import Item, Placed, marked
+from satchel.fitting.formats import LAYOUTS, Parsed, as_messages
+from satchel.model.packing import FORMATS, Format, Item, Placed, marked
 
 
 def full(text: str, **fields: Any) -> Placed:

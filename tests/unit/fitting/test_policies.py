@@ -8,7 +8,8 @@ import pytest
 
 import satchel
 from satchel.fitting.choice import Candidates, Step
-from satchel.fitting.policies import POLICIES, Policy, PolicyName
+from satchel.fitting.policies import POLICIES, Policy
+from satchel.model.packing import PolicyName
 
 NOTES = [
     {"text": f"Note number {day} about the release.", "score": 1 - day / 100, "date": f"2024-01-{day:02}"}

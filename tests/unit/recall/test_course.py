@@ -5,6 +5,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from satchel import Draft, Satchel, count_tokens
 from satchel.recall import question
@@ -137,6 +139,29 @@ def test_questions_about_the_course_of_things_are_known_in_five_languages():
 
 def test_other_questions_are_not_taken_for_them():
     assert not [text for text in OTHER if asks_for_course(text)]
+
+
+@pytest.mark.parametrize("forms", question._COURSE_WORDS, ids=("English", "German", "French", "Spanish"))
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_a_text_that_matches_a_pattern_has_one_of_the_words_that_are_looked_for_first(
+    forms: tuple[str, ...], data: st.DataObject
+):
+    pattern = data.draw(st.sampled_from([one for form in forms for one in _alternatives(form)]))
+    text = data.draw(st.from_regex(pattern, fullmatch=True))
+    assert any(word in text for word in question._COURSE_WORDS[forms]), (pattern, text)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Split a pattern at each | that is not inside parentheses."""
+    parts, depth = [""], 0
+    for character in pattern:
+        depth += (character == "(") - (character == ")")
+        if character == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def test_letters_and_accents_do_not_matter():

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "VARIABLE",
@@ -34,13 +35,13 @@ __all__ = [
 
 
 # The strictest rule of all clients, so that a name works in each of them.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_URL = re.compile(r"[!-~]+")
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_SECRET_NAME = re.compile(r"auth|cookie|key|password|secret|token", re.IGNORECASE)
+VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_URL = lazy_pattern(r"[!-~]+")
+_HEADER_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = lazy_pattern(r"[!-~](?:[ -~]*[!-~])?")
+_SECRET_NAME = lazy_pattern(r"auth|cookie|key|password|secret|token", re.IGNORECASE)
 _HEADER_KEYS = ("headers", "bearer_token_env_var", "env_http_headers", "http_headers")
 _URL_KEYS = ("url", "httpUrl", "serverUrl")
 

@@ -27,6 +27,7 @@ from satchel.cli.clients.config_file import (
 from satchel.cli.clients.entry import Edited, Listed, Region, What, satchel_entry, words_of_satchel
 from satchel.cli.clients.receipt import Receipts
 from satchel.errors import InputError, SatchelError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "GATEWAY",
@@ -173,9 +174,9 @@ _USED_IN_TOML = {
     "bearer_token_env_var",
     *_CHOSEN_IN_TOML,
 }
-_NONE = re.compile(r"(?!)")
-_EDITORS = re.compile(r"\$\{(?:input|config|command):[^}]*\}")
-_EVERY_OF_OURS = re.compile(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?|(?:env|input|config|command):[^}]*)\}")
+_NONE = lazy_pattern(r"(?!)")
+_EDITORS = lazy_pattern(r"\$\{(?:input|config|command):[^}]*\}")
+_EVERY_OF_OURS = lazy_pattern(r"\$\{(?:[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?|(?:env|input|config|command):[^}]*)\}")
 # By the variables a client resolves: patterns that only it resolves, and patterns that only the gateway would.
 _VARIABLES = {
     "none": (_NONE, _EVERY_OF_OURS),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from satchel.cli.clients.entry import Edited, Fields, Listed, Region, is_remote, other_kind
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "PLAIN",
@@ -75,7 +76,7 @@ class Object(NamedTuple):
     members: tuple[Member, ...]
 
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""
       (?P<space> [ \t\r\n]++ )
     | (?P<string> "[^"\\\x00-\x1f]*+ (?: \\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}) [^"\\\x00-\x1f]*+ )*+ " )

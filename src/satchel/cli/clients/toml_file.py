@@ -13,6 +13,7 @@ from tomlkit.exceptions import TOMLKitError
 from satchel.cli.clients.config_file import shared
 from satchel.cli.clients.entry import Edited, Fields, Listed, Region, is_remote, other_kind
 from satchel.errors import InputError
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "Statement",
@@ -41,7 +42,7 @@ __all__ = [
 
 Path = tuple[str, ...]
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r'''
       (?P<string> """ (?s: \\. | [^\\] )*? """ "{0,2} | \'\'\' (?s:.*?) \'\'\' '{0,2}
                 | " (?: \\. | [^"\\\n] )*+ " | ' [^'\n]*+ ' )

@@ -1,12 +1,12 @@
 """Elements of an SVG document. The output is valid XML for any text."""
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from html import escape
 
 from satchel.fitting.listing import clean
 from satchel.model.checks import repair_surrogates
+from satchel.model.patterns import lazy_pattern
 
 __all__ = [
     "break_mark",
@@ -31,7 +31,7 @@ _NARROW = frozenset(" .,:;!|'`()[]/\\-ijlftrI")
 _BROAD = frozenset("mwMW@%—…")
 _WIDTHLESS = frozenset({"Mn", "Me", "Cf"})
 # XML forbids these two characters, besides surrogates and control characters.
-_NOT_IN_XML = re.compile("[\ufffe\uffff]")
+_NOT_IN_XML = lazy_pattern("[\ufffe\uffff]")
 _JOINERS = "\u200d\ufe0f "
 
 

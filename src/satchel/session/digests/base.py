@@ -12,6 +12,7 @@ import msgspec
 from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import clean
 from satchel.model.checks import repair_surrogates
+from satchel.model.patterns import lazy_pattern
 from satchel.text.passages import continues
 from satchel.text.redact import redact
 
@@ -47,7 +48,7 @@ __all__ = [
 
 LONGEST_LINE = 1_000
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 class Sample(NamedTuple):
@@ -111,7 +112,7 @@ _PATHS = (
     "url", "directory", "dir", "folder", "root", "cwd",
 )  # fmt: skip
 _PATTERNS = ("pattern", "query", "regex", "search", "q", "text", "glob", "needle", "search_term", "term")
-_KEY_WORD = re.compile(r"[^a-z]")
+_KEY_WORD = lazy_pattern(r"[^a-z]")
 
 
 class Source:
@@ -367,12 +368,12 @@ MARK = "…"
 _LEAST = 12
 _LEAST_PROSE = 40
 _LONGEST_CHARACTER = 16
-_BLOB = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
-_LETTERS_AND_DIGITS = re.compile(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
+_BLOB = lazy_pattern(r"(?<![\w+/=-])[A-Za-z0-9+/=_-]{60,}+")
+_LETTERS_AND_DIGITS = lazy_pattern(r"(?=.*[0-9])(?=.*[a-z]).*[A-Z]")
 _BLOB_START = 16
 _LONG_BLOB = 200
 # How Satchel's own lines begin, also after whitespace or invisible characters.
-_OWN_LINE = re.compile(
+_OWN_LINE = lazy_pattern(
     r"^(?=[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufffd]*+"
     r"(?:📏|⚡|➡|\[\s*Budget\s+Alert))",
     re.MULTILINE | re.IGNORECASE,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, excerpt
 from satchel.session.digests.errors import error_rows, tool_errors
 
@@ -13,29 +14,29 @@ __all__ = ["FileContent"]
 SHOWN_NAMES = 40
 
 # The line number before a line of a file, as in `cat -n`.
-_NUMBERED = re.compile(r"\s{0,8}(\d{1,7})(?:\t|→|: | ?\| ?)")
-_HEADING = re.compile(r"#{1,6} +\S")
+_NUMBERED = lazy_pattern(r"\s{0,8}(\d{1,7})(?:\t|→|: | ?\| ?)")
+_HEADING = lazy_pattern(r"#{1,6} +\S")
 # The first line of a section in a configuration file.
-_SECTION = re.compile(r"\[{1,2}[A-Za-z][\w .\"'/:-]*\]{1,2}\s*")
+_SECTION = lazy_pattern(r"\[{1,2}[A-Za-z][\w .\"'/:-]*\]{1,2}\s*")
 # A line that defines something in a program; the group is its name.
 _DEFINING = (
     r"(?:def|class|function\*?|fn|func|fun|struct|enum|trait|impl|interface|type|module|namespace|object|macro_rules!|"
     r"#\s*define|defun|defn|defmodule|sub|proc|record|protocol|extension|CREATE\s+(?:TABLE|VIEW|INDEX|FUNCTION))\s+"
 )
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"\s*(?P<defined>(?:(?:export|default|pub(?:\([a-z]+\))?|public|private|protected|internal|static|final|abstract|"
     r"async|unsafe|extern|inline|override|sealed|partial|open|data)\s+)*"
     rf"{_DEFINING}(?=[A-Za-z_\"`(*<\[])(?:\([^)]*\)\s*)?[^\s:({{;=,]*)"
 )
-_STATEMENT = re.compile(
+_STATEMENT = lazy_pattern(
     r"\s*(?:import |from \S+ import |#include|use |using |package |return\b|if\b.*[:{]$|for\b.*[:{]$|else\b|elif "
     r"|while\b|const |let |var |val |@\w+|\}|\)|</?\w|[\w.\[\]\"']+ ?[-+:*|]?= ?\S)|.*[;{}]$|.*\)[:,]?$"
 )
-_SETTING = re.compile(r"[\w.\"-]+\s*=")
-_MARKUP = re.compile(r"(?i:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)")
-_MARKDOWN = re.compile(r"(?:\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.*\|$|\[[^\]]+\]\()")
+_SETTING = lazy_pattern(r"[\w.\"-]+\s*=")
+_MARKUP = lazy_pattern(r"(?i:#!\s*/|<\?xml|<!DOCTYPE|<html|---$)")
+_MARKDOWN = lazy_pattern(r"(?:\s*[-*+] \S|\s*\d+[.)] \S|```|~~~|> |\|.*\|$|\[[^\]]+\]\()")
 
-_FIRST_LINE_PATH = re.compile(
+_FIRST_LINE_PATH = lazy_pattern(
     r"(?:(?://|#|--|;|/\*|<!--|==>|File:|###?|\[file)\s*)?`?((?:[\w.@+~-]*[\\/])+[\w.@+-]+\.\w{1,10})"
 )
 

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, excerpt, seam_at
 from satchel.session.digests.content import FileContent
 from satchel.session.digests.errors import error_rows, tool_errors
@@ -17,13 +18,13 @@ __all__ = ["Diff"]
 
 SHOWN_FILES = 15
 
-_START = re.compile(
+_START = lazy_pattern(
     r"^(?:diff --git |diff -[a-zA-Z]|Index: |--- [^\n]*\n\+\+\+ |@@ -\d+(?:,\d+)? \+\d+)", re.MULTILINE
 )
-_FILE = re.compile(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
-_HUNK = re.compile(r"^(?=@@ )", re.MULTILINE)
-_NAMES = re.compile(r"diff --git \"?a/(.*?)\"? \"?b/(.*?)\"?$")
-_PAIR = re.compile(r"--- ([^\n]*)\n\+\+\+ ([^\n]*)")
+_FILE = lazy_pattern(r"^(?=diff --git |Index: |--- \S)", re.MULTILINE)
+_HUNK = lazy_pattern(r"^(?=@@ )", re.MULTILINE)
+_NAMES = lazy_pattern(r"diff --git \"?a/(.*?)\"? \"?b/(.*?)\"?$")
+_PAIR = lazy_pattern(r"--- ([^\n]*)\n\+\+\+ ([^\n]*)")
 
 
 class _Changes(NamedTuple):

@@ -1,9 +1,9 @@
 """The table of shapes, and digests: a tool's output described in a few hundred characters."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import (
     Evidence,
     Rank,
@@ -46,7 +46,7 @@ HEADLINE_CHARACTERS = 100
 SHOWN_WHOLE_LINES = 8
 EMPTY = "(empty)"
 
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_WORDS = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _SUGGESTED = {word: (number, shape.name) for shape in SHAPES.values() for word, number in shape.tool_words.items()}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Rank, Row, Source, excerpt, plain
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ _END = 3_000
 _REACH = 160
 _NEAR = 50
 
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"\b(?:0|no|without|zero|any)\s+(?:\w+\s+)?(?:errors?|failures?|failed|exceptions?)\b"
     r"|\b(?:errors?|failures?|failed|exceptions?)\"?\s*[=:]\s*(?:0\b(?!\.)|null\b|none\b|false\b|\[\s*\]|\{\s*\}|\"\")"
     r"|\b(?:exit|return)\s*(?:code|status|ed with)?[=: ]+0\b",
     re.IGNORECASE,
 )
-_STRONG = re.compile(
+_STRONG = lazy_pattern(
     r"^E   |^(?:npm ERR!|\s*✗|\s*✖)|\b(?:ERROR|FATAL|CRITICAL|PANIC|SEVERE|FAILED|FAIL)\b"
     r"|(?i:\b(?:error|fatal|panic|critical|exception|abort(?:ed)?)\b\"?(?:\s*\[\w+\])?\s*[:=!(\]])"
     r"|(?:Error|Exception)\b(?:\s*[:(]|$)"
@@ -40,11 +41,11 @@ _STRONG = re.compile(
     r"|(?i:segmentation fault|core dumped|panicked at|no such file|permission denied|command not found)"
 )
 # Not inside a path or a longer name, such as `errors.py` or `on_error`.
-_ERROR = re.compile(
+_ERROR = lazy_pattern(
     r"(?i:(?<![\w./])(?:errors?|exceptions?|fail(?:ed|ure|ures|s)?|fatal|panic(?:ked)?|critical|abort(?:ed|ing)?|denied"
     r"|refused|cannot|no such)(?![\w/]|\.\w))|[a-z]Error\b|[a-z]Exception\b"
 )
-_COMPLAINT = re.compile(
+_COMPLAINT = lazy_pattern(
     r"(?:[\w./-]{1,40}: )?(?i:error|fatal|panic|exception|critical)\b\s*[:!\[(]"
     r"|E   |npm ERR!|(?:[\w$]+\.)*\w*(?:Error|Exception): "
     r"|[\w./-]{1,40}: .{1,300}(?i:denied|no such file|cannot|not permitted|invalid|is a directory|not found)"
@@ -56,7 +57,7 @@ _HINTS = (
     "no such", "exit", "err!", "segmentation", "core dumped", "not found", "invalid", "permitted", "is a directory",
     "✗", "✖", "\ne   ",
 )  # fmt: skip
-_SEAM = re.compile(r"[\s\",;&]+")
+_SEAM = lazy_pattern(r"[\s\",;&]+")
 _TRACEBACK = "Traceback (most recent call last)"
 
 

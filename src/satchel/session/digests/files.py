@@ -4,26 +4,27 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import error_rows, tool_errors
 
 __all__ = ["FileList", "has_extension", "is_path"]
 
 # A line of `ls -l` or `tree`, or one marked as a file or a folder.
-_LISTED = re.compile(
+_LISTED = lazy_pattern(
     r"[-dlbcps][-rwxsStT]{9}[.+@]?\s+(?:\d+\s+)?(?P<long>\S.*)"
     r"|(?:[│\s]|\|(?!--))*+[├└|`](?:──|--)\s?(?P<tree>\S.*)"
     r"|\[(?:FILE|DIR)\]\s+(?P<marked>\S.*)"
 )
-_PATH_LINE = re.compile(r"(?:\.{0,2}/|~/|[A-Za-z]:[\\/])?[^\s:;{}<>\"'|*?=][^:;{}<>\"'|*?=\n]{0,300}")
-_ANY_EXTENSION = re.compile(r"\.[A-Za-z0-9_]{1,10}$")
-_SENTENCE = re.compile(r"[a-z]{2,}[,.]? [a-z]{2,} [a-z]{2,}|[.!?]$")
-_LONG_NAME = re.compile(
+_PATH_LINE = lazy_pattern(r"(?:\.{0,2}/|~/|[A-Za-z]:[\\/])?[^\s:;{}<>\"'|*?=][^:;{}<>\"'|*?=\n]{0,300}")
+_ANY_EXTENSION = lazy_pattern(r"\.[A-Za-z0-9_]{1,10}$")
+_SENTENCE = lazy_pattern(r"[a-z]{2,}[,.]? [a-z]{2,} [a-z]{2,}|[.!?]$")
+_LONG_NAME = lazy_pattern(
     r".*?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d\S*|[A-Z][a-z]{2} +\d{1,2} +(?:\d\d:\d\d|\d{4}))"
     r"(?: [+-]\d{4})? (?P<name>.+)"
 )
-_TRAILER = re.compile(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$")
-_EXTENSION = re.compile(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
+_TRAILER = lazy_pattern(r"\s+\(?\d[\d.,]*\s?(?:[kKMG]i?B?|B|bytes|lines)?\)?$")
+_EXTENSION = lazy_pattern(r"[^/\\.]\.([A-Za-z0-9_]{1,10})$")
 
 
 class FileList(Shape):

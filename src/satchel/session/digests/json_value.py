@@ -9,6 +9,7 @@ import msgspec
 
 from satchel.fitting.cutting import Bracket, Seam
 from satchel.fitting.listing import as_json
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import (
     BEGIN,
     BEGINNING,
@@ -36,13 +37,13 @@ SHOWN_KEYS = 20
 SHOWN_IDS = 6
 SHOWN_ITEMS = 12
 
-_START = re.compile(
+_START = lazy_pattern(
     r"\s*(?:\{\s*(?:\"(?:[^\"\\]|\\.){0,500}\"\s*:|\})"
     r"|\[\s*(?:[\]\[]|\{\s*[\"}]|\"(?:[^\"\\]|\\.){0,2000}(?:\"\s*[,\]]|\Z)|(?:-?\d[\d.eE+-]*|true|false|null)\s*[,\]]))"
 )
-_SEPARATOR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
-_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+(\"?)|[\[\]{},]")
-_TAIL_PAIR = re.compile(
+_SEPARATOR = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]|,\s*+', re.DOTALL)
+_TOKEN = lazy_pattern(r"\"(?:[^\"\\]|\\.)*+(\"?)|[\[\]{},]")
+_TAIL_PAIR = lazy_pattern(
     r"\"([^\"\\]{1,60})\"\s*:\s*(\"(?:[^\"\\]|\\.){0,200}\"|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}])"
 )
 _IDS = ("id", "_id", "uuid", "key", "name", "path", "sha", "number", "title", "slug", "url")

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
 
@@ -15,7 +16,7 @@ _LINE_STAMP = (
     r"|\d\d:\d\d:\d\d(?:[.,]\d+)?(?!\d)|1[5-9]\d{8}(?:\.\d+|\d{3})?\s|\s*\d+\.\d{6}\]"
 )
 # A log line begins with a time or a level, or is a JSON object that contains one.
-_LOG_LINE = re.compile(
+_LOG_LINE = lazy_pattern(
     rf"[\[(<]?(?:{_LINE_STAMP})|\S{{3,60}} \S+ \S+ \[(?:{_LINE_STAMP})"
     r"|[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?(?:[\s:|-]|$)"
     r"|[\[(<](?:trace|debug|info|notice|warn(?:ing)?|error|critical|fatal)[\])>]"
@@ -23,22 +24,22 @@ _LOG_LINE = re.compile(
     r"|\{.{0,400}\"(?:level|lvl|severity|levelname|ts|time|timestamp|@timestamp)\"\s*:"
 )
 # The level of a line, in one of three groups.
-_LEVEL = re.compile(
+_LEVEL = lazy_pattern(
     r"(?<![\w-])(?:(TRACE|DEBUG|INFO|NOTICE|WARN|ERROR|CRITICAL|FATAL|PANIC|SEVERE)(?:ING)?(?![\w-])"
     r"|(?:\"?(?:level|lvl|severity)\"?\s*[=:]\s*\"?)(trace|debug|info|notice|warn|error|critical|fatal|panic)"
     r"|(trace|debug|info|notice|warn|error|critical|fatal|panic)(?:ing)?\s*[\]:])",
     re.IGNORECASE,
 )
-_COMMIT_LINE = re.compile(r"[*|/\\ ]*commit [0-9a-f]{7,64}\b")
-_COMMIT = re.compile(r"[*|/\\ ]*commit ([0-9a-f]{7,64})")
-_LATER_COMMIT = re.compile(r"\ncommit [0-9a-f]{7}")
-_ONE_LINE_COMMIT = re.compile(r"[*|/\\ _]*(?=[0-9a-f]*\d)([0-9a-f]{7,40}) (?:\([^)]+\) )?(\S.*)")
-_TIME = re.compile(
+_COMMIT_LINE = lazy_pattern(r"[*|/\\ ]*commit [0-9a-f]{7,64}\b")
+_COMMIT = lazy_pattern(r"[*|/\\ ]*commit ([0-9a-f]{7,64})")
+_LATER_COMMIT = lazy_pattern(r"\ncommit [0-9a-f]{7}")
+_ONE_LINE_COMMIT = lazy_pattern(r"[*|/\\ _]*(?=[0-9a-f]*\d)([0-9a-f]{7,40}) (?:\([^)]+\) )?(\S.*)")
+_TIME = lazy_pattern(
     r"\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d(?::\d\d)?|\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d"
     r"|\b\d\d:\d\d:\d\d\b"
 )
-_DATED = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?")
+_DATED = lazy_pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _SEVEREST = ("PANIC", "FATAL", "CRITICAL", "SEVERE", "ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE")
 
 

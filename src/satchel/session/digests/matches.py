@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, counted, excerpt
 from satchel.session.digests.errors import error_rows, tool_errors
 from satchel.session.digests.files import has_extension, is_path
@@ -16,10 +17,10 @@ SHOWN_FILES = 12
 ENOUGH = 5
 
 # `path:12: text`, `path:12:5:text`
-_MATCH = re.compile(r"((?:[A-Za-z]:[\\/])?[^\s:][^:\n]{0,400}?):(\d+)(?::\d+)?(?:[:-]|$)")
-_CONTEXT = re.compile(r"([^\s:][^:\n]{0,400}?)-(\d+)-")
-_NUMBERED_MATCH = re.compile(r"(\d+)[:-]")
-_COMPILER = re.compile(r"\S[^:\n]*:\d+(?::\d+)?: (?:fatal )?(?:error|warning|note)\b")
+_MATCH = lazy_pattern(r"((?:[A-Za-z]:[\\/])?[^\s:][^:\n]{0,400}?):(\d+)(?::\d+)?(?:[:-]|$)")
+_CONTEXT = lazy_pattern(r"([^\s:][^:\n]{0,400}?)-(\d+)-")
+_NUMBERED_MATCH = lazy_pattern(r"(\d+)[:-]")
+_COMPILER = lazy_pattern(r"\S[^:\n]*:\d+(?::\d+)?: (?:fatal )?(?:error|warning|note)\b")
 
 
 class _Found(NamedTuple):

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import Evidence, Rank, Row, Shape, Source, excerpt
 from satchel.session.digests.errors import error_lines, error_rows, tool_errors
 
@@ -13,17 +14,17 @@ __all__ = ["Status"]
 SHOWN_PATHS = 20
 SHOWN_LINES = 15
 
-_HEAD = re.compile(
+_HEAD = lazy_pattern(
     r"(?:On branch |HEAD detached |Not currently on any branch|nothing to commit|Changes to be committed:"
     r"|Changes not staged for commit:|Untracked files:|Unmerged paths:|Your branch is )"
 )
-_PORCELAIN_LINE = re.compile(r"(?:(?! {3})[ MADRCUT?!]{2} \S|## \S|[12u] [.MADRCU]{2} |# branch\.)")
-_BRANCH = re.compile(
+_PORCELAIN_LINE = lazy_pattern(r"(?:(?! {3})[ MADRCUT?!]{2} \S|## \S|[12u] [.MADRCU]{2} |# branch\.)")
+_BRANCH = lazy_pattern(
     r"(?:On branch |HEAD detached (?:at|from) |## (?:No commits yet on |Initial commit on )?|# branch\.head )(\S+)"
 )
-_AHEAD = re.compile(r"\b(?:ahead|behind)\b[^\]\n]*?\d+(?: commits?)?|have diverged|up to date")
-_PORCELAIN = re.compile(r"(?! {2})([ MADRCUT?!]{2}) (\S.*)")
-_ENTRY = re.compile(
+_AHEAD = lazy_pattern(r"\b(?:ahead|behind)\b[^\]\n]*?\d+(?: commits?)?|have diverged|up to date")
+_PORCELAIN = lazy_pattern(r"(?! {2})([ MADRCUT?!]{2}) (\S.*)")
+_ENTRY = lazy_pattern(
     r"\t(?:(new file|modified|deleted|renamed|copied|typechange|both \w+|added by \w+|deleted by \w+):\s+)?(\S.*)"
 )
 _SECTIONS = {
@@ -34,7 +35,7 @@ _SECTIONS = {
     "Ignored files": "ignored",
 }
 _STATES = {"?": "untracked", "!": "ignored", "U": "conflicts"}
-_FACT = re.compile(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
+_FACT = lazy_pattern(r"\s*[\w .()/-]{2,40}[:=]\s*\S")
 
 
 class Status(Shape):

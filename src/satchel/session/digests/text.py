@@ -1,8 +1,8 @@
 """Any other text: errors, beginning and end, and how much is left out in between."""
 
-import re
 from collections.abc import Sequence
 
+from satchel.model.patterns import lazy_pattern
 from satchel.session.digests.base import LONGEST_LOOK, Rank, Row, Shape, counted, excerpt, one_line
 from satchel.session.digests.errors import ERROR_WIDTH, error_lines, error_rows
 from satchel.text.redact import redact
@@ -14,7 +14,7 @@ TAIL = 3
 WIDTH = 120
 
 # Paths, ids and numbers, which a later step may need verbatim.
-_FACT = re.compile(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
+_FACT = lazy_pattern(r"\d|[\w.-]/[\w.-]|\b\w+\.\w{1,5}\b|\b[0-9a-f]{7,}\b|https?:")
 
 
 class AnyText(Shape):

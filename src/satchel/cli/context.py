@@ -1,4 +1,4 @@
-"""Commands that find memories: search, context, context-pack."""
+"""Commands that make a text for a context window: context, context-pack."""
 
 from pathlib import Path
 from typing import Any
@@ -11,67 +11,25 @@ from satchel.cli.options import json_option, operation_options, plot_option
 from satchel.cli.output import (
     UNMATCHED,
     PackOutcome,
-    explain_hits,
     explain_receipt,
     note,
     nothing_fitted_json,
     nothing_kept,
-    on_hits,
     on_words_alone,
     print_json,
-    print_listing,
     print_text,
     spent,
 )
 from satchel.cli.store_options import counter_option, embedder_option, open_store_for, store_options
 from satchel.errors import InputError
 from satchel.fitting.context import BlockFacts, Frame
-from satchel.fitting.context_pack import PackFormat
 from satchel.fitting.listing import as_json as to_json
 from satchel.fitting.listing import json_inside
 from satchel.model.checks import expanded
 from satchel.model.ids import whole_short_id
-from satchel.model.packing import Receipt
+from satchel.model.packing import PackFormat, Receipt
 
-__all__ = ["context_command", "context_pack_command", "search_command"]
-
-
-@click.command("search")
-@operation_options("search")
-@counter_option
-@embedder_option
-@store_options
-@json_option
-def search_command(
-    given: dict[str, Any],
-    scope: dict[str, str | None],
-    counter: str | None,
-    embedder: str | None,
-    db: str | None,
-    as_json: bool,
-) -> None:
-    """Find memories by what QUERY says or asks, best first.
-
-    With --json and --tokens the whole JSON stays within the budget: it then has the hits and no separate text.
-    If nothing fits, it only says which budget would do.
-    """
-    token_budget, explain = given.get("token_budget"), "explain" in given
-    with open_store_for(db, scope, counter=counter, embedder=embedder) as bag:
-        hits = bag.search(**given, format="json" if as_json and token_budget is not None else "text")
-        if as_json and token_budget is not None:
-            print_text(hits.text or nothing_fitted_json(hits, hits=[]))
-        elif as_json:
-            print_json(hits.result())
-        else:
-            print_listing(hits.text)
-            if explain:
-                # What is printed to be handed on stays within its budget.
-                explain_hits(hits, bag.short_ids([hit.memory for hit in hits]), apart=token_budget is not None)
-        remarks = [on_hits(hits, token_budget), on_words_alone(bag, embedder)]
-    if not hits and not hits.omitted and not hits.irrelevant:
-        remarks += unknown_names(db, scope, given.get("tags", ()))
-    for remark in filter(None, remarks):
-        note(remark)
+__all__ = ["context_command", "context_pack_command"]
 
 
 @click.command("context")
