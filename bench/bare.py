@@ -7,10 +7,11 @@ from typing import Any
 
 import apsw
 import numpy as np
+import sqlite_vec
 
 from satchel.store.database import Generation
 from satchel.store.index import PLACE_BITS
-from satchel.store.sqlite.connection import connect, load_vectors
+from satchel.store.sqlite.connection import connect
 from satchel.store.sqlite.search import match_expression
 
 __all__ = ["BareText", "BareVectors"]
@@ -57,7 +58,7 @@ class BareVectors:
             raise ValueError(f"{store} has no vectors")
         self.count = _fill(file, self._store, made)
         self._db = connect(str(file), readonly=True)
-        load_vectors(self._db)
+        _load_vec0(self._db)
 
     def ready(self, vector: Any) -> bytes:
         return bytes(np.asarray(vector, np.float32).tobytes())
@@ -74,9 +75,14 @@ class BareVectors:
         self._store.close()
 
 
+def _load_vec0(db: apsw.Connection) -> None:
+    db.enable_load_extension(True)
+    db.load_extension(sqlite_vec.loadable_path())
+
+
 def _fill(file: Path, store: apsw.Connection, made: Generation) -> int:
     db = apsw.Connection(str(file))
-    load_vectors(db)
+    _load_vec0(db)
     db.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
     db.execute(f"CREATE VIRTUAL TABLE exact USING vec0 (vector float[{made.dimensions}])")
     count = 0

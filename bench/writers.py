@@ -91,6 +91,7 @@ def insert_all(db: SqliteConnection, who: int, writes: int, barrier: Barrier, re
             db.execute(record, entry)
             db.execute(passage, (place, part.start, part.end, part.flags, part.codes))
             db.vectors.write(current, [(place, *vector)])
+            db.vectors.settle()
             db.execute("COMMIT")
         except apsw.Error:
             errors += 1

@@ -10,9 +10,11 @@ from satchel.embed.embedder import Embedder, resolve_embedder
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.recall.indexer import packed
+from satchel.store.database import Generation
 from satchel.store.index import PLACE_BITS, passage_number
 from satchel.store.rows import memory_from_row
 from satchel.store.sqlite.store import SqliteStore
+from satchel.store.sqlite.vectors import chunk_of
 from satchel.text.passages import parts_of
 
 
@@ -88,27 +90,41 @@ def _differences(db) -> Iterator[str]:
         yield "memories wait for an embedder that embeds nothing"
     for each in db.vectors.generations():
         vectors = dict(db.execute(f"SELECT passage, vector FROM vector_{each.number}").fetchall())
-        codes = dict(db.execute(f"SELECT rowid, code FROM code_{each.number}").fetchall())
-        if vectors.keys() != codes.keys():
-            yield f"vectors and codes of {each.name} are not of the same passages"
+        yield from _wrong_codes(db, each)
         if vectors.keys() - expected.keys():
             yield f"{each.name} has vectors of passages that are gone"
         if each == current:
             unmet = {number >> PLACE_BITS for number in expected.keys() - vectors.keys()}
             if unmet != waiting:
                 yield f"memories without vectors: {sorted(unmet)}, waiting: {sorted(waiting)}"
-        yield from _wrong_vectors(each.name, texts, vectors, codes)
-    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'vector_[0-9]*'")}
+        yield from _wrong_vectors(each.name, texts, vectors)
+    tables = {
+        row[0]
+        for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'vector_[0-9]*'")
+    }
     if tables != {f"vector_{each.number}" for each in db.vectors.generations()}:
         yield f"tables of vectors without a generation: {sorted(tables)}"
 
 
-def _wrong_vectors(name: str, texts: dict, vectors: dict, codes: dict) -> Iterator[str]:
+def _wrong_codes(db, found: Generation) -> Iterator[str]:
+    """Compare the codes that a search reads with those of the vectors. The last chunk is never made."""
+    rows = db.execute(f"SELECT passage >> {PLACE_BITS}, vector FROM vector_{found.number}").fetchall()
+    signs = [np.packbits(np.frombuffer(vector, np.int8) > 0).tobytes() for _, vector in rows]
+    memories, codes = db.vectors.codes(found)
+    read = sorted(zip(memories.tolist(), map(bytes, codes), strict=True))
+    if read != sorted(zip([row[0] for row in rows], signs, strict=True)):
+        yield f"the codes of {found.name} are not those of its vectors"
+    made = {row[0] for row in db.execute(f"SELECT chunk FROM code_{found.number}")}
+    if made - set(range(chunk_of(max((row[0] for row in rows), default=0)))):
+        yield f"{found.name} has chunks that are not complete: {sorted(made)}"
+
+
+def _wrong_vectors(name: str, texts: dict, vectors: dict) -> Iterator[str]:
     embedder = _known(name)
     numbers = sorted(vectors.keys() & texts.keys())
     if embedder is None or not numbers:
         return
     made = packed(embedder.embed([texts[number] for number in numbers]))
-    wrong = [number for number, pair in zip(numbers, made, strict=True) if pair != (vectors[number], codes[number])]
+    wrong = [number for number, pair in zip(numbers, made, strict=True) if pair[0] != vectors[number]]
     if wrong:
         yield f"{name}: the vectors of {wrong} are not those of their texts"

@@ -13,7 +13,6 @@ import satchel
 from call_by_call import CallByCall
 from satchel import InputError, Satchel, StoreError
 from satchel.store.contract import KINDS, Embedding
-from satchel.store.sqlite.connection import load_vectors
 
 SECRET = "quokkaphone"
 
@@ -55,7 +54,6 @@ def _left_on_server(location: str, org: str) -> Iterator[tuple[str, int]]:
 
 def _left_in_file(location: Path, org: str) -> Iterator[tuple[str, int]]:
     db = apsw.Connection(str(location), flags=apsw.SQLITE_OPEN_READONLY)
-    load_vectors(db)
     for (table,) in db.execute(
         "SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'org' "
         "WHERE t.type = 'table'"

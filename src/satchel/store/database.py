@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from satchel.errors import StoreBusyError, StoreError
 from satchel.model.memory import Memory
+from satchel.model.patterns import lazy_pattern
 from satchel.store.contract import Embedding
 
 __all__ = [
@@ -30,12 +31,12 @@ __all__ = [
 
 SHARED = Path(__file__).with_name("statements.sql")
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+_NAME = lazy_pattern(r"^-- name: (\w+)\n", re.MULTILINE)
+_COMMENT = lazy_pattern(r"^--.*\n?", re.MULTILINE)
 
 
 # Matches a quoted text, a cast, or a parameter.
-_PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|::|:([a-z_]+)")
+_PARAMETER = lazy_pattern(r"'(?:[^']|'')*'|\"[^\"]*\"|::|:([a-z_]+)")
 
 
 class Statements:
@@ -219,12 +220,8 @@ class VectorTables(ABC):
     def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None: ...
 
     @abstractmethod
-    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """Delete what foreign keys do not delete together with passages."""
-
-    @abstractmethod
-    def before_org_goes(self, org: str) -> None:
-        """Do the same for all passages of an org."""
+    def passages_went(self) -> None:
+        """Note that passages were deleted. Foreign keys delete their vectors."""
 
 
 # Connection pool.

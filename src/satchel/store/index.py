@@ -1,7 +1,6 @@
 """The index of passages and vectors, and its health checks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 from satchel.errors import StoreError
@@ -74,7 +73,7 @@ class Index:
 
     def remake(self, seq: int, memory: Memory) -> None:
         """Index a memory again during a repair, also if there are vectors without passages."""
-        for each in self._with_codes:
+        for each in self._db.vectors.generations():
             sql = self._db.statement("vectors_of", **each.parts)
             self._db.vectors.delete(each, self._db.execute(sql, _bounds(seq)).fetchall())
         self.remove(seq)
@@ -83,9 +82,8 @@ class Index:
     def remove(self, seq: int) -> None:
         """Delete the passages of a memory and their vectors."""
         self._db.log_changes([seq])
-        if self._with_codes:
-            self._db.vectors.before_passages_go(self._with_codes, self._passages(seq))
         self._db.execute(self._db.statement("delete_passages"), _bounds(seq))
+        self._db.vectors.passages_went()
         self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
 
     def make_good(self, seq: int) -> bool:
@@ -101,10 +99,6 @@ class Index:
         self._db.log_changes([seq])
         self._db.execute(self._db.statement("delete_backlog"), {"memory": seq})
         return True
-
-    @cached_property
-    def _with_codes(self) -> list[Generation]:
-        return self._db.vectors.generations()
 
     def _passages(self, seq: int) -> list[tuple[int]]:
         return self._db.execute(self._db.statement("passages_of"), _bounds(seq)).fetchall()
@@ -334,6 +328,7 @@ def vectors_check(
     overlooked: int,
     stray: int,
     waiting: int,
+    differing: int = 0,
 ) -> Check:
     wrong = []
     if broken:
@@ -342,6 +337,8 @@ def vectors_check(
         wrong.append(f"{overlooked:,} memories lack theirs")
     if stray:
         wrong.append(f"{stray:,} belong to nothing")
+    if differing:
+        wrong.append(f"their codes differ from them in {differing:,} places")
     if wrong:
         problem = f"{'; '.join(wrong)}; `satchel doctor --fix` takes out what is wrong"
         return check("vectors", problem, "")

@@ -44,7 +44,6 @@ from satchel.store.rows import (
     text_key,
     write_changes,
 )
-from satchel.text.redact import masked_labels
 
 __all__ = [
     "Batch",
@@ -362,15 +361,15 @@ def taken_names(db: Database, new: Sequence[Memory]) -> set[tuple[str, ...]]:
 
     One query for the whole batch, because most memories that are imported are new.
     """
+    if len(new) == 1:
+        return {name for name in _names(new[0]) if name[0] != "id"}
     names = [name for memory in new for name in _names(memory)]
     counts = Counter(names)
     # JSON cannot pass NUL to the databases: these names are looked up one by one.
     taken = {name for name in counts if counts[name] > 1 or any(map(_has_nul, name))}
     for kind, statement in (("ref", "refs_held"), ("topic", "topics_held")):
         keys = [name for name in counts if name[0] == kind and name not in taken]
-        if len(new) == 1:
-            taken.update(keys)
-        elif keys:
+        if keys:
             rows = db.execute(db.statement(statement), {"keys": json_array(keys)})
             taken.update(keys[row[0]] for row in rows)
     return taken
@@ -395,9 +394,12 @@ class KnownTexts:
         """Look up the hashes of memories, which all belong to one org."""
         self._keys = {memory.id: key for memory in memories if (key := text_key(memory)) is not None}
         rows: Iterable[Any] = ()
-        if self._keys:
-            listed = json_array(self._keys.values())
-            rows = db.execute(db.statement("text_keys_held"), {"org": memories[0].scope.org, "keys": listed})
+        keys = list(self._keys.values())
+        if len(keys) == 1:
+            rows = db.execute(db.statement("text_key_held"), {"org": memories[0].scope.org, "key": keys[0]})
+        elif keys:
+            listed = {"org": memories[0].scope.org, "keys": json_array(keys)}
+            rows = db.execute(db.statement("text_keys_held"), listed)
         self._held: set[int | None] = {row[0] for row in rows}
 
     def add(self, memory: Memory) -> None:
@@ -713,7 +715,8 @@ def _add_one(
     db: Database, candidate: Candidate, batch: Batch, taken: set[tuple[str, ...]], known: KnownTexts | None
 ) -> Memory:
     """Store a candidate. Without `known`, equal texts are not merged."""
-    stored = None if taken.isdisjoint(_names(candidate.memory)) else _updated(db, candidate, batch)
+    found = bool(taken) and not taken.isdisjoint(_names(candidate.memory))
+    stored = _updated(db, candidate, batch) if found else None
     if stored is None and known is not None and candidate.memory in known:
         stored = _confirmed(db, candidate, batch)
     if stored is None:
@@ -828,6 +831,9 @@ def _revise(db: Database, old: Memory, new: Memory, index: Index, *, action: str
     }
     if not changes:
         return old
+    # Imported here, because most calls only read.
+    from satchel.text.redact import masked_labels
+
     now = max(utc_now(), old.updated_at)
     new = msgspec.structs.replace(
         new,

@@ -375,8 +375,7 @@ def _of_memories(db: Database, kind: Literal["uses", "passages", "vectors"], num
 
 def _vectors(db: Database, numbers: str) -> list[Any]:
     current = db.vectors.generation()
-    # `generations` loads the extension that is needed to read the tables.
-    if current is None or current not in db.vectors.generations():
+    if current is None or not current.dimensions:
         return []
     return db.execute(db.statement("vectors_held", **current.parts), {"numbers": numbers}).fetchall()
 
@@ -399,7 +398,7 @@ def erase(db: Database, org: str) -> dict[Held, int]:
     """Delete an org, and return how many rows of each kind it had. Foreign keys and triggers delete the rest."""
     db.scrub()
     counts = amounts(db, org, every_vector=True)
-    db.vectors.before_org_goes(org)
     for name in _STATEMENTS:
         db.execute(db.statement(name), {"org": org})
+    db.vectors.passages_went()
     return counts

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import apsw
 import pytest
 
 import satchel
@@ -12,6 +11,7 @@ from satchel import Draft, Satchel
 from satchel.api.saving import new_candidate
 from satchel.store.contract import Check, Embedding
 from satchel.store.rows import text_key
+from satchel.store.sqlite.vectors import CHUNK_BITS
 
 # Each is a fault that no code of ours makes: foreign keys are off, as in another program.
 FAULTS = {
@@ -20,25 +20,19 @@ FAULTS = {
     "a passage is too short": ("UPDATE passage SET stop = stop - 1 WHERE seq = 1 << 12", "passages"),
     "a passage starts too late": ("UPDATE passage SET start = 1 WHERE seq = 1 << 12", "passages"),
     "a passage belongs to no memory": (
-        "INSERT INTO passage SELECT (99 << 12), start, stop, flags, codes FROM passage LIMIT 1",
+        "INSERT INTO passage SELECT (999 << 12), start, stop, flags, codes FROM passage LIMIT 1",
         "passages",
     ),
     "a vector is missing": ("DELETE FROM vector_1 WHERE passage = 1 << 12", "vectors"),
-    "a code is missing": ("DELETE FROM code_1 WHERE rowid = 1 << 12", "vectors"),
-    "a vector and its code are missing": (
-        "DELETE FROM vector_1 WHERE passage = 1 << 12; DELETE FROM code_1 WHERE rowid = 1 << 12",
-        "vectors",
-    ),
+    "codes are wrong": ("UPDATE code_1 SET codes = zeroblob(length(codes))", "vectors"),
+    "codes are missing": ("UPDATE code_1 SET codes = substr(codes, 4)", "vectors"),
     "a vector belongs to no passage": (
-        "INSERT INTO vector_1 SELECT 99 << 12, vector FROM vector_1 LIMIT 1",
+        "INSERT INTO vector_1 SELECT 999 << 12, vector FROM vector_1 LIMIT 1",
         "vectors",
     ),
-    "a code belongs to no passage": (
-        "INSERT INTO code_1 (rowid, code) VALUES (99 << 12, vec_bit(zeroblob(3)))",
-        "vectors",
-    ),
+    "codes belong to no passage": ("UPDATE code_1 SET passages = zeroblob(length(passages))", "vectors"),
     "a vector has a wrong size": ("UPDATE vector_1 SET vector = x'01' WHERE passage = 1 << 12", "vectors"),
-    "a memory that is gone waits": ("INSERT INTO backlog VALUES (99)", "vectors"),
+    "a memory that is gone waits": ("INSERT INTO backlog VALUES (999)", "vectors"),
     "the vectors are gone": ("DROP TABLE vector_1", "vectors"),
     "the codes are gone": ("DROP TABLE code_1", "vectors"),
     "codes and passages are gone": ("DROP TABLE code_1; DELETE FROM passage", "passages"),
@@ -53,6 +47,7 @@ def bag(path: Path):
     with satchel.open(path, embedder=Letters()) as opened:
         opened.add_many(Draft(text) for text in ("apple", "pear \0 fig", "  spaced \n"))
         opened.add("\n\n".join(f"{number} " + "word " * 150 for number in range(6)))
+        opened.add_many(Draft(f"{'grape ' * (number % 7)}{number}") for number in range(1 << CHUNK_BITS))
         opened.forget(opened.add("ended").id)
         yield opened
 
@@ -96,7 +91,7 @@ def test_a_fault_is_said_and_mended(bag: Satchel, sql, name):
 
 
 def test_a_hash_that_another_text_has_too_merges_nothing(bag: Satchel):
-    apple = bag.recent(limit=9)[-1]
+    apple = bag.recent(limit=999)[-1]
     new = new_candidate(Draft("plum"), bag.scope).memory
     spoil(bag, f"UPDATE memory SET text_key = {text_key(new)} WHERE id = '{apple.id}'")
     added = bag.add("plum")
@@ -129,15 +124,3 @@ def test_a_store_without_an_embedder_is_well(path: Path):
         assert {check.name: check.detail for check in bag.checks()}["vectors"] == "by none"
     with satchel.open(":memory:") as bag:
         assert unwell(bag) == []
-
-
-def test_damage_to_the_codes_is_looked_for_with_the_extension_loaded(path: Path, bag: Satchel):
-    bag.close()
-    with satchel.open(path) as reopened:
-        assert unwell(reopened) == []
-        with reopened._store._read() as db:
-            assert db.execute("SELECT vec_version()").get
-    plain = apsw.Connection(str(path))
-    with pytest.raises(apsw.SQLError):
-        plain.execute("SELECT vec_version()")
-    plain.close()

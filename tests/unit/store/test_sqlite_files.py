@@ -11,10 +11,11 @@ import pytest
 import satchel
 from call_by_call import CallByCall
 from in_step import Letters, differences
-from old_store import make_old, make_unconfirmed
+from old_store import make_old, make_unchunked, make_unconfirmed
 from satchel import Draft, Satchel
 from satchel.model.filters import Filter
 from satchel.store.sqlite import connection, store
+from satchel.store.sqlite.vectors import CHUNK_BITS
 
 
 def test_backing_up_inside_a_transaction_is_refused(bag: Satchel, tmp_path: Path):
@@ -178,11 +179,29 @@ def test_an_old_store_whose_owner_wants_no_vectors_does_not_wait_for_any(path: P
         assert differences(bag) == []
 
 
+def test_codes_of_an_old_store_become_chunks_and_are_searched_as_before(path: Path):
+    with satchel.open(path, embedder=Letters()) as bag:
+        bag.add_many(Draft(f"{chr(97 + number % 20) * (number % 7 + 1)} {number}") for number in range(300))
+        code = np.packbits(Letters().embed(["ab"])[0] > 0).tobytes()
+        before = bag._store.nearest(Filter(), code, limit=40)
+    make_unchunked(path)
+    with satchel.open(path, embedder=Letters()) as bag:
+        assert bag._store.nearest(Filter(), code, limit=40) == before
+        assert [check for check in bag.checks() if check.state != "ok"] == []
+        assert differences(bag) == []
+        with bag._store._read() as db:
+            names = {row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE name GLOB 'code_*'")}
+        assert names == {"code_1", "code_1_empty"}
+    assert path.with_name("notes.db.schema-9.backup").exists()
+
+
 def test_neither_words_nor_vectors_of_a_purged_memory_stay_in_the_file(path: Path):
     log = Path(f"{path}-wal")
     with satchel.open(path) as bag:
         bag.add_many(Draft(f"kept {number}") for number in range(40))
         secret = bag.add("the merger with Blorptech in spring")
+        # Completes the chunk of codes that it is in.
+        bag.add_many(Draft(f"kept {number} too") for number in range(1 << CHUNK_BITS))
         (trace,) = bag._store.traces(Filter(ids=(secret.id,)))
         (passage,) = trace.passages
         assert passage.vector is not None

@@ -26,6 +26,7 @@ from satchel.errors import (
     StoreUnreachableError,
 )
 from satchel.model.memory import Memory
+from satchel.model.patterns import lazy_pattern
 from satchel.store.database import Dialect, Generation, Statements, VectorTables
 from satchel.store.postgres.terms import SIGN, IndexedTerms, Tally, index_entry, tag_keys
 from satchel.store.rows import COLUMNS, READ_COLUMNS, memory_row, spell_nul
@@ -45,9 +46,9 @@ __all__ = [
 
 SCHEMES = ("postgresql", "postgres")
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
-_SCHEME = re.compile(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
+_SCHEME = lazy_pattern(r"[a-z][a-z0-9+-]{0,14}", re.IGNORECASE)
 # A password in the wrong field.
-_ASTRAY = re.compile(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
+_ASTRAY = lazy_pattern(r"pass(?:word|wd|code)?\s*[=:]", re.IGNORECASE)
 # Options that are shown beside user, host and database: not secret, and needed to identify the server.
 _REPEATED = ("hostaddr", "service", "target_session_attrs", "sslmode", "passfile")
 _SECRET = ("password", "sslpassword")
@@ -142,11 +143,7 @@ class PostgresVectors(VectorTables):
         rows = [{"number": number} for (number,) in passages]
         self._db.executemany(self._db.statement("delete_vector", **found.parts), rows)
 
-    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """Nothing to do: foreign keys delete the vectors."""
-
-    def before_org_goes(self, org: str) -> None:
-        """Nothing to do: foreign keys delete the vectors."""
+    def passages_went(self) -> None: ...
 
 
 # Connections.
@@ -157,7 +154,7 @@ LOCK_SECONDS = 60
 # How many changes of a tenant are kept; whoever is further behind reads everything again.
 CHANGES_KEPT = 1_024
 CHANGES_BETWEEN_TRIMS = 256
-_SPELT = re.compile("\ufdd0[01]")
+_SPELT = lazy_pattern("\ufdd0[01]")
 _PLAIN = sql.SQL("ISOLATION LEVEL READ COMMITTED")
 # JIT costs more than it saves here, and no query reads all tenants.
 _PLANNING = (

@@ -5,12 +5,10 @@ import errno
 import operator
 import os
 import random
-import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,11 +24,12 @@ from satchel.errors import (
     StoreVersionError,
 )
 from satchel.model.memory import Memory
-from satchel.store.contract import Embedding
-from satchel.store.database import Dialect, Generation, Statements, VectorTables, in_slices
+from satchel.model.patterns import lazy_pattern
+from satchel.store.database import Dialect, Statements, in_slices
 from satchel.store.partial_file import partial_file
 from satchel.store.rows import COLUMNS, READ_COLUMNS, json_names, memory_row, text_key
 from satchel.store.sqlite.header import APPLICATION_ID, MAGIC, first_bytes, parse_header
+from satchel.store.sqlite.vectors import SqliteVectors, signs
 from satchel.text.terms import segment
 
 __all__ = [
@@ -38,13 +37,11 @@ __all__ = [
     "PRAGMAS",
     "STATEMENTS",
     "SqliteConnection",
-    "SqliteVectors",
     "connect",
     "copy_into",
     "copy_to_new_file",
     "create_file",
     "file_errors",
-    "load_vectors",
     "reading_errors",
     "refuse_foreign",
     "refuse_newer",
@@ -54,82 +51,6 @@ __all__ = [
     "waiting_at_most",
     "write_transaction",
 ]
-
-
-def load_vectors(db: apsw.Connection) -> None:
-    """Load sqlite-vec into a connection."""
-    # Not imported: that would import the standard library's SQLite too.
-    package = find_spec("sqlite_vec")
-    if package is None or package.origin is None:
-        raise StoreError("the package sqlite-vec is not installed; `pip install sqlite-vec`")
-    db.enable_load_extension(True)
-    try:
-        db.load_extension(str(Path(package.origin).with_name("vec0")))
-    finally:
-        db.enable_load_extension(False)
-
-
-class SqliteVectors(VectorTables):
-    """Vectors in tables `vector_N`, and their signs as bits in `code_N`."""
-
-    _loaded = False
-
-    def load(self) -> None:
-        """Load sqlite-vec when it is first needed. Most commands never need it."""
-        if not self._loaded:
-            load_vectors(self._db)  # type: ignore[arg-type]
-            self._loaded = True
-
-    def generations(self) -> list[Generation]:
-        if found := super().generations():
-            self.load()
-        return found
-
-    def create(self, embedding: Embedding, *, state: str) -> Generation:
-        made = super().create(embedding, state=state)
-        if made.dimensions:
-            self.load()
-            self._db.execute(
-                f"CREATE TABLE vector_{made.number} (passage INTEGER PRIMARY KEY "
-                "REFERENCES passage (seq) ON DELETE CASCADE, vector BLOB NOT NULL) STRICT"
-            )
-            self._db.execute(
-                f"CREATE VIRTUAL TABLE code_{made.number} USING vec0 (code bit[{8 * made.code_bytes}])"
-            )
-        return made
-
-    def drop(self, found: Generation) -> None:
-        if found.dimensions:
-            self.load()
-            self._db.execute(
-                f"DROP TABLE IF EXISTS vector_{found.number}; DROP TABLE IF EXISTS code_{found.number}"
-            )
-        self._db.execute(self._db.statement("delete_generation"), {"generation": found.number})
-
-    def write(self, to: Generation, passages: Sequence[tuple[int, bytes, bytes]]) -> None:
-        self.load()
-        vectors = [{"passage": passage, "vector": vector} for passage, vector, _ in passages]
-        codes = [{"passage": passage, "code": code} for passage, _, code in passages]
-        self._db.executemany(self._db.statement("insert_vector", **to.parts), vectors)
-        self._db.executemany(self._db.statement("insert_code", **to.parts), codes)
-
-    def delete(self, found: Generation, passages: Sequence[tuple[int]]) -> None:
-        self.load()
-        self.before_passages_go([found], passages)
-        self._db.executemany(f"DELETE FROM vector_{found.number} WHERE passage = ?", passages)
-
-    def before_org_goes(self, org: str) -> None:
-        if found := self.generations():
-            passages = self._db.execute(self._db.statement("passages_of_org"), {"org": org}).fetchall()
-            self.before_passages_go(found, passages)
-
-    def before_passages_go(self, found: Iterable[Generation], passages: Sequence[tuple[int]]) -> None:
-        """Delete codes. Virtual tables have no foreign keys that would do it."""
-        for each in found:
-            self._db.executemany(f"DELETE FROM code_{each.number} WHERE rowid = ?", passages)
-
-
-# Connections.
 
 
 BUSY_SECONDS = 60.0
@@ -217,8 +138,8 @@ class SqliteConnection(apsw.Connection):
         self.scrubbing = True
 
 
-_ONE_ROW = re.compile(r"(INSERT INTO [^:?]+ VALUES )(\(.*\))")
-_NAMED = re.compile(r":([a-z_]+)")
+_ONE_ROW = lazy_pattern(r"(INSERT INTO [^:?]+ VALUES )(\(.*\))")
+_NAMED = lazy_pattern(r":([a-z_]+)")
 
 
 class _Insert(NamedTuple):
@@ -255,6 +176,7 @@ def connect(location: str, *, readonly: bool = False) -> SqliteConnection:
         connection = SqliteConnection(location, flags=access | apsw.SQLITE_OPEN_NOMUTEX)
         try:
             be_patient(connection)
+            connection.create_scalar_function("signs", signs, 1, deterministic=True)  # type: ignore[arg-type]
             # Until the file is known to be a store, closing it must not checkpoint its log.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             for pragma in PRAGMAS:
@@ -379,8 +301,14 @@ def _why_not(location: str) -> str:
     return "no permission to read it, or to write beside it"
 
 
+# Seconds. Who has waited for long looks less often than who has just begun. So the same process often writes
+# several times in a row, while it still has the pages of the file in memory.
+SHORTEST_NAP = 0.0008
+LONGEST_NAP = 0.025
+
+
 class _Patience:
-    """Busy handler that waits for a lock in short, random intervals, so that all writers get their turn."""
+    """Busy handler that waits for a lock in random intervals, each about as long as the wait so far."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -393,8 +321,7 @@ class _Patience:
         waited = now - self.since
         if waited >= self.seconds:
             return False
-        # In proportion to the wait, so that many writers look no more often than a few.
-        time.sleep(random.uniform(0.0003, 0.001 + min(waited / 8, 0.01)))
+        time.sleep(random.uniform(0.5, 1) * max(SHORTEST_NAP, min(waited, LONGEST_NAP)))
         return True
 
 

@@ -36,7 +36,9 @@ class VectorHealth(NamedTuple):
     broken: list[Generation]
     """Generations whose tables are missing or cannot be read."""
     stray: int
-    """Vectors, codes and backlog entries without a passage or memory."""
+    """Vectors and backlog entries without a passage or memory."""
+    differing: int
+    """Chunks of codes that differ from the vectors."""
     overlooked: int
     """Memories without vectors that are not in the backlog."""
     waiting: int
@@ -50,14 +52,17 @@ def look_at_passages(db: SqliteConnection) -> Passages:
 
 def look_at_vectors(db: SqliteConnection) -> VectorHealth:
     broken, stray = [], len(db.execute(db.statement("stray_backlog")).fetchall())
+    differing = 0
     for each in db.vectors.generations():
         try:
-            stray += len(_stray_codes(db, each)) + len(_stray_vectors(db, each))
+            stray += len(_stray_vectors(db, each))
+            differing += len(db.vectors.wrong_chunks(each))
         except (apsw.SQLError, apsw.CorruptError):
             broken.append(each)
     current = db.vectors.generation()
     overlooked = 0 if current in broken else len(_overlooked(db, current))
-    return VectorHealth(broken, stray, overlooked, int(db.execute(db.statement("count_backlog")).get))
+    waiting = int(db.execute(db.statement("count_backlog")).get)
+    return VectorHealth(broken, stray, differing, overlooked, waiting)
 
 
 def mend(db: SqliteConnection) -> list[str]:
@@ -71,6 +76,7 @@ def mend(db: SqliteConnection) -> list[str]:
     passages = look_at_passages(db)
     _mend_passages(db, passages)
     _mend_vectors(db)
+    db.vectors.settle()
     db.execute(db.statement("forget_changes"))
     done = []
     if concerned := len(passages.differing) + len(passages.stray):
@@ -78,6 +84,8 @@ def mend(db: SqliteConnection) -> list[str]:
     if vectors.broken or vectors.stray or vectors.overlooked:
         waiting = int(db.execute(db.statement("count_backlog")).get)
         done.append(f"took out vectors that belong to nothing; {waiting:,} memories wait for theirs")
+    if vectors.differing:
+        done.append("made the codes of vectors anew")
     return done
 
 
@@ -89,7 +97,6 @@ def _renew(db: SqliteConnection, broken: Generation) -> None:
 
 
 def _mend_passages(db: SqliteConnection, found: Passages) -> None:
-    db.vectors.before_passages_go(db.vectors.generations(), found.stray)
     db.executemany(db.statement("delete_passage"), [{"number": number} for (number,) in found.stray])
     index = Index(db)
     for seq, memory in by_number(db, found.differing).items():
@@ -98,25 +105,18 @@ def _mend_passages(db: SqliteConnection, found: Passages) -> None:
 
 def _mend_vectors(db: SqliteConnection) -> None:
     for each in db.vectors.generations():
-        db.vectors.delete(each, _stray_codes(db, each) + _stray_vectors(db, each))
+        db.vectors.delete(each, _stray_vectors(db, each))
+        db.vectors.empty_wrong_chunks(each)
     stray = db.execute(db.statement("stray_backlog")).fetchall()
     db.executemany(db.statement("delete_backlog"), [{"memory": memory} for (memory,) in stray])
     overlooked = _overlooked(db, db.vectors.generation())
     db.executemany(db.statement("insert_backlog"), [{"memory": memory} for (memory,) in overlooked])
 
 
-def _stray_codes(db: SqliteConnection, found: Generation) -> list[Any]:
-    return db.execute(
-        f"SELECT rowid FROM code_{found.number} EXCEPT SELECT passage FROM vector_{found.number}"
-    ).fetchall()
-
-
 def _stray_vectors(db: SqliteConnection, found: Generation) -> list[Any]:
-    """Return vectors without a code or passage, or of the wrong size."""
-    number = found.number
+    """Return vectors without a passage, or of the wrong size."""
     return db.execute(
-        f"SELECT passage FROM vector_{number} EXCEPT SELECT rowid FROM code_{number} "
-        f"UNION SELECT v.passage FROM vector_{number} v WHERE length(v.vector) <> ? "
+        f"SELECT v.passage FROM vector_{found.number} v WHERE length(v.vector) <> ? "
         "OR NOT EXISTS (SELECT 1 FROM passage p WHERE p.seq = v.passage)",
         (found.dimensions,),
     ).fetchall()
@@ -223,8 +223,6 @@ def _wal_size(location: Path) -> Check:
 
 def _integrity(db: SqliteConnection) -> Check:
     try:
-        # Without the extension, SQLite skips its tables.
-        db.vectors.generations()
         found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except apsw.CorruptError as error:
         found = [str(error)]

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -70,8 +71,30 @@ def mend_text_keys(db: SqliteConnection) -> int:
     return len(differing)
 
 
+def replace_vec0(db: SqliteConnection) -> None:
+    """Drop the virtual tables of codes with their own tables, and make chunks of codes instead.
+
+    A module that does nothing stands for sqlite-vec, because a virtual table cannot be dropped without its module.
+    """
+    table = SimpleNamespace(Disconnect=lambda: None, Destroy=lambda: None)
+    vec0: Any = SimpleNamespace(Connect=lambda *_: ("CREATE TABLE any (code)", table))
+    db.create_module("vec0", vec0)
+    for each in db.vectors.generations():
+        db.execute(f"DROP TABLE IF EXISTS code_{each.number}")
+        own = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB ?"
+        for (name,) in db.execute(own, (f"code_{each.number}_*",)).fetchall():
+            db.execute(f'DROP TABLE "{name}"')
+        db.vectors.create_codes(each)
+    db.vectors.settle()
+    db.create_module("vec0", None)
+
+
 # Steps of a migration that SQL alone cannot do.
-_BUILDERS = {"0002_recall.sql": index.build_passages, "0005_confirming.sql": mend_text_keys}
+_BUILDERS = {
+    "0002_recall.sql": index.build_passages,
+    "0005_confirming.sql": mend_text_keys,
+    "0010_chunks.sql": replace_vec0,
+}
 
 
 def prepare(connection: SqliteConnection, location: str, folder: Path = MIGRATIONS) -> None:

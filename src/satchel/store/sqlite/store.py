@@ -16,7 +16,6 @@ from satchel.store.contract import Check
 from satchel.store.database import Pool
 from satchel.store.memories import Uses
 from satchel.store.sessions import Ledgers
-from satchel.store.sqlite import health
 from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
@@ -101,10 +100,14 @@ class SqliteStore(SqliteSearch, Store):
             return copy_to_new_file(db, target)
 
     def checks(self) -> list[Check]:
+        from satchel.store.sqlite import health
+
         with self._read() as db:
             return health.checks(db, self.location)
 
     def repair(self) -> list[str]:
+        from satchel.store.sqlite import health
+
         with self._read() as db:
             return health.repair(db, self.location)
 
@@ -122,7 +125,7 @@ class SqliteStore(SqliteSearch, Store):
         return connection
 
     @contextlib.contextmanager
-    def _read(self, org: str = "") -> Iterator[SqliteConnection]:
+    def _connection(self) -> Iterator[SqliteConnection]:
         """Return the connection of this thread's transaction, or an idle one."""
         current: SqliteConnection | None = getattr(self._current, "connection", None)
         if current is None:
@@ -132,8 +135,14 @@ class SqliteStore(SqliteSearch, Store):
                 yield current
             else:
                 with self._pool.connection() as db:
-                    refuse_changed_version(self.location, db)
                     yield db
+
+    @contextlib.contextmanager
+    def _read(self, org: str = "") -> Iterator[SqliteConnection]:
+        with self._connection() as db:
+            if not db.in_transaction:
+                refuse_changed_version(self.location, db)
+            yield db
 
     @contextlib.contextmanager
     def _snapshot(self, org: str = "") -> Iterator[SqliteConnection]:
@@ -143,8 +152,8 @@ class SqliteStore(SqliteSearch, Store):
             with self._read() as db:
                 yield db
             return
-        with self._read() as db, db:
-            # Again, because the state that is read begins here.
+        # Not `_read`: the state that is read begins inside.
+        with self._connection() as db, db:
             refuse_changed_version(self.location, db)
             yield db
 
@@ -157,17 +166,21 @@ class SqliteStore(SqliteSearch, Store):
         if outer is not None and not outer.in_transaction:
             # SQLite has rolled back everything. Continuing would store only the rest.
             raise StoreError("an earlier failure has ended this transaction; nothing of it was stored")
-        with self._pool.writing(), self._uses_taken() as uses, self._read() as db:
+        # Not `_read`: the version is checked inside the transaction.
+        with self._pool.writing(), self._uses_taken() as uses, self._connection() as db:
             with write_transaction(db):
                 refuse_changed_version(self.location, db)
                 if outer is None:
                     db.scrubbing = False
+                    db.vectors.unsettled = False
                 self._current.connection = db
                 try:
                     yield db
                 finally:
                     self._current.connection = outer
                 memories.count_uses(db, uses)
+                if outer is None:
+                    db.vectors.settle()
             if outer is None and db.scrubbing:
                 _empty_log(db)
 

@@ -24,6 +24,9 @@ SELECT j.place - 1 FROM json_array_elements(:keys::json) WITH ORDINALITY j (valu
 SELECT j.place - 1 FROM json_array_elements(:keys::json) WITH ORDINALITY j (value, place) WHERE EXISTS (SELECT 1 FROM memory m
     WHERE m.org = :org AND m.topic_id = md5(md5(j.value ->> 2) || md5(j.value ->> 3) || md5(j.value ->> 4) || md5(j.value ->> 5)))
 
+-- name: text_key_held
+SELECT m.text_key FROM memory m WHERE m.org = :org AND m.text_key = :key LIMIT 1
+
 -- name: text_keys_held
 SELECT DISTINCT m.text_key FROM memory m
 WHERE m.org = :org AND m.text_key = ANY (ARRAY(SELECT json_array_elements_text(:keys::json)::bigint))

@@ -26,6 +26,10 @@ SELECT j.key FROM json_each(:keys) j WHERE EXISTS (SELECT 1 FROM memory m
 -- name: text_keys_held
 SELECT DISTINCT m.text_key FROM memory m WHERE +m.org = :org AND m.text_key IN (SELECT value FROM json_each(:keys))
 
+-- Much faster than a list of one.
+-- name: text_key_held
+SELECT m.text_key FROM memory m WHERE +m.org = :org AND m.text_key = :key LIMIT 1
+
 -- name: texts_with_keys
 SELECT {columns}, m.seq, m.text_key FROM memory m WHERE m.seq > :after ORDER BY m.seq LIMIT :limit
 
@@ -110,9 +114,6 @@ INSERT INTO passage (seq, start, stop, flags, codes) VALUES (:number, :start, :s
 -- name: insert_vector
 INSERT INTO {vectors} (passage, vector) VALUES (:passage, :vector)
 
--- name: insert_code
-INSERT INTO {codes} (rowid, code) VALUES (:passage, vec_bit(:code))
-
 -- name: delete_passages
 DELETE FROM passage WHERE seq >= :start AND seq < :stop
 
@@ -121,6 +122,33 @@ SELECT seq FROM passage WHERE seq >= :start AND seq < :stop
 
 -- name: vectors_of
 SELECT passage FROM {vectors} WHERE passage >= :start AND passage < :stop
+
+-- name: newest_vector
+SELECT max(passage) FROM {vectors}
+
+-- name: vectors_between
+SELECT passage, vector FROM {vectors} WHERE passage >= :start AND passage < :stop AND length(vector) = :size
+
+-- name: chunks
+SELECT chunk, passages, codes FROM {codes}
+
+-- name: chunks_of
+SELECT chunk, passages, codes FROM {codes} WHERE chunk IN (SELECT value FROM json_each(:chunks))
+
+-- name: next_chunk
+SELECT coalesce(max(chunk), -1) + 1 FROM {codes}
+
+-- name: empty_chunks
+SELECT chunk FROM {codes} WHERE codes IS NULL
+
+-- name: empty_chunk
+UPDATE {codes} SET passages = NULL, codes = NULL WHERE chunk = :chunk
+
+-- name: put_chunk
+INSERT OR REPLACE INTO {codes} (chunk, passages, codes) VALUES (:chunk, :passages, :codes)
+
+-- name: delete_chunks
+DELETE FROM {codes} WHERE chunk >= :chunk
 
 -- name: generation
 SELECT generation, name, dimensions FROM embedding WHERE state = :state
@@ -208,18 +236,8 @@ WHERE {where} AND (m.at, m.id) < (:at, :id) ORDER BY m.at DESC, m.id DESC LIMIT 
 SELECT m.seq FROM memory m
 WHERE {where} AND (m.at, m.id) > (:at, :id) ORDER BY m.at, m.id LIMIT :limit
 
--- name: nearest
-SELECT m.seq, min(f.distance) AS distance, count(*) FROM (
-    SELECT rowid AS passage, distance FROM {codes} WHERE code MATCH vec_bit(:code) AND k = :limit
-) f CROSS JOIN memory m ON m.seq = f.passage >> 12
-WHERE {where} GROUP BY m.seq ORDER BY distance, m.seq
-
--- name: nearest_filtered
-SELECT rowid >> 12 AS seq, min(distance) AS distance, count(*) FROM {codes}
-WHERE code MATCH vec_bit(:code) AND k = :limit AND rowid IN (
-    SELECT p.seq FROM memory m CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095
-    WHERE {where}
-) GROUP BY 1 ORDER BY 2, 1
+-- name: seqs_among
+SELECT m.seq FROM json_each(:numbers) j CROSS JOIN memory m ON m.seq = j.value WHERE {where}
 
 -- name: word_frequency
 SELECT doc FROM memory_word WHERE term = :term
@@ -281,7 +299,7 @@ SELECT p.seq >> 12, p.seq & 4095, p.start, p.stop, p.flags, p.codes
 FROM json_each(:numbers) j CROSS JOIN passage p ON p.seq BETWEEN j.value << 12 AND (j.value << 12) + 4095 ORDER BY p.seq
 
 -- name: vectors_held
-SELECT v.passage >> 12, v.passage & 4095, v.vector, (SELECT c.code FROM {codes} c WHERE c.rowid = v.passage)
+SELECT v.passage >> 12, v.passage & 4095, v.vector, signs(v.vector)
 FROM json_each(:numbers) j CROSS JOIN {vectors} v ON v.passage BETWEEN j.value << 12 AND (j.value << 12) + 4095
 ORDER BY v.passage
 
@@ -341,10 +359,6 @@ SELECT EXISTS (SELECT 1 FROM memory WHERE org = :org) OR EXISTS (SELECT 1 FROM s
 -- Identifies the database, however its location was written; empty for one in memory.
 -- name: whereabouts
 SELECT file FROM pragma_database_list WHERE name = 'main'
-
--- name: passages_of_org
-SELECT p.seq FROM memory m
-CROSS JOIN passage p ON p.seq BETWEEN m.seq << 12 AND (m.seq << 12) + 4095 WHERE m.org = :org
 
 -- Rows that are not deleted with memories or sessions.
 -- name: erase_rest

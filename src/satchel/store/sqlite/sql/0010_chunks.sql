@@ -1,0 +1,2 @@
+-- The codes of vectors are kept in chunks, in ordinary tables code_N. `replace_vec0` replaces the virtual tables of
+-- sqlite-vec that had them.
