@@ -50,8 +50,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def near_terms(word: str, vocabulary: Iterable[str], *, limit: int = 3) -> list[tuple[str, float]]:
     """Return the terms within edit distance 2 of a word or its stem, nearest first, each with a weight.
 
-    The distance is Damerau-Levenshtein: a swap of two neighbouring letters counts as one edit. Short words allow a
-    distance of 1 only. The word itself is not returned, nor are terms with digits and very short terms.
+    A swap of two neighbouring letters counts as one edit. Short words allow a distance of 1 only. The word itself
+    is not returned, nor are terms with digits and very short terms.
     """
     forms = _forms(word)
     terms = [term for term in vocabulary if 2 < len(term) <= _LONGEST and term.isalpha()]
@@ -82,21 +82,47 @@ def _forms(word: str) -> list[str]:
     return list(dict.fromkeys((words[0], stem(words[0]))))
 
 
-def _near(word: str, terms: list[str]) -> Iterator[tuple[str, float]]:
-    if not (most := _max_distance(word)):
-        return
-    # Imported when first used: most queries have no typos.
-    from rapidfuzz import process
-    from rapidfuzz.distance import DamerauLevenshtein
-
-    found = process.extract(word, terms, scorer=DamerauLevenshtein.distance, score_cutoff=most, limit=None)
-    for term, distance, _ in found:
-        if not 0 < distance <= _max_distance(term):
+def _near(word: str, terms: Sequence[str]) -> Iterator[tuple[str, float]]:
+    most = _max_distance(word)
+    for term, distance in _edit_distances(word, terms, most) if most else ():
+        if not 0 < distance <= min(most, _max_distance(term)):
             continue
         if term[0] == word[0]:
-            yield term, _WEIGHT_AT_DISTANCE[int(distance)]
+            yield term, _WEIGHT_AT_DISTANCE[distance]
         elif distance == 1:
             yield term, _OTHER_START_WEIGHT
+
+
+def _edit_distances(word: str, terms: Sequence[str], most: int) -> list[tuple[str, int]]:
+    """Return how many letters must be inserted, removed, replaced or swapped to turn the word into each term.
+
+    Terms that are certainly further away than `most` are left out.
+    """
+    import numpy as np
+
+    terms = [term for term in terms if abs(len(term) - len(word)) <= most]
+    if not terms:
+        return []
+    letters = np.array(terms).view(np.uint32).reshape(len(terms), -1)
+    # Each letter that the word does not have is an edit. Shorter terms end in zeros.
+    known = np.zeros(256, np.bool_)
+    known[[0, 255, *(min(ord(letter), 255) for letter in word)]] = True
+    possible = np.flatnonzero((~known[np.minimum(letters, 255)]).sum(axis=1) <= most)
+    letters = letters[possible].T
+    # Row j of each table has the distance of the word's first letters to the first j letters of every term.
+    steps = np.arange(len(letters) + 1, dtype=np.int16)[:, None]
+    before = table = np.broadcast_to(steps, (len(letters) + 1, len(possible)))
+    last = None
+    for count, letter in enumerate(map(ord, word), start=1):
+        same = letters == letter
+        current = table + 1
+        np.minimum(current[1:], table[:-1] + ~same, out=current[1:])
+        if last is not None:
+            np.minimum(current[2:], before[:-2] + 1, out=current[2:], where=same[:-1] & last[1:])
+        current[0] = count
+        current = np.minimum.accumulate(current - steps, axis=0) + steps
+        before, table, last = table, current, same
+    return [(term, int(table[len(term), column])) for column, term in enumerate(terms[row] for row in possible)]
 
 
 def _max_distance(word: str) -> int:
