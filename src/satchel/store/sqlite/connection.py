@@ -42,6 +42,8 @@ __all__ = [
     "copy_to_new_file",
     "create_file",
     "file_errors",
+    "flush_by_hand",
+    "flush_log",
     "reading_errors",
     "refuse_foreign",
     "refuse_newer",
@@ -190,6 +192,38 @@ def connect(location: str, *, readonly: bool = False) -> SqliteConnection:
 def trust(connection: apsw.Connection) -> None:
     """Allow a checkpoint on close, once the file is known to be a store."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
+
+def flush_by_hand(connection: apsw.Connection) -> None:
+    """Let commits return before they are on disk, for a caller who then calls `flush_log`.
+
+    SQLite's own flush happens under the write lock, where all other writers wait for the disk.
+    """
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def flush_log(log: str) -> None:
+    """Wait until all transactions that were committed to a log so far are on disk. A store in memory has none."""
+    if not log:
+        return
+    try:
+        handle = os.open(log, os.O_RDWR)
+        try:
+            _flush(handle)
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        # Another thread has closed the store: its log is in the file, and on disk.
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{log.removesuffix('-wal')}: written, but the system could not confirm that it is on disk "
+            f"({_reason(error)}); a power cut may lose it"
+        ) from error
+
+
+# Without the times of the file, where the system can leave them out.
+_flush = getattr(os, "fdatasync", os.fsync)
 
 
 def be_patient(connection: apsw.Connection, seconds: float | None = None) -> None:

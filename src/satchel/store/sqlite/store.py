@@ -20,6 +20,8 @@ from satchel.store.sqlite.connection import (
     SqliteConnection,
     connect,
     copy_to_new_file,
+    flush_by_hand,
+    flush_log,
     reading_errors,
     trust,
     waiting_at_most,
@@ -63,6 +65,7 @@ class SqliteStore(SqliteSearch, Store):
         try:
             with self._pool.connection() as db:
                 prepare(db, self.location)
+                flush_by_hand(db)
             self._recognised = True
         except BaseException:
             self._pool.close()
@@ -122,6 +125,7 @@ class SqliteStore(SqliteSearch, Store):
         connection = connect(self.location, readonly=self._readonly)
         if self._recognised:
             trust(connection)
+            flush_by_hand(connection)
         return connection
 
     @contextlib.contextmanager
@@ -159,7 +163,7 @@ class SqliteStore(SqliteSearch, Store):
 
     @contextlib.contextmanager
     def writing(self, org: str | None = None) -> Iterator[SqliteConnection]:
-        """Open a write transaction, which also writes the waiting uses."""
+        """Open a write transaction, which also writes the waiting uses. It is on disk when this returns."""
         outer = getattr(self._current, "connection", None)
         if outer is None and getattr(self._current, "reader", None) is not None:
             raise StoreError(WHILE_READING)
@@ -183,6 +187,10 @@ class SqliteStore(SqliteSearch, Store):
                     db.vectors.settle()
             if outer is None and db.scrubbing:
                 _empty_log(db)
+            log = db.filename_wal
+        if outer is None:
+            # Without any lock, so that others write meanwhile. The log has all earlier transactions, too.
+            flush_log(log)
 
     @contextlib.contextmanager
     def _written(self, org: str = "") -> Iterator[SqliteConnection]:
