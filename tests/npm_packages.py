@@ -17,6 +17,9 @@ __all__ = ["node", "npm_packages"]
 
 OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ENOTCACHED")
 LONGEST_INSTALL = 1800
+# Ranges of versions inside the packages are resolved as of this day: a release of today may not be in the registry
+# yet with all that it needs. Move it forward when a pinned version is newer.
+AS_OF = "2026-11-17"
 
 
 def node() -> str:
@@ -34,7 +37,7 @@ def npm_packages(name: str, manifest: Mapping[str, Any]) -> Path:
     """
     node()
     content = json.dumps({"private": True, **manifest}, sort_keys=True)
-    folder = Path(sys.prefix) / "npm" / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    folder = Path(sys.prefix) / "npm" / f"{name}-{hashlib.sha256((content + AS_OF).encode()).hexdigest()[:12]}"
     if not folder.exists():
         # Installed elsewhere and renamed: another test process may do the same, and what is there is complete.
         apart = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -51,6 +54,7 @@ def npm_packages(name: str, manifest: Mapping[str, Any]) -> Path:
 
 def _install(folder: Path) -> None:
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+    command.append(f"--before={AS_OF}")
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONGEST_INSTALL)
     if done.returncode and any(code in done.stderr for code in OFFLINE):
         pytest.skip("the registry of npm cannot be reached")
