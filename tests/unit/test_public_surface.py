@@ -116,6 +116,18 @@ def test_the_version_loads_nothing_heavy():
     assert done.stdout.split("\n")[:2] == [f"satchel {satchel.__version__}", "[]"], done.stderr
 
 
+def test_a_search_loads_no_masked_arrays(tmp_path: Path):
+    path = tmp_path / "notes.db"
+    with satchel.open(path, embedder="static") as bag:
+        bag.add_many([satchel.Draft(f"turn {each} of the talk", session="s1", speaker="Ana") for each in range(30)])
+    script = (
+        f"import satchel, sys\nwith satchel.open({str(path)!r}) as bag: print(len(bag.search('the talk')))\n"
+        "print('numpy' in sys.modules, 'numpy.ma' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "10\nTrue False\n", done.stderr
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error():
     assert not hasattr(satchel, "nothing")
     assert not hasattr(satchel, "MadeUpError")

@@ -259,7 +259,7 @@ def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
         # The stretches of memories of the same moment that are not in order.
         starts = np.flatnonzero(np.concatenate([[True], ~same]))
         ends = np.append(starts[1:], len(rows))
-        for number in np.unique(np.searchsorted(starts, wrong, side="right") - 1).tolist():
+        for number in set((np.searchsorted(starts, wrong, side="right") - 1).tolist()):
             stretch = slice(starts[number], ends[number])
             rows[stretch] = sorted(rows[stretch].tolist(), key=columns.ids.__getitem__)
     return rows

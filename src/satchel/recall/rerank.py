@@ -21,7 +21,7 @@ from satchel.recall.columns import NONE
 from satchel.recall.features import Evidence, Feature, Lexical, Sheet
 from satchel.recall.question import Question, term_code
 from satchel.store.contract import SearchStore
-from satchel.text.terms import QUESTION_WORDS, stem, terms, words
+from satchel.text.terms import QUESTION_WORDS, folded, stem, terms, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -303,14 +303,14 @@ def _slots(text: str) -> Iterator[str]:
 @cache
 def _change_words() -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, ...]]]:
     """Return the words of change: stems of English words, words of other languages, phrases of two words."""
-    foreign = (word for line in _FOREIGN_CHANGES.split() for word in _paired(words(line)))
+    foreign = map(folded, _FOREIGN_CHANGES.split())
     phrases = (phrase for line in _CHANGE_PHRASES.split("\n") for phrase in line.split("|") if phrase)
     return frozenset(terms(_CHANGES)), frozenset(foreign), frozenset(tuple(words(phrase)) for phrase in phrases)
 
 
 @cache
 def _weekdays() -> frozenset[str]:
-    return frozenset(word for line in _WEEKDAYS.split() for word in _paired(words(line)))
+    return frozenset(map(folded, _WEEKDAYS.split()))
 
 
 @cache
