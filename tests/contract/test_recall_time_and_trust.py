@@ -5,14 +5,14 @@ Notes with the same text are of different speakers here, since a search would sh
 
 from datetime import timedelta
 
-import numpy as np
 import pytest
 
 from satchel import Draft, Satchel
 from satchel.model.filters import Filter
 from satchel.model.memory import utc_now
-from satchel.recall.features import Evidence, Sheet
+from satchel.recall.features import Evidence, Lexical
 from satchel.recall.question import read_question
+from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
 pytestmark = pytest.mark.usefixtures("all_matches")
@@ -121,7 +121,8 @@ def test_use_counts_less_and_less_and_only_up_to_a_point(words: Satchel):
         for key, uses in enumerate((0, 1, 2, 20, 5000))
     ]
     question = read_question("", now=utc_now())
-    used = Evidence(words._store, Filter(), Sheet.of(traces), question, np.zeros(0)).used()
+    sheet = Sheet.of(traces)
+    used = Evidence(words._store, Filter(), sheet, question, Lexical(sheet, ())).used()
     assert used[0] == 0
     assert used[1] - used[0] > used[2] - used[1] > 0
     assert used[3] == used[4]

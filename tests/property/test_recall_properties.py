@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import satchel
 from satchel import Draft
 from satchel.recall import ranking
-from satchel.recall.features import Sheet
+from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 
 pytestmark = pytest.mark.slow

@@ -281,6 +281,11 @@ class Selection:
     def size(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def has_pinned(self) -> bool:
+        """Whether any of these memories is pinned."""
+        return bool(self.columns.pinned[self.rows].any())
+
     def rows_of(self, keys: Sequence[int]) -> "Ints":
         """Return the rows of these memories in the same order; those that do not pass the filter are left out."""
         order, sorted_keys = self._by_key
@@ -340,17 +345,19 @@ class Selection:
     def _in_time(self) -> "Ints":
         return in_order_of_time(self.columns, self.rows)
 
-    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+    def with_neighbours(
+        self, keys: Sequence[int], *, most: int, reach: int
+    ) -> "tuple[Columns, Ints, list[list[int]]]":
         """Return these memories and the neighbours of the first `most` of them that are part of a thread.
 
-        The second value are the runs of neighbours: keys in order of time.
+        The first two values are columns and the rows of these memories, the third the runs of neighbours: keys in
+        order of time.
         """
         seeds = self.rows_of(keys)
         leading = seeds[:most]
         runs = self._runs(leading[self.columns.thread[leading] != NONE], reach=reach)
         near = self.rows_of(list(dict.fromkeys(key for run in runs for key in run)))
-        rows = np.concatenate([seeds, near[~np.isin(near, seeds)]])
-        return self.columns.take(rows), runs
+        return self.columns, np.concatenate([seeds, near[~np.isin(near, seeds)]]), runs
 
     def _runs(self, rows: "Ints", *, reach: int) -> list[list[int]]:
         """Return for each row, which is part of a thread, the keys of its neighbours in its thread."""

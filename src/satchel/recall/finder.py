@@ -112,17 +112,18 @@ def find(
             explain=explain,
             distinct=distinct,
             least=(min_relevance, FLOOR) if relevant_only else (0.0, 0.0),
-            cache=indexer.columns,
         )
         # The question is embedded before the read transaction starts, because a server may take a while.
         with store.reading(where.scope.org):
-            pinned = _pinned(store, where) if with_pinned else ()
-            ranked = ranking()
+            kept = indexer.columns.select(store, where)
+            if with_pinned and (kept is None or kept.has_pinned):
+                pinned = _pinned(store, where)
+            ranked = ranking(kept=kept)
         hits = ranked.hits
         if len(hits) < limit and sum(len(hit.duplicates) for hit in hits) >= MANY_DUPLICATES:
             # Only so many candidates of a large scope are considered, and most of them may be duplicates.
             with store.reading(where.scope.org):
-                ranked = ranking(candidates=MOST_CANDIDATES)
+                ranked = ranking(candidates=MOST_CANDIDATES, kept=indexer.columns.select(store, where))
     elif with_pinned:
         pinned = _pinned(store, where)
     if filtered and not any(hit.relevance >= min_relevance for hit in ranked.hits):

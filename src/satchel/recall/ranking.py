@@ -10,8 +10,8 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.columns import SMALL, ColumnCache, Columns, in_thread
-from satchel.recall.features import SEEDS, Evidence, Sheet, features, rarity, spread
+from satchel.recall.columns import SMALL, Columns, Selection, in_thread
+from satchel.recall.features import SEEDS, Evidence, Lexical, features, spread
 from satchel.recall.question import (
     QueryTerm,
     Question,
@@ -35,6 +35,7 @@ from satchel.recall.scoring import (
     signs,
     weights,
 )
+from satchel.recall.sheet import Sheet
 from satchel.store.contract import SearchStore
 from satchel.text.near_duplicates import exact_duplicates, near_duplicates, word_count
 
@@ -63,18 +64,17 @@ MOST_CORRECTED = 4
 
 
 def gather(
-    store: SearchStore, question: Question, where: Filter, *, wanted: int, cache: ColumnCache | None = None
+    store: SearchStore, question: Question, where: Filter, *, wanted: int, kept: Selection | None = None
 ) -> Evidence:
     """Return the candidates of a question: all memories of a small scope, or else matches and neighbours.
 
-    With a `cache`, what it has of the scope is not read from the store again.
+    What was `kept` of the scope is not read from the store again.
     """
-    kept = cache.select(store, where) if cache is not None else None
     if kept is not None:
         if kept.size > SMALL:
             return _gather_by_index(store, question, where, kept, wanted=wanted)
         if kept.whole is None:
-            kept.whole = Sheet(kept.columns.take(kept.rows), kept=True)
+            kept.whole = Sheet(kept.columns, kept.rows)
         return _gather_all(store, question, where, kept.whole)
     if store.count(where, most=SMALL + 1) <= SMALL:
         return _gather_all(store, question, where, Sheet.of(store.traces(where)))
@@ -82,19 +82,15 @@ def gather(
 
 
 def _gather_all(store: SearchStore, question: Question, where: Filter, sheet: Sheet) -> Evidence:
-    terms = question.terms
-    counts = [_memories_with(sheet, term) for term in terms]
-    if 0 in counts:
-        unknown = [term for term, count in zip(terms, counts, strict=True) if not count]
+    words = Lexical(sheet, question.terms)
+    unknown = [term for term, count in zip(question.terms, words.counts.tolist(), strict=True) if not count]
+    if unknown:
         here = sheet.known_codes
-        question = _with_corrections(store, question, unknown, lambda term: term_code(term) in here)
-        counts = [_memories_with(sheet, term) for term in question.terms]
-    weights = rarity(sheet.size, np.array(counts, np.float64))
-    return Evidence(store, where, sheet, question, weights)
-
-
-def _memories_with(sheet: Sheet, term: QueryTerm) -> int:
-    return int(np.count_nonzero(sheet.total(sheet.frequencies(term.codes)))) if sheet.size else 0
+        meant = _with_corrections(store, question, unknown, lambda term: term_code(term) in here)
+        if meant is not question:
+            question, words = meant, Lexical(sheet, meant.terms)
+    words.weigh(sheet.size, words.counts)
+    return Evidence(store, where, sheet, question, words)
 
 
 class Source(Protocol):
@@ -106,10 +102,12 @@ class Source(Protocol):
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         """Return the memories about a time in this span, newest first."""
 
-    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+    def with_neighbours(
+        self, keys: Sequence[int], *, most: int, reach: int
+    ) -> "tuple[Columns, NDArray[np.int64], list[list[int]]]":
         """Return these memories and the neighbours of the first `most` of them that are part of a thread.
 
-        The second value are the runs of neighbours.
+        The first two values are columns and the rows of these memories, the third the runs of neighbours.
         """
 
 
@@ -126,14 +124,17 @@ class _Queried:
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         return self._store.between(self._where, start, end, limit=limit)
 
-    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> tuple[Columns, list[list[int]]]:
+    def with_neighbours(
+        self, keys: Sequence[int], *, most: int, reach: int
+    ) -> "tuple[Columns, NDArray[np.int64], list[list[int]]]":
         seeds = self._store.traces(self._where, keys)
         place = {key: number for number, key in enumerate(keys)}
         leading = sorted(seeds, key=lambda trace: place[trace.key])[:most]
         runs = self._store.beside([trace for trace in leading if in_thread(trace)], self._where, reach=reach)
         around = dict.fromkeys(key for run in runs for key in run)
         more = self._store.traces(self._where, [key for key in around if key not in place])
-        return Columns.from_traces([*seeds, *more]), runs
+        columns = Columns.from_traces([*seeds, *more])
+        return columns, np.arange(columns.size), runs
 
 
 def _gather_by_index(
@@ -146,14 +147,12 @@ def _gather_by_index(
     keys = list(dict.fromkeys(_by_index(store, question, where, source, wanted=wanted)))
     related, _ = spread(store, where, dict.fromkeys(keys[:SEEDS], 1.0))
     keys = list(dict.fromkeys([*keys, *related]))
-    columns, runs = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
-    sheet = Sheet(columns, runs)
+    columns, rows, runs = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
+    sheet = Sheet(columns, rows, runs)
+    words = Lexical(sheet, question.terms)
     total, counts = store.frequencies([index_term(term) for term in question.terms])
-    known = np.array(
-        [max(count, _memories_with(sheet, term)) for count, term in zip(counts, question.terms, strict=True)]
-    )
-    weights = rarity(total, known.astype(np.float64))
-    return Evidence(store, where, sheet, question, weights)
+    words.weigh(total, np.maximum(np.array(counts, np.int64), words.counts))
+    return Evidence(store, where, sheet, question, words)
 
 
 def _by_index(
@@ -237,20 +236,22 @@ def examine(
     *,
     wanted: int,
     close: float = CLOSE_COSINE,
-    cache: ColumnCache | None = None,
+    kept: Selection | None = None,
 ) -> Evidence:
     """Gather the candidates of a question and compute their features.
 
     A candidate with a cosine of at least `close` matches by its vector alone. The columns of the reranking are all
     0 at first.
     """
-    seen = gather(store, question, where, wanted=wanted, cache=cache)
+    seen = gather(store, question, where, wanted=wanted, kept=kept)
     if not seen.sheet.size:
         return seen
     seen.columns = features(seen)
-    seen.matched = (seen.words.memories.sum(axis=0) > 0) | (seen.passage_meaning >= close)
-    seen.matched |= (seen.dated > 0) | (seen.graph.linked > 0) | (seen.columns["kind_asked"] > 0)
-    seen.columns |= dict.fromkeys((each.name for each in RERANK_FEATURES), np.zeros(seen.sheet.size))
+    seen.matched = seen.words.present.any(axis=0) | (seen.passage_meaning >= close)
+    for column in (seen.dated, seen.graph.linked, seen.columns["kind_asked"]):
+        if column is not seen.zeros:
+            seen.matched |= column > 0
+    seen.columns |= dict.fromkeys((each.name for each in RERANK_FEATURES), seen.zeros)
     return seen
 
 
@@ -262,7 +263,10 @@ def rerank(seen: Evidence, odds: "Floats", *, surroundings: bool = False) -> "tu
     best = Comparison(seen, odds, probability(odds), surroundings=surroundings)
     seen.columns |= {each.name: each.compute(best) for each in RERANK_FEATURES}
     seen.matched |= best.currency.overtakes >= OVERTAKES
-    return odds + sum(each.by_hand * seen.columns[each.name] for each in RERANK_FEATURES), best.currency.by
+    for each in RERANK_FEATURES:
+        if (column := seen.columns[each.name]) is not seen.zeros:
+            odds = odds + each.by_hand * column
+    return odds, best.currency.by
 
 
 class Weak(NamedTuple):
@@ -296,7 +300,7 @@ def rank(
     distinct: bool = False,
     candidates: int | None = None,
     least: tuple[float, float] = (0.0, 0.0),
-    cache: ColumnCache | None = None,
+    kept: Selection | None = None,
 ) -> Ranked:
     """Return the memories that are most likely needed for a question, best first.
 
@@ -305,7 +309,7 @@ def rank(
     many the full-text index provides; the default is the limit. `least` is the relevance and the score that a
     memory needs to be read, unless it is pinned; with `distinct` all are read.
     """
-    seen = examine(store, question, where, wanted=candidates or limit, close=near_enough(embedder), cache=cache)
+    seen = examine(store, question, where, wanted=candidates or limit, close=near_enough(embedder), kept=kept)
     if not seen.matched.any():
         return Ranked([])
     # While most memories have no vectors yet, as after a large import, only words are used.
@@ -316,18 +320,18 @@ def rank(
     odds, overtaken_by = rerank(seen, log_odds(seen.columns, using), surroundings=surroundings)
     scores = probability(odds)
     relevance = _relevances(seen, question, odds, fitted)
-    order = np.lexsort((sheet.latest_first, -scores))
+    order = sheet.latest_first[np.argsort(-scores[sheet.latest_first], kind="stable")]
     if not surroundings:
         order = order[seen.matched[order]]
     hits = _Hits(seen, scores, relevance, overtaken_by, using=using if explain else None)
     if distinct:
-        memories, repeated = _distinct(store, sheet, order.tolist(), limit=limit)
+        memories, repeated = _distinct(seen, order.tolist(), limit=limit)
         shown = [place for place in memories if place not in repeated]
         return Ranked(hits.made(shown, memories, repeated))
     order = order[:limit]
     strong = (relevance[order] >= least[0]) & (scores[order] >= least[1]) | (sheet.columns.pinned[order] > 0)
     listed = frozenset(order.tolist())
-    memories = sheet.memories(store, order[strong].tolist())
+    memories = seen.memories(order[strong].tolist())
     found = Ranked(hits.made(memories, memories, listed=listed))
     weak = order[~strong].tolist()
     if not weak:
@@ -402,9 +406,7 @@ class _Hits:
         return hits
 
 
-def _distinct(
-    store: SearchStore, sheet: Sheet, order: Sequence[int], *, limit: int
-) -> tuple[dict[int, Memory], dict[int, int]]:
+def _distinct(seen: Evidence, order: Sequence[int], *, limit: int) -> tuple[dict[int, Memory], dict[int, int]]:
     """Read memories in order until there are enough different ones; return them, and which are duplicates of which.
 
     Texts are read in batches, because most of a long order is never shown.
@@ -416,7 +418,7 @@ def _distinct(
         # Twice as many each time, so that a thousand duplicates take only a few steps.
         some = order[start : start + max(wanted, len(found))]
         start += len(some)
-        found |= sheet.memories(store, some)
+        found |= seen.memories(some)
         places = list(found)
         repeated = {places[one]: places[other] for one, other in duplicates(list(found.values())).items()}
         wanted = limit - (len(found) - len(repeated))

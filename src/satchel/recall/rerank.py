@@ -18,9 +18,9 @@ import numpy as np
 
 from satchel.model.patterns import lazy_pattern
 from satchel.recall.columns import NONE
-from satchel.recall.features import Evidence, Feature, Lexical, Sheet
+from satchel.recall.features import Evidence, Feature
 from satchel.recall.question import Question, term_code
-from satchel.store.contract import SearchStore
+from satchel.recall.sheet import Sheet
 from satchel.text.terms import QUESTION_WORDS, folded, stem, terms, words
 
 if TYPE_CHECKING:
@@ -320,42 +320,36 @@ def _common() -> frozenset[str]:
 
 
 def currency(
-    store: SearchStore,
-    sheet: Sheet,
-    question: Question,
-    lexical: Lexical,
-    leading: Sequence[int],
-    strength: "Floats",
-    *,
-    then: datetime | None = None,
+    seen: Evidence, leading: Sequence[int], strength: "Floats", *, then: datetime | None = None
 ) -> Currency:
     """Return which of the best candidates overtake which; `leading` are their places, best first.
 
-    `strength` are the log-odds of each memory of the sheet. If the question is about an earlier moment `then`,
-    later memories do not overtake the ones of that time, but are overtaken by them.
+    `strength` are the log-odds of each candidate. If the question is about an earlier moment `then`, later memories
+    do not overtake the ones of that time, but are overtaken by them.
     """
-    overtaken, overtakes, lift = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
-    by: dict[int, int] = {}
-    nothing = Currency(overtaken, overtakes, lift, by)
+    sheet, question = seen.sheet, seen.question
     states = _states(sheet)
     leading = [place for place in leading if states[place]]
     if not leading:
-        return nothing
+        return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     rows = _rows(sheet, question)
-    places, statements = _read(store, sheet, _compared(sheet, rows, leading, states))
+    places, statements = _read(seen, _compared(sheet, rows, leading, states))
     if len(places) < 2:
-        return nothing
+        return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     at = sheet.at[places]
     gap = at[None, :] - at[:, None]
-    columns, plain = _pairs(sheet, question, lexical, rows, places, statements, gap)
+    possible = _possible(statements, gap)
+    columns, plain = _pairs(seen, rows, places, statements, gap)
     odds = INTERCEPT + sum(weight * columns[name] for name, weight in WEIGHTS.items())
     # Rounded, because a matrix product may sum two equal rows in a different order.
-    sure = np.round(_possible(statements, gap) / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
+    sure = np.round(possible / (1 + np.exp(-np.clip(odds, -30, 30))), 4)
     strengths = np.minimum((sure - LEAST_CERTAINTY) / (FULL_CERTAINTY - LEAST_CERTAINTY), 1.0)
     held = np.zeros(len(places), bool) if then is None else at >= then.timestamp() * 1e6
     asked = _asked(question)
-    marked = np.zeros(sheet.size)
-    for older, newer in zip(*np.nonzero(sure > LEAST_CERTAINTY), strict=True):
+    overtaken, overtakes, lift = np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size)
+    by: dict[int, int] = {}
+    marked: dict[int, float] = {}
+    for older, newer in np.argwhere(sure > LEAST_CERTAINTY).tolist():
         if statements[newer].terms <= statements[older].terms or _is_other_subject(
             statements[older], statements[newer], asked
         ):
@@ -365,7 +359,7 @@ def currency(
         overtaken[lost] = max(overtaken[lost], value)
         overtakes[won] = max(overtakes[won], value)
         lift[won] = max(lift[won], value * (strength[lost] - strength[won]))
-        certain = sure[older, newer] >= max(MARK_FROM, marked[lost])
+        certain = sure[older, newer] >= max(MARK_FROM, marked.get(lost, 0.0))
         mark = certain and plain[older, newer] and not held[newer]
         if mark and _is_same_subject(statements[older], statements[newer], asked):
             marked[lost], by[lost] = sure[older, newer], won
@@ -376,10 +370,10 @@ def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
 
 
-def _read(store: SearchStore, sheet: Sheet, places: Sequence[int]) -> tuple[list[int], list[Statement]]:
+def _read(seen: Evidence, places: Sequence[int]) -> tuple[list[int], list[Statement]]:
     found = {
         place: as_statement(memory.title, memory.text, memory.tags, memory.kind)
-        for place, memory in sheet.memories(store, places).items()
+        for place, memory in seen.memories(places).items()
     }
     return list(found), list(found.values())
 
@@ -411,9 +405,11 @@ def _compared(
         alike = np.einsum("ij,kj->ik", rows[first], rows)
         alike[at[None, :] < at[first][:, None] + LEAST_GAP] = 0
         for row in alike:
-            best = np.argsort(-row, kind="stable")[:NEWER_PER_FIND]
-            found = (int(place) for place in best if row[place] > 0)
-            places |= dict.fromkeys(place for place in found if states[place])
+            for _ in range(NEWER_PER_FIND):
+                place = int(row.argmax())
+                if row[place] > 0 and states[place]:
+                    places[place] = None
+                row[place] = 0
     return list(places)
 
 
@@ -429,13 +425,7 @@ def _possible(statements: Sequence[Statement], gap: "Floats") -> "Floats":
 
 
 def _pairs(
-    sheet: Sheet,
-    question: Question,
-    lexical: Lexical,
-    rows: "Floats | None",
-    places: Sequence[int],
-    statements: Sequence[Statement],
-    gap: "Floats",
+    seen: Evidence, rows: "Floats | None", places: Sequence[int], statements: Sequence[Statement], gap: "Floats"
 ) -> "tuple[dict[str, Floats], Floats]":
     """Return the features of each pair (row: the older, column: the newer), and which may be marked.
 
@@ -445,14 +435,16 @@ def _pairs(
     # Terms of one memory only are not shared, and numbers and single letters do not indicate a subject.
     counts = Counter(term for each in statements for term in each.terms)
     names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
-    rare = _rarity(sheet, names)
+    rare = _rarity(seen.sheet, names)
     holds = _table([each.terms for each in statements], names)
     changed = np.minimum((holds * rare) @ _table([each.changed for each in statements], names).T, 2)
-    asked = (lexical.memories[:, places] > 0).astype(np.float64)
+    asked = seen.words.present[:, places].astype(np.float64)
     # The weight is added because a word that every memory has is still a word of the question.
-    importance = lexical.rarity + np.array([term.weight for term in question.terms])
+    importance = seen.words.rarity + np.array([term.weight for term in seen.question.terms])
     both = (asked * importance[:, None]).T @ asked / (importance.sum() or 1.0)
-    sought = _sought(question, rows, places)
+    sought = np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
+    if rows is not None:
+        sought = _sought(seen.mean_cosines, places)
     tagged = np.array([bool(each.tags) for each in statements])
     kinds = np.array([each.kind for each in statements])
     columns = {
@@ -477,7 +469,7 @@ def _pairs(
 
 def _rarest(holds: "Floats", rare: "Floats") -> "Floats":
     """Return the rarity of the rarest term that two memories share, for each pair."""
-    found: Floats = np.stack([(holds * (row * rare)).max(axis=1, initial=0.0) for row in holds])
+    found: Floats = (holds[:, None] * (holds * rare)).max(axis=2, initial=0.0)
     return found
 
 
@@ -509,15 +501,11 @@ def _rarity(sheet: Sheet, names: Sequence[str]) -> "Floats":
     return rare
 
 
-def _sought(question: Question, rows: "Floats | None", places: Sequence[int]) -> "Floats":
-    """Return the cosine of each memory with the question, as standard deviations from the mean."""
-    if rows is None:
-        return np.full(len(places), DEVIATIONS_WITHOUT_VECTORS)
-    cosines = np.einsum("ij,j->i", rows, question.vector)
-    mean = (cosines.sum() + ASSUMED_MEMORIES * ASSUMED_COSINE) / (len(cosines) + ASSUMED_MEMORIES)
-    spread = (((cosines - mean) ** 2).sum() + ASSUMED_MEMORIES * ASSUMED_DEVIATION**2) / (
-        len(cosines) + ASSUMED_MEMORIES
-    )
+def _sought(cosines: "Floats", places: Sequence[int]) -> "Floats":
+    """Return the cosine of some memories with the question, as standard deviations from the mean of all."""
+    size = len(cosines) + ASSUMED_MEMORIES
+    mean = (cosines.sum() + ASSUMED_MEMORIES * ASSUMED_COSINE) / size
+    spread = (((cosines - mean) ** 2).sum() + ASSUMED_MEMORIES * ASSUMED_DEVIATION**2) / size
     found: Floats = np.clip((cosines[list(places)] - mean) / np.sqrt(spread), -1, 3)
     return found
 
@@ -601,13 +589,11 @@ class Comparison:
 
         None do if the question also needs outdated memories: one about a course of events or about reasons.
         """
-        sheet, question = self._seen.sheet, self._seen.question
-        if question.about_course or question.intent.reasons or not sheet.alone.any():
-            return Currency(np.zeros(sheet.size), np.zeros(sheet.size), np.zeros(sheet.size), {})
-        leading = [int(place) for place in np.argsort(-self._odds, kind="stable")[:LEADING]]
-        return currency(
-            self._seen.store, sheet, question, self._seen.words, leading, self._odds, then=question.about_then
-        )
+        seen, question = self._seen, self._seen.question
+        if question.about_course or question.intent.reasons or not seen.sheet.alone.any():
+            return Currency(seen.zeros, seen.zeros, seen.zeros, {})
+        leading = np.argsort(-self._odds, kind="stable")[:LEADING].tolist()
+        return currency(seen, leading, self._odds, then=question.about_then)
 
     def lift(self) -> "Floats":
         """What each overtaking memory gains, limited."""
@@ -621,7 +607,7 @@ class Comparison:
         """
         order = self._seen.question.intent.order
         if order is None:
-            return np.zeros(self._seen.sheet.size)
+            return self._seen.zeros
         at = self._seen.at * (-1 if order == "oldest" else 1)
         group = np.sort(at[self._odds > self._odds.max() - SIMILAR_ODDS])
         found: Floats = np.log1p(len(group) - np.searchsorted(group, at, side="right"))
@@ -630,7 +616,7 @@ class Comparison:
     def course(self) -> "Floats":
         """What a question about a course of events adds to each memory."""
         if not self._surroundings or not self._seen.question.about_course:
-            return np.zeros(self._seen.sheet.size)
+            return self._seen.zeros
         return course(self._seen.sheet, self._scores)
 
 

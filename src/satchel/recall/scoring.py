@@ -10,7 +10,10 @@ The fitted weights are in `weights.json`, made by `python -m bench.fit --write`,
 `features.FEATURES`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+import math
+import operator
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,23 +133,19 @@ def probability(odds: "Floats") -> "Floats":
 def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     """Return the log-odds of each memory: the intercept and the weighted columns, for notes or for turns."""
     alone = columns["alone"] > 0
-    used = [(columns[name], *pair) for name, *pair in _weights(columns, chosen)]
-    table = np.array([values for values, *_ in used]).reshape(len(used), len(alone))
+    table = np.array(list(columns.values()))
     # Unlike a matrix product, `einsum` gives equal values for equal columns.
-    notes = chosen.notes.intercept + np.einsum("i,ij->j", np.array([each[1] for each in used]), table)
-    turns = chosen.turns.intercept + np.einsum("i,ij->j", np.array([each[2] for each in used]), table)
+    notes, turns = (
+        each.intercept + np.einsum("i,ij->j", [_weight(each, name) for name in columns], table)
+        for each in (chosen.notes, chosen.turns)
+    )
     found: Floats = np.where(alone, notes, turns)
     return found
 
 
-def _weights(columns: Iterable[str], chosen: Family) -> Iterator[tuple[str, float, float]]:
-    """Yield the names of columns with their weights for notes and for turns, if they have any."""
-    notes, turns = chosen.notes.columns, chosen.turns.columns
-    for name in columns:
-        by_hand = HAND_SET.get(name, 0.0)
-        for_notes, for_turns = notes.get(name, 0.0) + by_hand, turns.get(name, 0.0) + by_hand
-        if for_notes or for_turns:
-            yield name, for_notes, for_turns
+def _weight(using: Weights, name: str) -> float:
+    """Return the weight of a column, fitted and set by hand; 0 if it has none."""
+    return using.columns.get(name, 0.0) + HAND_SET.get(name, 0.0)
 
 
 def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[str, float]:
@@ -158,9 +157,10 @@ def shares(columns: Mapping[str, "Floats"], place: int, chosen: Family) -> dict[
     alone = columns["alone"] > 0
     intercepts = np.where(alone, chosen.notes.intercept, chosen.turns.intercept)
     found["shape"] = float(intercepts[place] - intercepts.mean())
-    for name, for_notes, for_turns in _weights(columns, chosen):
-        added = columns[name] * np.where(alone, for_notes, for_turns)
-        found[_PART_OF[name]] += float(added[place] - added.mean())
+    for name, part in _PART_OF.items():
+        if name in columns:
+            added = columns[name] * np.where(alone, _weight(chosen.notes, name), _weight(chosen.turns, name))
+            found[part] += float(added[place] - added.mean())
     return {part: round(value, 3) for part, value in found.items()}
 
 
@@ -255,39 +255,42 @@ def signs(asked: Question, seen: Evidence, odds: "Floats") -> dict[str, float]:
     near miss shares the names with the memories and asks for another thing.
     """
     understood, words, columns = seen.question, seen.words, seen.columns
-    order = np.argsort(-odds, kind="stable")
-    best, leading = order[:1], order[:LEADING_HITS]
-    there = words.memories > 0
-    named = np.array([not asked.names.isdisjoint(_meant(term)) for term in understood.terms], bool)
-    every = np.ones(len(named), bool)
-    known = {" ".join(_meant(term)) for place, term in enumerate(understood.terms) if there[place].any()}
+    best, *others = np.argsort(-odds, kind="stable")[:LEADING_HITS].tolist()
+    named = [not asked.names.isdisjoint(_meant(term)) for term in understood.terms]
+    by_any = words.counts > 0
+    by_best = words.present[:, best]
+    by_leading = words.present[:, [best, *others]].any(axis=1)
+    known = {" ".join(_meant(term)) for term, there in zip(understood.terms, by_any.tolist(), strict=True) if there}
     unknown = sum(term.text not in known for term in asked.terms)
+    rarity = words.rarity.tolist()
 
-    def covered(which: "NDArray[np.bool_]", places: Any, otherwise: float = 0.0) -> float:
-        rarity = words.rarity[which]
-        total = float(rarity.sum())
-        found = there[which][:, places].any(axis=1)
-        return float((rarity * found).sum()) / total if total else otherwise
+    def covered(there: Any, *, names: bool | None = None, otherwise: float = 0.0) -> float:
+        """Return the share of the words, or of the names or other words, that is there."""
+        of = [names is None or each == names for each in named]
+        total = sum(itertools.compress(rarity, of))
+        return (
+            sum(itertools.compress(rarity, map(operator.and_, of, there.tolist()))) / total if total else otherwise
+        )
 
     return {
-        "best": float(odds[order[0]]),
+        "best": float(odds[best]),
         "meaning": float(columns["passage_meaning"].max(initial=0.0)),
-        "covered_by_best": covered(every, best),
-        "covered_by_any": covered(every, slice(None)),
-        "things_by_best": covered(~named, best, 0.5),
-        "things_by_leading": covered(~named, leading, 0.5),
-        "things_by_any": covered(~named, slice(None), 0.5),
-        "names_by_best": covered(named, best, 0.5),
-        "names_by_any": covered(named, slice(None), 0.5),
-        "names": float(named.any()),
+        "covered_by_best": covered(by_best),
+        "covered_by_any": covered(by_any),
+        "things_by_best": covered(by_best, names=False, otherwise=0.5),
+        "things_by_leading": covered(by_leading, names=False, otherwise=0.5),
+        "things_by_any": covered(by_any, names=False, otherwise=0.5),
+        "names_by_best": covered(by_best, names=True, otherwise=0.5),
+        "names_by_any": covered(by_any, names=True, otherwise=0.5),
+        "names": float(any(named)),
         "unknown": unknown / max(1, len(asked.terms)),
-        "terms": float(np.log1p(len(understood.terms))),
+        "terms": math.log1p(len(understood.terms)),
         "kind": float(bool(asked.intent.kinds)),
-        "kind_met": float(columns["kind_asked"][order[0]]),
+        "kind_met": float(columns["kind_asked"][best]),
         "time": float(bool(asked.times)),
-        "time_met": float(columns["inside"][order[0]]),
+        "time_met": float(columns["inside"][best]),
         "order": float(asked.intent.order is not None),
-        "size": float(np.log1p(min(len(odds), LARGE))),
+        "size": math.log1p(min(len(odds), LARGE)),
     }
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.features import Sheet, unit
 from satchel.recall.question import is_latin
 from satchel.recall.rerank import Statement, as_statement
 from satchel.recall.scoring import family, has_useful_vectors
+from satchel.recall.sheet import Sheet, unit
 from satchel.store import index
 from satchel.store.contract import SearchStore
 from satchel.store.store import Store

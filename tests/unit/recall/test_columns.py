@@ -121,10 +121,10 @@ def test_a_selection_answers_as_the_store_does(filled: Satchel, where: Filter):
     queried = ranking._Queried(store, where)
     keys = [trace.key for trace in expected][::-1]
     for most, reach in ((5, 1), (100, 4)):
-        kept, runs = chosen.with_neighbours(keys[:6], most=most, reach=reach)
-        read, expected_runs = queried.with_neighbours(keys[:6], most=most, reach=reach)
+        kept, places, runs = chosen.with_neighbours(keys[:6], most=most, reach=reach)
+        read, others, expected_runs = queried.with_neighbours(keys[:6], most=most, reach=reach)
         assert runs == expected_runs
-        assert sorted(rows(kept)) == sorted(rows(read))
+        assert sorted(rows(kept.take(places))) == sorted(rows(read.take(others)))
 
 
 def test_a_code_of_another_length_is_near_nothing(filled: Satchel):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from satchel import Draft, Satchel, count_tokens
 from satchel.recall import question
-from satchel.recall.features import Sheet
 from satchel.recall.question import asks_for_course
 from satchel.recall.rerank import LATER, LONGEST_PART, OPENING, course
+from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace
 
 COURSE = {

@@ -9,8 +9,9 @@ import satchel
 from satchel import Draft, Satchel
 from satchel.model.filters import Filter
 from satchel.recall import ranking
-from satchel.recall.features import Evidence, Sheet, features
+from satchel.recall.features import Evidence, Lexical, features
 from satchel.recall.question import read_question
+from satchel.recall.sheet import Sheet
 
 NOW = datetime(2026, 10, 15, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ def test_what_waits_for_its_vector_counts_as_an_average_memory():
         last = traces[-1]
         waiting = last._replace(passages=tuple(each._replace(vector=None) for each in last.passages))
         with_all, without = (
-            features(Evidence(bag._store, Filter(), sheet, question, np.ones(len(question.terms))))
+            features(Evidence(bag._store, Filter(), sheet, question, Lexical(sheet, question.terms)))
             for sheet in (Sheet.of(traces), Sheet.of([*traces[:-1], waiting]))
         )
         others = with_all["passage_meaning"][:-1]

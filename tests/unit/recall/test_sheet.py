@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from satchel.recall.features import Sheet
+from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 from satchel.text.passages import ASKS, NUMBERS, TIMES
 
@@ -91,17 +91,18 @@ def test_beside_looks_later_with_a_plus_and_earlier_with_a_minus_and_never_into_
 
 
 def test_around_sums_up_to_the_ends_of_the_thread():
-    sheet = Sheet.of([trace(key, thread="a" if key < 5 else "b") for key in range(1, 8)])
-    near, far = sheet.around(np.arange(1.0, 8.0), 1, 3)
-    assert near.tolist() == [3, 6, 9, 7, 11, 18, 13]
-    assert far.tolist() == [10, 10, 10, 10, 18, 18, 18]
+    """The narrow window reaches two memories far, the wide one six."""
+    sheet = Sheet.of([trace(key, thread="a" if key < 5 else "b") for key in range(1, 13)])
+    near, far = sheet.around(np.arange(1.0, 13.0))
+    assert near.tolist() == [6, 10, 10, 9, 18, 26, 35, 40, 45, 50, 42, 33]
+    assert far.tolist() == [10, 10, 10, 10, 56, 68, 68, 68, 68, 68, 68, 63]
 
 
 def test_memories_of_no_thread_are_alone():
     sheet = Sheet.of([trace(1), trace(2), trace(3)])
     values = np.array([1.0, 2.0, 4.0])
     assert sheet.beside(values, 1).tolist() == [0, 0, 0]
-    assert sheet.thread_total(values).tolist() == sheet.thread_best(values).tolist() == [1, 2, 4]
+    assert sheet.thread_sums(values).tolist() == sheet.thread_best(values).tolist() == [1, 2, 4]
 
 
 def test_a_thread_is_not_another_ones_number():
@@ -115,9 +116,9 @@ def test_only_what_a_run_joins_is_side_by_side():
     assert sheet.run.tolist() == [1, 1, 1, 2, 2, 3]
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert sheet.beside(values, 1).tolist() == [2, 4, 0, 16, 0, 0]
-    (around,) = sheet.around(values, 2)
+    around, _ = sheet.around(values)
     assert around.tolist() == [7, 7, 7, 24, 24, 32]
-    assert sheet.thread_total(values).tolist() == [31] * 5 + [32]
+    assert sheet.thread_sums(values).tolist() == [31, 32]
     assert sheet.thread_best(values).tolist() == [16] * 5 + [32]
 
 

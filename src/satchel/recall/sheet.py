@@ -1,0 +1,396 @@
+"""The candidates of a question as numpy columns: what ranking computes features from.
+
+What does not depend on a question is computed once, when it is first needed. The sheet of a small scope is kept
+between questions.
+"""
+
+import itertools
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from satchel.model.memory import Memory
+from satchel.recall.columns import NONE, Columns, in_order_of_time
+from satchel.store.contract import SearchStore, Trace
+from satchel.text.passages import ASKS, NUMBERS, TIMES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[Any]
+
+__all__ = ["FAR", "NEAR", "Sheet", "unit"]
+
+
+# A vector this short is one of zeros, apart from rounding.
+SHORTEST = 1e-4
+# How far the narrow and the wide window around a memory reach.
+NEAR = 2
+FAR = 6
+# How far neighbours are compared one by one.
+REACH = 4
+# BM25.
+K1 = 1.2
+B = 0.75
+_MACHINES = ("assistant", "ai", "bot", "model", "system", "tool", "agent")
+
+
+class Sheet:
+    """The candidates as numpy columns, over memories and over their passages.
+
+    Memories of one thread are next to each other, in order of time. What does not depend on a question is computed
+    once, so a sheet that is kept answers the next question faster.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        rows: "NDArray[np.int64] | None" = None,
+        runs: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """Take some rows, or all of them; `runs` says which memories are neighbours if threads are incomplete."""
+        in_time = in_order_of_time(columns, np.arange(columns.size) if rows is None else rows)
+        self._age_rank, self.thread = _by_thread(columns.thread[in_time])
+        self.columns = columns = columns.take(in_time[self._age_rank])
+        self.size = columns.size
+        self.key = columns.key
+        self.ids = columns.ids
+        self.at = columns.at.astype(np.float64)
+        """The time of each memory in microseconds since 1970."""
+        self.run = self._runs(runs)
+        self.alone = (columns.thread == NONE).astype(np.float64)
+        """1 for a memory that belongs to no conversation or document."""
+        self.spoken = columns.of_names(columns.tier, ("conversation",))
+        self._thread_starts = np.flatnonzero(np.diff(self.thread, prepend=-1))
+        self.first = columns.first[:-1]
+        self.codes = columns.codes
+        # Every passage includes the title, so few have no terms.
+        self.length = np.diff(columns.starts).astype(np.float64)
+        self.starts = columns.starts[:-1]
+        self._ends = columns.starts[1:]
+        self.flags = columns.flags
+
+    @classmethod
+    def of(cls, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> "Sheet":
+        """Return a sheet of traces."""
+        return cls(Columns.from_traces(traces), runs=runs)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays of this sheet, without ids."""
+        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
+        arrays += [each for value in self.__dict__.values() if isinstance(value, list | tuple) for each in value]
+        return self.columns.nbytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+
+    def memories(self, store: SearchStore, places: Sequence[int]) -> dict[int, Memory]:
+        """Read the memories at these places from the store, by place."""
+        found = store.memories([int(self.key[place]) for place in places])
+        # After a purge, a key may be used again by a memory of another scope.
+        return {
+            place: memory
+            for place in places
+            if (memory := found.get(int(self.key[place]))) is not None and memory.id == self.ids[place]
+        }
+
+    @cached_property
+    def latest_first(self) -> "NDArray[np.int64]":
+        """The places of all memories, sorted by time, newest first, and then by id."""
+        # Ids are sorted upwards, times downwards.
+        return np.lexsort((self._age_rank, -self.columns.at))
+
+    def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
+        """Return a number for each run of neighbouring memories of a thread without a gap."""
+        breaks = np.ones(self.size, bool)
+        breaks[1:] = self.thread[1:] != self.thread[:-1]
+        if runs is not None:
+            joined = {pair for run in runs for pair in itertools.pairwise(run)}
+            keys = self.key.tolist()
+            for place in np.flatnonzero(~breaks).tolist():
+                breaks[place] = (keys[place - 1], keys[place]) not in joined
+        return np.cumsum(breaks)
+
+    def states(self, kinds: Collection[str]) -> "NDArray[np.bool_]":
+        """Return which memories are of one of these kinds."""
+        return self.columns.of_names(self.columns.kind, kinds)
+
+    @cached_property
+    def known_codes(self) -> frozenset[int]:
+        """The codes of all terms."""
+        return frozenset(self.codes.tolist())
+
+    @cached_property
+    def speakers(self) -> dict[int, str]:
+        """The speakers, in lower case, by their numbers in the columns."""
+        names = self.columns.vocabulary.names
+        return {number: names[number] for number in sorted({*self.columns.speaker.tolist()} - {NONE})}
+
+    def has_vectors(self, dimensions: int) -> bool:
+        """Whether there are vectors of this length."""
+        return self.columns.dimensions == dimensions
+
+    @cached_property
+    def vectors(self) -> "NDArray[np.float32]":
+        """A unit vector for each passage; zeros if it has none."""
+        return unit(self.columns.packed.astype(np.float32))
+
+    @cached_property
+    def meanings(self) -> "NDArray[np.float32]":
+        """A unit vector for each memory: the normalized mean of its passages."""
+        if len(self.first) == len(self.flags):
+            return self.vectors
+        means = self.vectors[self.first]
+        for place in self.several.tolist():
+            means[place] = self.vectors[self.columns.first[place] : self.columns.first[place + 1]].sum(axis=0)
+        means[self.several] = unit(means[self.several])
+        return means
+
+    @cached_property
+    def several(self) -> "NDArray[np.int64]":
+        """The places of memories that have several passages."""
+        return np.flatnonzero(np.diff(self.columns.first) > 1)
+
+    @cached_property
+    def window_lengths(self) -> "tuple[Floats, Floats]":
+        """The length of the sum of the vectors around each memory, in the narrow and the wide window."""
+        rows = self.meanings
+        near, far = self.around(np.einsum("ij,ij->i", rows, rows))
+        near_low, near_high, far_low, far_high = self._windows
+        longest = int(np.bincount(self.run).max(initial=0))
+        for apart in range(1, min(2 * FAR + 1, longest)):
+            # The products of memories so far apart, summed over all pairs inside a window.
+            pairs = _prefix_sums(np.einsum("ij,ij->i", rows[apart:], rows[:-apart]))
+            far += 2 * _between(pairs, far_low, far_high - apart)
+            if apart <= 2 * NEAR:
+                near += 2 * _between(pairs, near_low, near_high - apart)
+        return _lengths(near), _lengths(far)
+
+    @cached_property
+    def thread_lengths(self) -> "Floats":
+        """The length of the sum of the vectors of each thread."""
+        sums = np.add.reduceat(self.meanings, self._thread_starts, axis=0)
+        return _lengths(np.einsum("ij,ij->i", sums, sums).astype(np.float64))
+
+    @cached_property
+    def embedded(self) -> "NDArray[np.bool_]":
+        """Which memories have a vector; the others are still in the backlog."""
+        found: NDArray[np.bool_] = self.total(self.columns.has_vector.astype(np.int64)) > 0
+        return found
+
+    def frequencies(self, codes: Sequence[int]) -> "Floats":
+        """Return how often a term, or a phrase of several codes, occurs in each passage."""
+        hits = self._positions(codes[0])
+        for further, other in enumerate(codes[1:], start=1):
+            hits = hits[hits + further < len(self.codes)]
+            hits = hits[self.codes[hits + further] == other]
+        places = self._passage_of[hits]
+        if len(codes) > 1:
+            # A phrase must not cross the end of a passage.
+            places = places[hits + len(codes) <= self._ends[places]]
+        return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
+
+    def counts(self, codes: "NDArray[np.uint32]") -> "NDArray[np.int64]":
+        """Return how often each of these terms occurs in all passages together."""
+        inverted, _ = self._inverted
+        found: NDArray[np.int64] = inverted.searchsorted(codes, side="right") - inverted.searchsorted(codes)
+        return found
+
+    def _positions(self, code: int) -> "NDArray[np.int64]":
+        """Return the positions of a term among all codes, in any order."""
+        inverted, order = self._inverted
+        sought = np.uint32(code)
+        return order[inverted.searchsorted(sought) : inverted.searchsorted(sought, side="right")]
+
+    @cached_property
+    def _inverted(self) -> "tuple[NDArray[np.uint32], NDArray[np.int64]]":
+        """The codes of all passages sorted, and the position of each."""
+        order = np.argsort(self.codes)
+        return self.codes[order], order
+
+    @cached_property
+    def _passage_of(self) -> "NDArray[np.int64]":
+        """The passage of each code."""
+        return np.repeat(np.arange(len(self.starts)), np.diff(self.columns.starts))
+
+    def best(self, values: "Floats") -> "Floats":
+        """Return the highest value among the passages of each memory."""
+        if len(self.first) == len(self.flags):
+            return values
+        return np.maximum.reduceat(values, self.first) if self.size else values
+
+    def total(self, values: "Floats") -> "Floats":
+        """Return the sum over the passages of each memory, along the last axis."""
+        if len(self.first) == len(self.flags):
+            return values
+        return np.add.reduceat(values, self.first, axis=-1) if self.size else values
+
+    def beside(self, values: "Floats", distance: int) -> "Floats":
+        """Return the value of the memory `distance` places later (earlier if negative); 0 if there is none."""
+        shifted = np.zeros(values.shape)
+        steps = abs(distance)
+        if steps < self.size:
+            near, far = shifted[..., :-steps], shifted[..., steps:]
+            same = self._same_run[steps]
+            if distance > 0:
+                np.multiply(values[..., steps:], same, out=near)
+            else:
+                np.multiply(values[..., :-steps], same, out=far)
+        return shifted
+
+    @cached_property
+    def _same_run(self) -> "list[Floats]":
+        """For each distance, 1 for the memories whose neighbour so far away belongs to the same run."""
+        sizes = (max(0, self.size - steps) for steps in range(REACH + 1))
+        return [(self.run[:size] == self.run[self.size - size :]).astype(np.float64) for size in sizes]
+
+    def around(self, values: "Floats") -> "tuple[Floats, Floats]":
+        """Return the sums over the narrow and the wide window around each memory, along the last axis."""
+        sums = _prefix_sums(values)
+        near_low, near_high, far_low, far_high = (sums.take(bound, axis=-1) for bound in self._windows)
+        return near_high - near_low, far_high - far_low
+
+    @cached_property
+    def _windows(self) -> "tuple[NDArray[np.int64], ...]":
+        """Where the narrow and the wide window around each memory start and end. They do not leave its run."""
+        first, last = self._run_bounds
+        place = np.arange(self.size)
+        return (
+            np.maximum(first, place - NEAR),
+            np.minimum(last, place + NEAR + 1),
+            np.maximum(first, place - FAR),
+            np.minimum(last, place + FAR + 1),
+        )
+
+    @cached_property
+    def _run_bounds(self) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        starts = np.flatnonzero(np.diff(self.run, prepend=0))
+        counts = np.diff(starts, append=self.size)
+        first = np.repeat(starts, counts)
+        return first, first + np.repeat(counts, counts)
+
+    def thread_sums(self, values: "Floats") -> "Floats":
+        """Return the sum over each thread, as far as it is in the sheet, along the last axis."""
+        sums: Floats = np.add.reduceat(values, self._thread_starts, axis=-1)
+        return sums
+
+    def thread_best(self, values: "Floats") -> "Floats":
+        """Return the highest value in the thread of each memory."""
+        best: Floats = np.maximum.reduceat(values, self._thread_starts)[self.thread]
+        return best
+
+    def flagged(self, flag: int) -> "Floats":
+        """Return 1 for each memory with a passage that has this flag, otherwise 0."""
+        found: Floats = self.best((self.flags & flag > 0).astype(np.float64))
+        return found
+
+    @cached_property
+    def asks(self) -> "Floats":
+        """Whether a memory ends with a question."""
+        last = np.concatenate([self.first[1:], [len(self.flags)]]) - 1
+        asking: Floats = (self.flags[last] & ASKS > 0).astype(np.float64)
+        return asking
+
+    @cached_property
+    def has_time(self) -> "Floats":
+        """Whether a memory mentions a time."""
+        return self.flagged(TIMES)
+
+    @cached_property
+    def has_number(self) -> "Floats":
+        """Whether a memory has a number."""
+        return self.flagged(NUMBERS)
+
+    @cached_property
+    def replies(self) -> "Floats":
+        """Whether the speaker is an assistant or another machine."""
+        return self.columns.of_names(self.columns.speaker, _MACHINES).astype(np.float64)
+
+    @cached_property
+    def lengths(self) -> "Floats":
+        """The number of terms of each memory."""
+        return self.total(self.length)
+
+    # The part of BM25 that does not depend on a question.
+
+    @cached_property
+    def memory_norm(self) -> "Floats":
+        """How the length of each memory lowers its BM25 score."""
+        return _norm(self.lengths)
+
+    @cached_property
+    def passage_norm(self) -> "Floats":
+        """How the length of each passage lowers its BM25 score."""
+        return _norm(self.length)
+
+    @cached_property
+    def window_norms(self) -> "tuple[Floats, Floats]":
+        """How the number of terms around each memory lowers the score of the narrow and the wide window."""
+        near, far = self.around(self.lengths)
+        return _norm(near), _norm(far)
+
+    @cached_property
+    def thread_norm(self) -> "Floats":
+        """How the number of terms of each thread lowers its BM25 score."""
+        lengths = self.thread_sums(self.lengths)
+        return _norm(lengths, mean=float(lengths[self.thread].mean()) if self.size else 1.0)
+
+
+def _norm(lengths: "Floats", mean: float | None = None) -> "Floats":
+    """Return the term of BM25 for the lengths of texts, compared with their mean."""
+    if mean is None:
+        mean = float(lengths.mean()) if lengths.size else 1.0
+    found: Floats = K1 * (1 - B + B * lengths / (mean or 1.0))
+    return found
+
+
+def _prefix_sums(values: "Floats") -> "Floats":
+    """Return the sums of the first 0, 1, 2 … values along the last axis."""
+    found = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
+    np.cumsum(values, axis=-1, dtype=np.float64, out=found[..., 1:])
+    return found
+
+
+def _between(sums: "Floats", low: "NDArray[np.int64]", high: "NDArray[np.int64]") -> "Floats":
+    """Return the sums over ranges of values, given the prefix sums; 0 for an empty range."""
+    found: Floats = sums.take(np.maximum(high, low), mode="clip") - sums.take(low, mode="clip")
+    return found
+
+
+def _lengths(squares: "Floats") -> "Floats":
+    """Return the lengths of vectors, given their squares; 1 for a vector of zeros."""
+    found: Floats = np.sqrt(np.maximum(squares, 0.0))
+    found[found < SHORTEST] = 1.0
+    return found
+
+
+def _by_thread(threads: "NDArray[np.int32]") -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+    """Return the order by thread and time, given the threads in order of time; and the number of each one's thread.
+
+    Threads are numbered by their oldest memory. A memory without a conversation or document is a thread by itself.
+    """
+    thread = threads.astype(np.int64)
+    alone = thread == NONE
+    thread[alone] = -1 - np.flatnonzero(alone)
+    # Not `np.unique`, which imports `numpy.ma` on its first call: 5 % of a cold search.
+    order = np.argsort(thread, kind="stable")
+    starts = _is_other(thread[order])
+    oldest = np.empty_like(order)
+    oldest[order] = order[starts][np.cumsum(starts) - 1]
+    order = np.argsort(oldest, kind="stable")
+    return order, np.cumsum(_is_other(oldest[order])) - 1
+
+
+def _is_other(values: "NDArray[np.int64]") -> "NDArray[np.bool_]":
+    """Return which values differ from the one before; the first does."""
+    differs = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
+
+
+def unit(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    """Return the rows normalized to length 1; a row of zeros stays."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths[lengths == 0] = 1
+    found: NDArray[np.float32] = rows / lengths[:, None]
+    return found
