@@ -234,6 +234,9 @@ class PastStore:
     def changed_keys(self, org: str, since: Version, *, limit: int) -> None:
         """Return None: it is not known."""
 
+    def leading_matches(self, terms: Sequence[str], *, limit: int) -> None:
+        return None
+
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         found = self._store.matches(self._unchanged(where), terms, limit=limit)
         ours = self._traces(where)

@@ -17,7 +17,7 @@ import numpy as np
 from satchel.model.filters import Filter
 from satchel.model.memory import Scope
 from satchel.model.scope_fields import SCOPE_FIELDS
-from satchel.store.contract import SearchStore, Trace, Version
+from satchel.store.contract import Match, SearchStore, Trace, Version
 from satchel.store.rows import micros
 
 if TYPE_CHECKING:
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["SMALL", "ColumnCache", "Columns", "Selection", "Vocabulary", "in_order_of_time", "in_thread"]
+__all__ = [
+    "SMALL",
+    "ColumnCache",
+    "Columns",
+    "Neighbourhood",
+    "Selection",
+    "Vocabulary",
+    "in_order_of_time",
+    "in_thread",
+]
 
 # A scope of up to this many memories is read whole, which is cheaper than querying each index.
 SMALL = 1000
@@ -239,6 +248,13 @@ def _ranges(starts: "Ints", counts: "Ints") -> "Ints":
     return found
 
 
+def _distinct(numbers: "Ints") -> "Ints":
+    """Return the different numbers, sorted. `np.unique` would import `numpy.ma`."""
+    numbers = np.sort(numbers)
+    found: Ints = numbers[np.diff(numbers, prepend=-1) != 0]
+    return found
+
+
 def _with_dimensions(columns: Columns, other: Columns) -> Columns:
     if columns.dimensions or not other.dimensions:
         return columns
@@ -268,6 +284,18 @@ def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
 # What passes a filter.
 
 
+class Neighbourhood(NamedTuple):
+    """Candidates with their neighbours, as rows of columns.
+
+    `before` and `after` are the keys of memories that follow each other in a thread without a gap.
+    """
+
+    columns: Columns
+    rows: "Ints"
+    before: "Ints"
+    after: "Ints"
+
+
 class Selection:
     """The rows of some columns that pass a filter, and the reads of a search that need nothing else."""
 
@@ -288,19 +316,43 @@ class Selection:
 
     def rows_of(self, keys: Sequence[int]) -> "Ints":
         """Return the rows of these memories in the same order; those that do not pass the filter are left out."""
+        rows, passing = self._find(keys)
+        found: Ints = rows[passing]
+        return found
+
+    def _find(self, keys: Sequence[int]) -> "tuple[Ints, NDArray[np.bool_]]":
+        """Return a row for each key, and which of the keys pass the filter; the rows of the others are wrong."""
         order, sorted_keys = self._by_key
         wanted = np.array(keys, np.int64)
-        if not len(sorted_keys) or not len(wanted):
-            return np.zeros(0, np.int64)
+        if not len(sorted_keys):
+            return wanted, np.zeros(len(wanted), bool)
         places = np.minimum(np.searchsorted(sorted_keys, wanted), len(sorted_keys) - 1)
-        found: Ints = order[places[sorted_keys[places] == wanted]]
-        return found
+        return order[places], sorted_keys[places] == wanted
 
     @cached_property
     def _by_key(self) -> "tuple[Ints, Ints]":
         keys = self.columns.key[self.rows]
         order = np.argsort(keys)
         return self.rows[order], keys[order]
+
+    def best_of(self, leading: Sequence[Match], *, limit: int, depth: int) -> list[int] | None:
+        """Return the keys of the best matches that pass the filter, given the best `depth` without a filter.
+
+        Ties are ordered by time, newest first, and id. None if others may belong to the best.
+        """
+        rows, passing = self._find([match.key for match in leading])
+        scores = np.array([match.score for match in leading])[passing]
+        rows = rows[passing]
+        # Matches that are not listed may tie with the last one.
+        if len(leading) >= depth and not (len(rows) > limit and scores[limit - 1] > leading[-1].score):
+            return None
+        at, ids = self.columns.at[rows], self.columns.ids
+        order = np.lexsort((-at, -scores))
+        same = (np.diff(scores[order]) == 0) & (np.diff(at[order]) == 0)
+        places = order.tolist()
+        if same.any():
+            places.sort(key=lambda place: (-scores[place], -at[place], ids[rows[place]]))
+        return [int(key) for key in self.columns.key[rows[places[:limit]]]]
 
     def nearest(self, code: bytes, *, limit: int) -> list[int]:
         """Return the keys of the memories with the passages nearest to a code by Hamming distance."""
@@ -345,30 +397,24 @@ class Selection:
     def _in_time(self) -> "Ints":
         return in_order_of_time(self.columns, self.rows)
 
-    def with_neighbours(
-        self, keys: Sequence[int], *, most: int, reach: int
-    ) -> "tuple[Columns, Ints, list[list[int]]]":
-        """Return these memories and the neighbours of the first `most` of them that are part of a thread.
-
-        The first two values are columns and the rows of these memories, the third the runs of neighbours: keys in
-        order of time.
-        """
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> "Neighbourhood":
+        """Return these memories and the neighbours of the first `most` of them that are part of a thread."""
         seeds = self.rows_of(keys)
         leading = seeds[:most]
-        runs = self._runs(leading[self.columns.thread[leading] != NONE], reach=reach)
-        near = self.rows_of(list(dict.fromkeys(key for run in runs for key in run)))
-        return self.columns, np.concatenate([seeds, near[~np.isin(near, seeds)]]), runs
-
-    def _runs(self, rows: "Ints", *, reach: int) -> list[list[int]]:
-        """Return for each row, which is part of a thread, the keys of its neighbours in its thread."""
-        keys, place, low, high = self._threads
-        at = place[np.searchsorted(self.rows, rows)]
-        first, last = np.maximum(low[at], at - reach).tolist(), np.minimum(high[at], at + reach + 1).tolist()
-        return [keys[start:end].tolist() for start, end in zip(first, last, strict=True)]
+        leading = leading[self.columns.thread[leading] != NONE]
+        ordered, place, low, high = self._threads
+        at = place[np.searchsorted(self.rows, leading)]
+        first, counts = np.maximum(low[at], at - reach), np.minimum(high[at], at + reach + 1)
+        counts -= first
+        near = _distinct(_ranges(first, counts))
+        joined = _distinct(_ranges(first, counts - 1))
+        key = self.columns.key
+        rows = _distinct(np.concatenate([seeds, ordered[near]]))
+        return Neighbourhood(self.columns, rows, key[ordered[joined]], key[ordered[joined + 1]])
 
     @cached_property
     def _threads(self) -> "tuple[Ints, Ints, Ints, Ints]":
-        """The keys sorted by thread and time, the position of each row there, and the bounds of its thread."""
+        """The rows sorted by thread and time, the position of each row there, and the bounds of its thread."""
         order = np.argsort(self.columns.beside[self._in_time], kind="stable")
         rows = self._in_time[order]
         threads = self.columns.beside[rows]
@@ -377,7 +423,7 @@ class Selection:
         low = np.repeat(starts, counts)
         place = np.empty(len(rows), np.int64)
         place[np.searchsorted(self.rows, rows)] = np.arange(len(rows))
-        return self.columns.key[rows], place, low, low + np.repeat(counts, counts)
+        return rows, place, low, low + np.repeat(counts, counts)
 
     @property
     def nbytes(self) -> int:
@@ -421,11 +467,11 @@ class _Kept:
         self.stale = np.zeros(columns.size, bool) if stale is None else stale
         """Rows of memories that have changed since; a later row has their new state, if they are still there."""
         self._selections: dict[tuple[Filter, bool], _Passing] = {}
+        self._own_bytes = columns.nbytes + self.stale.nbytes
 
     @property
     def nbytes(self) -> int:
-        selections = list(self._selections.values())
-        return self.columns.nbytes + self.stale.nbytes + sum(each.selection.nbytes for each in selections)
+        return self._own_bytes + sum(each.selection.nbytes for each in list(self._selections.values()))
 
     def select(self, store: SearchStore, where: Filter) -> Selection:
         """Return the rows that pass a filter; they are kept for the next call with the same filter."""

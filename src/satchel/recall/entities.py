@@ -54,6 +54,8 @@ _TITLES = frozenset(["dr", "mr", "mrs", "ms", "prof", "st", "rev", "capt", "lt",
 
 # No repetition is followed by something that it could also match, so all patterns take linear time.
 _TOKEN = lazy_pattern(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
+# Words in lower case, each with a space after it.
+_PLAIN_WORDS = lazy_pattern(r"(?:[a-z]++ )++")
 _QUOTED = lazy_pattern(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _OPENING = frozenset('\n"“”„«»[{|>—')
 _BEFORE = "'’‘*_~-–:.!?…¿¡"
@@ -154,11 +156,17 @@ def _is_title(quoted: str) -> bool:
 def _scanned(text: str, lowered: set[str], capitals: dict[str, int]) -> Iterator[_Found]:
     run: list[_Word] = []
     distinct: set[str] = set()
-    before, ended, unusual = 0, True, 0
-    for match in _TOKEN.finditer(text):
+    before, ended, unusual, position = 0, True, 0, 0
+    while (match := _TOKEN.search(text, position)) is not None:
         raw, (start, end) = match[0], match.span()
+        if not run and (words := _PLAIN_WORDS.match(text, start)) is not None:
+            # Most of a text: what is below would do the same with each of the words.
+            lowered.update(words[0].split())
+            position, ended = words.end(), False
+            before = position - 1
+            continue
         gap = text[before:start]
-        before = end
+        before = position = end
         if raw.islower() and raw.isalpha() and not text.startswith("()", end):
             ended = False
             if not (run and gap == " " and raw in _WITHIN_NAMES):

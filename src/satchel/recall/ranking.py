@@ -10,7 +10,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.columns import SMALL, Columns, Selection, in_thread
+from satchel.recall.columns import SMALL, Columns, Neighbourhood, Selection, in_thread
 from satchel.recall.features import SEEDS, Evidence, Lexical, features, spread
 from satchel.recall.question import (
     QueryTerm,
@@ -37,6 +37,7 @@ from satchel.recall.scoring import (
 )
 from satchel.recall.sheet import Sheet
 from satchel.store.contract import SearchStore
+from satchel.store.rows import narrows
 from satchel.text.near_duplicates import exact_duplicates, near_duplicates, word_count
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def gather(
     """
     if kept is not None:
         if kept.size > SMALL:
-            return _gather_by_index(store, question, where, kept, wanted=wanted)
+            return _gather_by_index(store, question, where, _Kept(store, where, kept), wanted=wanted)
         if kept.whole is None:
             kept.whole = Sheet(kept.columns, kept.rows)
         return _gather_all(store, question, where, kept.whole)
@@ -96,19 +97,17 @@ def _gather_all(store: SearchStore, question: Question, where: Filter, sheet: Sh
 class Source(Protocol):
     """The reads that find the candidates of a large scope: from kept columns, or from the store."""
 
+    def matches(self, terms: Sequence[str], *, limit: int) -> list[int]:
+        """Return the memories that match the terms best, by BM25."""
+
     def nearest(self, code: bytes, *, limit: int) -> list[int]:
         """Return the memories with the passages nearest to a code by Hamming distance."""
 
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         """Return the memories about a time in this span, newest first."""
 
-    def with_neighbours(
-        self, keys: Sequence[int], *, most: int, reach: int
-    ) -> "tuple[Columns, NDArray[np.int64], list[list[int]]]":
-        """Return these memories and the neighbours of the first `most` of them that are part of a thread.
-
-        The first two values are columns and the rows of these memories, the third the runs of neighbours.
-        """
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> Neighbourhood:
+        """Return these memories and the neighbours of the first `most` of them that are part of a thread."""
 
 
 class _Queried:
@@ -118,15 +117,16 @@ class _Queried:
         self._store = store
         self._where = where
 
+    def matches(self, terms: Sequence[str], *, limit: int) -> list[int]:
+        return [match.key for match in self._store.matches(self._where, terms, limit=limit)]
+
     def nearest(self, code: bytes, *, limit: int) -> list[int]:
         return [match.key for match in self._store.nearest(self._where, code, limit=limit)]
 
     def between(self, start: datetime, end: datetime, *, limit: int) -> list[int]:
         return self._store.between(self._where, start, end, limit=limit)
 
-    def with_neighbours(
-        self, keys: Sequence[int], *, most: int, reach: int
-    ) -> "tuple[Columns, NDArray[np.int64], list[list[int]]]":
+    def with_neighbours(self, keys: Sequence[int], *, most: int, reach: int) -> Neighbourhood:
         seeds = self._store.traces(self._where, keys)
         place = {key: number for number, key in enumerate(keys)}
         leading = sorted(seeds, key=lambda trace: place[trace.key])[:most]
@@ -134,23 +134,48 @@ class _Queried:
         around = dict.fromkeys(key for run in runs for key in run)
         more = self._store.traces(self._where, [key for key in around if key not in place])
         columns = Columns.from_traces([*seeds, *more])
-        return columns, np.arange(columns.size), runs
+        joined = dict.fromkeys(pair for run in runs for pair in itertools.pairwise(run))
+        before, after = np.array(list(joined), np.int64).reshape(-1, 2).T
+        return Neighbourhood(columns, np.arange(columns.size), before, after)
+
+
+# How many more matches to read of the whole index than are wanted, since some do not pass the filter.
+SPARE_MATCHES = 300
+
+
+class _Kept:
+    """Reads kept columns, and of the store only its full-text index."""
+
+    def __init__(self, store: SearchStore, where: Filter, selection: Selection) -> None:
+        self._queried = _Queried(store, where)
+        self._leading = None if narrows(where) else store.leading_matches
+        self.nearest = selection.nearest
+        self.between = selection.between
+        self.with_neighbours = selection.with_neighbours
+        self._best_of = selection.best_of
+
+    def matches(self, terms: Sequence[str], *, limit: int) -> list[int]:
+        depth = limit + SPARE_MATCHES
+        leading = None if self._leading is None else self._leading(terms, limit=depth)
+        found = None if leading is None else self._best_of(leading, limit=limit, depth=depth)
+        return self._queried.matches(terms, limit=limit) if found is None else found
 
 
 def _gather_by_index(
     store: SearchStore, question: Question, where: Filter, source: Source, *, wanted: int
 ) -> Evidence:
-    _, counts = store.frequencies([index_term(term) for term in question.terms if len(term.codes) == 1])
-    single = iter(counts)
-    missing = [term for term in question.terms if len(term.codes) == 1 and not next(single)]
-    question = _with_corrections(store, question, missing)
+    total, counts = store.frequencies([index_term(term) for term in question.terms])
+    missing = [term for term, count in zip(question.terms, counts, strict=True) if not count]
+    meant = _with_corrections(store, question, missing)
+    if meant is not question:
+        question = meant
+        total, counts = store.frequencies([index_term(term) for term in question.terms])
     keys = list(dict.fromkeys(_by_index(store, question, where, source, wanted=wanted)))
     related, _ = spread(store, where, dict.fromkeys(keys[:SEEDS], 1.0))
     keys = list(dict.fromkeys([*keys, *related]))
-    columns, rows, runs = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
-    sheet = Sheet(columns, rows, runs)
+    columns, rows, *joined = source.with_neighbours(keys, most=WITH_SURROUNDINGS, reach=REACH)
+    sheet = Sheet(columns, rows, (joined[0], joined[1]))
     words = Lexical(sheet, question.terms)
-    total, counts = store.frequencies([index_term(term) for term in question.terms])
     words.weigh(total, np.maximum(np.array(counts, np.int64), words.counts))
     return Evidence(store, where, sheet, question, words)
 
@@ -159,12 +184,11 @@ def _by_index(
     store: SearchStore, question: Question, where: Filter, source: Source, *, wanted: int
 ) -> Iterable[int]:
     """Yield the best candidates of each index."""
-    lexical = store.matches(where, question.searchable, limit=max(LEXICAL, wanted))
+    words = source.matches(question.searchable, limit=max(LEXICAL, wanted))
     near: Sequence[int] = []
     if question.vector is not None:
         near = source.nearest(np.packbits(question.vector > 0).tobytes(), limit=NEAREST)
     # Interleaved, so that the neighbours of both are read.
-    words = [match.key for match in lexical]
     for pair in range(max(len(words), len(near))):
         yield from words[pair : pair + 1]
         yield from near[pair : pair + 1]

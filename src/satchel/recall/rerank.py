@@ -119,6 +119,7 @@ _TENTATIVE = lazy_pattern(
     re.IGNORECASE,
 )
 _MEASURE = lazy_pattern(r"([€$£¥])?\s?(\d[\d.,:]*\d|\d)\s?([€$£¥%°円時]|[^\W\d_]+)?")
+_DIGIT = lazy_pattern(r"\d")
 _WEEKDAYS = """
 monday tuesday wednesday thursday friday saturday sunday
 mondays tuesdays wednesdays thursdays fridays saturdays sundays
@@ -214,7 +215,7 @@ class Statement:
 
 
 # Cached, because the same memories are often found again.
-as_statement = lru_cache(maxsize=512)(Statement)
+as_statement = lru_cache(maxsize=1024)(Statement)
 
 
 def _is_other_subject(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
@@ -292,7 +293,7 @@ def _around_changes(text_words: Sequence[str], stems: Mapping[str, str]) -> Iter
 
 def _slots(text: str) -> Iterator[str]:
     """Yield the types of values in a text: a time of day, a currency, a unit such as days or GB."""
-    for match in _MEASURE.finditer(text):
+    for match in _MEASURE.finditer(text) if _DIGIT.search(text) else ():
         before, number, after = match.groups()
         if ":" in number:
             yield "clock"

@@ -4,7 +4,6 @@ What does not depend on a question is computed once, when it is first needed. Th
 between questions.
 """
 
-import itertools
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,11 +46,14 @@ class Sheet:
     def __init__(
         self,
         columns: Columns,
-        rows: "NDArray[np.int64] | None" = None,
-        runs: Sequence[Sequence[int]] | None = None,
+        rows: "NDArray[np.int64]",
+        joined: "tuple[NDArray[np.int64], NDArray[np.int64]] | None" = None,
     ) -> None:
-        """Take some rows, or all of them; `runs` says which memories are neighbours if threads are incomplete."""
-        in_time = in_order_of_time(columns, np.arange(columns.size) if rows is None else rows)
+        """Take some rows of columns.
+
+        `joined` are the keys of memories and of those after them, if threads are incomplete.
+        """
+        in_time = in_order_of_time(columns, rows)
         self._age_rank, self.thread = _by_thread(columns.thread[in_time])
         self.columns = columns = columns.take(in_time[self._age_rank])
         self.size = columns.size
@@ -59,7 +61,7 @@ class Sheet:
         self.ids = columns.ids
         self.at = columns.at.astype(np.float64)
         """The time of each memory in microseconds since 1970."""
-        self.run = self._runs(runs)
+        self.run = self._runs(joined)
         self.alone = (columns.thread == NONE).astype(np.float64)
         """1 for a memory that belongs to no conversation or document."""
         self.spoken = columns.of_names(columns.tier, ("conversation",))
@@ -73,16 +75,21 @@ class Sheet:
         self.flags = columns.flags
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], runs: Sequence[Sequence[int]] | None = None) -> "Sheet":
-        """Return a sheet of traces."""
-        return cls(Columns.from_traces(traces), runs=runs)
+    def of(cls, traces: Sequence[Trace]) -> "Sheet":
+        """Return a sheet of traces, in which threads are complete."""
+        columns = Columns.from_traces(traces)
+        return cls(columns, np.arange(columns.size))
 
     @property
     def nbytes(self) -> int:
         """The bytes of the arrays of this sheet, without ids."""
         arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
         arrays += [each for value in self.__dict__.values() if isinstance(value, list | tuple) for each in value]
-        return self.columns.nbytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+        return self._column_bytes + sum(each.nbytes for each in arrays if isinstance(each, np.ndarray))
+
+    @cached_property
+    def _column_bytes(self) -> int:
+        return self.columns.nbytes
 
     def memories(self, store: SearchStore, places: Sequence[int]) -> dict[int, Memory]:
         """Read the memories at these places from the store, by place."""
@@ -100,15 +107,15 @@ class Sheet:
         # Ids are sorted upwards, times downwards.
         return np.lexsort((self._age_rank, -self.columns.at))
 
-    def _runs(self, runs: Sequence[Sequence[int]] | None) -> "NDArray[np.int64]":
+    def _runs(self, joined: "tuple[NDArray[np.int64], NDArray[np.int64]] | None") -> "NDArray[np.int64]":
         """Return a number for each run of neighbouring memories of a thread without a gap."""
-        breaks = np.ones(self.size, bool)
-        breaks[1:] = self.thread[1:] != self.thread[:-1]
-        if runs is not None:
-            joined = {pair for run in runs for pair in itertools.pairwise(run)}
-            keys = self.key.tolist()
-            for place in np.flatnonzero(~breaks).tolist():
-                breaks[place] = (keys[place - 1], keys[place]) not in joined
+        breaks = _is_other(self.thread)
+        if joined is not None:
+            before, after = joined
+            order = np.argsort(before)
+            before, after = np.append(before[order], -1), np.append(after[order], -1)
+            places = np.searchsorted(before[:-1], self.key[:-1])
+            breaks[1:] |= (before[places] != self.key[:-1]) | (after[places] != self.key[1:])
         return np.cumsum(breaks)
 
     def states(self, kinds: Collection[str]) -> "NDArray[np.bool_]":

@@ -199,6 +199,12 @@ class SearchStore(Protocol):
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         """Return the best BM25 matches for any of the terms. The filter applies before the limit."""
 
+    def leading_matches(self, terms: Sequence[str], *, limit: int) -> list[Match] | None:
+        """Return the best BM25 matches of the whole index, whether or not they pass any filter, best first.
+
+        None if `matches` costs no more.
+        """
+
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
         """Return the memories with the passages nearest to a code by Hamming distance."""
 

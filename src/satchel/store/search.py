@@ -59,6 +59,10 @@ class Search(ABC, Generic[D]):
     def matches(self, where: Filter, terms: Sequence[str], *, limit: int) -> list[Match]:
         """Return the best BM25 matches for any of the terms, filtered before the limit; ties by time and id."""
 
+    def leading_matches(self, terms: Sequence[str], *, limit: int) -> list[Match] | None:
+        """Return the best matches of the whole index, without any filter; None if `matches` costs no more."""
+        return None
+
     @abstractmethod
     def nearest(self, where: Filter, code: bytes, *, limit: int) -> list[Match]:
         """Return the memories with the passages nearest to a code by Hamming distance."""

@@ -121,10 +121,17 @@ def test_a_selection_answers_as_the_store_does(filled: Satchel, where: Filter):
     queried = ranking._Queried(store, where)
     keys = [trace.key for trace in expected][::-1]
     for most, reach in ((5, 1), (100, 4)):
-        kept, places, runs = chosen.with_neighbours(keys[:6], most=most, reach=reach)
-        read, others, expected_runs = queried.with_neighbours(keys[:6], most=most, reach=reach)
-        assert runs == expected_runs
-        assert sorted(rows(kept.take(places))) == sorted(rows(read.take(others)))
+        kept = chosen.with_neighbours(keys[:6], most=most, reach=reach)
+        read = queried.with_neighbours(keys[:6], most=most, reach=reach)
+        assert sorted(zip(kept.before, kept.after, strict=True)) == sorted(
+            zip(read.before, read.after, strict=True)
+        )
+        assert sorted(rows(kept.columns.take(kept.rows))) == sorted(rows(read.columns.take(read.rows)))
+    for words, limit in (("winch", 3), ("the winch beside the mast", 7), ("the", 100)):
+        expected = [match.key for match in store.matches(where, words.split(), limit=limit)]
+        for depth in (limit, 200):
+            best = chosen.best_of(store.leading_matches(words.split(), limit=depth), limit=limit, depth=depth)
+            assert best == expected if best is not None else depth < 200
 
 
 def test_a_code_of_another_length_is_near_nothing(filled: Satchel):

@@ -1,8 +1,12 @@
 """Columns over memories and their passages, and their neighbours."""
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
+from satchel.recall.columns import Columns
 from satchel.recall.sheet import Sheet
 from satchel.store.contract import Trace, TracedPassage
 from satchel.text.passages import ASKS, NUMBERS, TIMES
@@ -24,6 +28,13 @@ def trace(key: int, *passages: TracedPassage, thread: str | None = None, at: int
     } | other
     held = passages or (passage(key),)
     return Trace(key=key, at=key if at is None else at, id=str(key), thread=thread, passages=held, **fields)
+
+
+def joined_by(traces: Sequence[Trace], runs: Sequence[Sequence[int]]) -> Sheet:
+    """A sheet in which only the memories of a run are neighbours, and only those next to each other in it."""
+    pairs = np.array([pair for run in runs for pair in itertools.pairwise(run)])
+    columns = Columns.from_traces(traces)
+    return Sheet(columns, np.arange(columns.size), (pairs[:, 0], pairs[:, 1]))
 
 
 def keys(sheet: Sheet) -> list[int]:
@@ -112,7 +123,7 @@ def test_a_thread_is_not_another_ones_number():
 
 def test_only_what_a_run_joins_is_side_by_side():
     traces = [trace(key, thread="a") for key in (1, 2, 3, 7, 8)] + [trace(9, thread="b")]
-    sheet = Sheet.of(traces, [[1, 2, 3], [2, 3], [7, 8]])
+    sheet = joined_by(traces, [[1, 2, 3], [2, 3], [7, 8]])
     assert sheet.run.tolist() == [1, 1, 1, 2, 2, 3]
     values = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     assert sheet.beside(values, 1).tolist() == [2, 4, 0, 16, 0, 0]
@@ -124,7 +135,7 @@ def test_only_what_a_run_joins_is_side_by_side():
 
 def test_runs_that_leave_a_memory_out_do_not_join_what_is_around_it():
     """1 and 3 are here and neighbours of 2, which is not."""
-    sheet = Sheet.of([trace(1, thread="a"), trace(3, thread="a")], [[1, 2, 3]])
+    sheet = joined_by([trace(1, thread="a"), trace(3, thread="a")], [[1, 2, 3]])
     assert sheet.run.tolist() == [1, 2]
 
 

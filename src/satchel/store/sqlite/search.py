@@ -47,6 +47,13 @@ class SqliteSearch(Search[SqliteConnection]):
                 rows = db.execute(sql, values | {"match": match, "limit": limit}).fetchall()
         return [Match(row[0], -row[1]) for row in rows[:limit]]
 
+    def leading_matches(self, terms: Sequence[str], *, limit: int) -> list[Match] | None:
+        if not terms:
+            return []
+        with self._read(self.org) as db:
+            values = {"match": match_expression(terms), "limit": limit}
+            return [Match(key, -score) for key, score in db.execute(db.statement("search_leading"), values)]
+
     def frequencies(self, terms: Sequence[str]) -> tuple[int, list[int]]:
         with self._read(self.org) as db:
             sql = db.statement("word_frequency")

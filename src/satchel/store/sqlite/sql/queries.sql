@@ -61,6 +61,10 @@ SELECT m.seq, f.score, m.at, m.id FROM (
 ) f CROSS JOIN memory m ON m.seq = f.seq
 WHERE {where} ORDER BY f.score, m.at DESC, m.id
 
+-- name: search_leading
+SELECT rowid, bm25(memory_fts, {weights}) AS score FROM memory_fts
+WHERE memory_fts MATCH :match ORDER BY score LIMIT :limit
+
 -- name: search_filtered
 SELECT m.seq, bm25(memory_fts, {weights}) AS score, m.at, m.id
 FROM memory_fts CROSS JOIN memory m ON m.seq = memory_fts.rowid
