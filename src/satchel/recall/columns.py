@@ -29,6 +29,7 @@ __all__ = [
     "SMALL",
     "ColumnCache",
     "Columns",
+    "Derived",
     "Neighbourhood",
     "Selection",
     "Vocabulary",
@@ -284,6 +285,39 @@ def in_order_of_time(columns: Columns, rows: "Ints") -> "Ints":
 # What passes a filter.
 
 
+# How much is kept that was derived from texts, and about how many bytes each takes.
+MOST_DERIVED = 8_192
+DERIVED_BYTES = 4_000
+
+
+class Derived:
+    """What ranking has derived from the texts of memories, so that it reads each text only once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], Any] = {}
+
+    @property
+    def nbytes(self) -> int:
+        return DERIVED_BYTES * len(self._found)
+
+    def get(self, what: str, key: int) -> Any:
+        """Return what was derived from the memory with this key; None if nothing was."""
+        return self._found.get((what, key))
+
+    def add(self, what: str, key: int, value: Any) -> None:
+        if len(self._found) >= MOST_DERIVED:
+            # The oldest half. Another thread may be doing the same.
+            for old in list(self._found)[: MOST_DERIVED // 2]:
+                self._found.pop(old, None)
+        self._found[what, key] = value
+
+    def without(self, keys: Iterable[int]) -> "Derived":
+        """Return a copy without some memories. Threads that still read an earlier state add to their own."""
+        gone, new = frozenset(keys), Derived()
+        new._found = {each: value for each, value in list(self._found.items()) if each[1] not in gone}
+        return new
+
+
 class Neighbourhood(NamedTuple):
     """Candidates with their neighbours, as rows of columns.
 
@@ -299,9 +333,10 @@ class Neighbourhood(NamedTuple):
 class Selection:
     """The rows of some columns that pass a filter, and the reads of a search that need nothing else."""
 
-    def __init__(self, columns: Columns, rows: "Ints") -> None:
+    def __init__(self, columns: Columns, rows: "Ints", derived: "Derived | None" = None) -> None:
         self.columns = columns
         self.rows = rows
+        self.derived = Derived() if derived is None else derived
         self.whole: Any = None
         """What the caller has computed from all of the rows and wants to keep; see `ranking`."""
 
@@ -461,9 +496,16 @@ MOST_SELECTIONS = 4
 class _Kept:
     """The columns of one scope, the version of the store that they show, and the last selections from them."""
 
-    def __init__(self, columns: Columns, version: Version, stale: "NDArray[np.bool_] | None" = None) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        version: Version,
+        stale: "NDArray[np.bool_] | None" = None,
+        derived: Derived | None = None,
+    ) -> None:
         self.columns = columns
         self.version = version
+        self.derived = Derived() if derived is None else derived
         self.stale = np.zeros(columns.size, bool) if stale is None else stale
         """Rows of memories that have changed since; a later row has their new state, if they are still there."""
         self._selections: dict[tuple[Filter, bool], _Passing] = {}
@@ -471,7 +513,8 @@ class _Kept:
 
     @property
     def nbytes(self) -> int:
-        return self._own_bytes + sum(each.selection.nbytes for each in list(self._selections.values()))
+        selections = sum(each.selection.nbytes for each in list(self._selections.values()))
+        return self._own_bytes + self.derived.nbytes + selections
 
     def select(self, store: SearchStore, where: Filter) -> Selection:
         """Return the rows that pass a filter; they are kept for the next call with the same filter."""
@@ -507,12 +550,12 @@ class _Kept:
         if where.tags or where.metadata or where.ids or where.unchanged_since is not None:
             passing &= np.isin(columns.key, np.array(store.keys(where), np.int64))
         if moment is None:
-            return _Passing(_EARLIEST, _LATEST, Selection(columns, np.flatnonzero(passing)))
+            return _Passing(_EARLIEST, _LATEST, Selection(columns, np.flatnonzero(passing), self.derived))
         bounds = np.concatenate([columns.valid_from[passing], columns.invalid_at[passing]])
         since = int(bounds[bounds <= moment].max(initial=_EARLIEST))
         until = int(bounds[bounds > moment].min(initial=_LATEST))
         passing &= (columns.valid_from <= moment) & (columns.invalid_at > moment)
-        return _Passing(since, until, Selection(columns, np.flatnonzero(passing)))
+        return _Passing(since, until, Selection(columns, np.flatnonzero(passing), self.derived))
 
 
 # As in the partial index of the stores.
@@ -593,10 +636,11 @@ class ColumnCache:
             # The changes were outside of the scope.
             kept.version = version
             return kept
-        stale = kept.stale | gone
+        stale, derived = kept.stale | gone, kept.derived.without(keys)
         if stale.sum() > MOST_STALE * columns.size:
-            return _Kept(columns.take(np.flatnonzero(~stale)).joined(changed), version)
-        return _Kept(columns.joined(changed), version, np.concatenate([stale, np.zeros(changed.size, bool)]))
+            return _Kept(columns.take(np.flatnonzero(~stale)).joined(changed), version, derived=derived)
+        stale = np.concatenate([stale, np.zeros(changed.size, bool)])
+        return _Kept(columns.joined(changed), version, stale, derived)
 
     def _read(self, store: SearchStore, scope: Scope, version: Version, *, load: bool) -> _Kept | None:
         self._kept.pop(scope, None)

@@ -5,14 +5,15 @@ weight is fitted or set by hand. `scoring` applies the weights.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Memory
+from satchel.recall.columns import Derived
 from satchel.recall.entities import entities
 from satchel.recall.question import QueryTerm, Question, as_codes
 from satchel.recall.sheet import K1, REACH, Sheet
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
     FeatureColumns = dict[str, Floats]
+    Value = TypeVar("Value")
 
 __all__ = [
     "FEATURES",
@@ -33,6 +35,7 @@ __all__ = [
     "Lexical",
     "Part",
     "features",
+    "names_of",
     "shared_names",
     "spread",
 ]
@@ -101,17 +104,17 @@ def _refuted(link: Link) -> int | None:
     return link.key if link.outgoing else link.origin
 
 
-def shared_names(sheet: Sheet, seeds: Mapping[int, Memory], strength: "Floats") -> "Floats":
+def shared_names(sheet: Sheet, seeds: Mapping[int, Iterable[tuple[int, ...]]], strength: "Floats") -> "Floats":
     """Return how many names each memory shares with the seeds, weighted by rarity and the seed's strength.
 
-    `seeds` are memories by their places. The highest value is 1. A name that only one seed has does not count for
-    that seed itself.
+    `seeds` are the names of memories by their places. The highest value is 1. A name that only one seed has does
+    not count for that seed itself.
     """
     found = np.zeros(sheet.size)
     weights: dict[tuple[int, ...], float] = {}
     holders: dict[tuple[int, ...], set[int]] = {}
-    for place, memory in seeds.items():
-        for codes in _names(memory.text[:CHARACTERS_READ], memory.tags):
+    for place, names in seeds.items():
+        for codes in names:
             weights[codes] = weights.get(codes, 0.0) + float(strength[place])
             holders.setdefault(codes, set()).add(place)
     # Most names occur only once, which one look at the index tells for all of them.
@@ -126,10 +129,10 @@ def shared_names(sheet: Sheet, seeds: Mapping[int, Memory], strength: "Floats") 
     return found / highest if highest > 0 else found
 
 
-@lru_cache(maxsize=4096)
-def _names(text: str, tags: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the codes of the names in a text, and of its tags."""
-    return tuple(codes for name in (*entities(text)[:NAMES_PER_SEED], *tags) if (codes := as_codes(name)))
+def names_of(memory: Memory) -> tuple[tuple[int, ...], ...]:
+    """Return the codes of the names in the text of a memory, and of its tags."""
+    names = (*entities(memory.text[:CHARACTERS_READ])[:NAMES_PER_SEED], *memory.tags)
+    return tuple(codes for name in names if (codes := as_codes(name)))
 
 
 # The data that features are computed from.
@@ -203,8 +206,16 @@ class Evidence:
     computed when a feature first needs it.
     """
 
-    def __init__(self, store: SearchStore, where: Filter, sheet: Sheet, question: Question, words: Lexical) -> None:
-        """Take what `ranking.gather` found; `words` are the terms of the question in the sheet."""
+    def __init__(
+        self,
+        store: SearchStore,
+        where: Filter,
+        sheet: Sheet,
+        question: Question,
+        words: Lexical,
+        derived: Derived | None = None,
+    ) -> None:
+        """Take what `ranking.gather` found: the terms of the question in the sheet, and what is kept of texts."""
         self.store = store
         self.where = where
         self.sheet = sheet
@@ -215,6 +226,7 @@ class Evidence:
         self.matched: NDArray[np.bool_] = np.zeros(sheet.size, bool)
         """Which candidates matched themselves; the others are neighbours of a match."""
         self._read: dict[int, Memory] = {}
+        self._derived = Derived() if derived is None else derived
 
     def memories(self, places: Sequence[int]) -> dict[int, Memory]:
         """Return the memories at these places. Each is read from the store once."""
@@ -222,6 +234,15 @@ class Evidence:
         if missing:
             self._read |= self.sheet.memories(self.store, missing)
         return {place: self._read[place] for place in places if place in self._read}
+
+    def derive(self, what: str, derive: "Callable[[Memory], Value]", places: Sequence[int]) -> "dict[int, Value]":
+        """Return what is derived from the texts at these places. A text is read only if that is not kept."""
+        keys = self.sheet.key
+        found = {place: self._derived.get(what, int(keys[place])) for place in places}
+        for place, memory in self.memories([place for place in places if found[place] is None]).items():
+            found[place] = derive(memory)
+            self._derived.add(what, int(keys[place]), found[place])
+        return {place: value for place, value in found.items() if value is not None}
 
     @cached_property
     def zeros(self) -> "Floats":
@@ -570,7 +591,7 @@ class Evidence:
         return _Graph(
             linked=self._spread_out(active),
             contradicted=self._spread_out(refuted),
-            entities=shared_names(sheet, self.memories(leading), first),
+            entities=shared_names(sheet, self.derive("names", names_of, leading), first),
         )
 
     def _spread_out(self, values: Mapping[int, float]) -> "Floats":

@@ -10,7 +10,7 @@ import numpy as np
 
 from satchel.model.filters import Filter
 from satchel.model.memory import Hit, Memory
-from satchel.recall.columns import SMALL, Columns, Neighbourhood, Selection, in_thread
+from satchel.recall.columns import SMALL, Columns, Derived, Neighbourhood, Selection, in_thread
 from satchel.recall.features import SEEDS, Evidence, Lexical, features, spread
 from satchel.recall.question import (
     QueryTerm,
@@ -73,16 +73,19 @@ def gather(
     """
     if kept is not None:
         if kept.size > SMALL:
-            return _gather_by_index(store, question, where, _Kept(store, where, kept), wanted=wanted)
+            source = _Kept(store, where, kept)
+            return _gather_by_index(store, question, where, source, wanted=wanted, derived=kept.derived)
         if kept.whole is None:
             kept.whole = Sheet(kept.columns, kept.rows)
-        return _gather_all(store, question, where, kept.whole)
+        return _gather_all(store, question, where, kept.whole, kept.derived)
     if store.count(where, most=SMALL + 1) <= SMALL:
         return _gather_all(store, question, where, Sheet.of(store.traces(where)))
     return _gather_by_index(store, question, where, _Queried(store, where), wanted=wanted)
 
 
-def _gather_all(store: SearchStore, question: Question, where: Filter, sheet: Sheet) -> Evidence:
+def _gather_all(
+    store: SearchStore, question: Question, where: Filter, sheet: Sheet, derived: Derived | None = None
+) -> Evidence:
     words = Lexical(sheet, question.terms)
     unknown = [term for term, count in zip(question.terms, words.counts.tolist(), strict=True) if not count]
     if unknown:
@@ -91,7 +94,7 @@ def _gather_all(store: SearchStore, question: Question, where: Filter, sheet: Sh
         if meant is not question:
             question, words = meant, Lexical(sheet, meant.terms)
     words.weigh(sheet.size, words.counts)
-    return Evidence(store, where, sheet, question, words)
+    return Evidence(store, where, sheet, question, words, derived)
 
 
 class Source(Protocol):
@@ -162,7 +165,13 @@ class _Kept:
 
 
 def _gather_by_index(
-    store: SearchStore, question: Question, where: Filter, source: Source, *, wanted: int
+    store: SearchStore,
+    question: Question,
+    where: Filter,
+    source: Source,
+    *,
+    wanted: int,
+    derived: Derived | None = None,
 ) -> Evidence:
     total, counts = store.frequencies([index_term(term) for term in question.terms])
     missing = [term for term, count in zip(question.terms, counts, strict=True) if not count]
@@ -177,7 +186,7 @@ def _gather_by_index(
     sheet = Sheet(columns, rows, (joined[0], joined[1]))
     words = Lexical(sheet, question.terms)
     words.weigh(total, np.maximum(np.array(counts, np.int64), words.counts))
-    return Evidence(store, where, sheet, question, words)
+    return Evidence(store, where, sheet, question, words, derived)
 
 
 def _by_index(

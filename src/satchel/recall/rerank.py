@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from satchel.model.memory import Memory
 from satchel.model.patterns import lazy_pattern
 from satchel.recall.columns import NONE
 from satchel.recall.features import Evidence, Feature
@@ -215,7 +216,11 @@ class Statement:
 
 
 # Cached, because the same memories are often found again.
-as_statement = lru_cache(maxsize=1024)(Statement)
+as_statement = lru_cache(maxsize=512)(Statement)
+
+
+def _statement_of(memory: Memory) -> Statement:
+    return as_statement(memory.title, memory.text, memory.tags, memory.kind)
 
 
 def _is_other_subject(older: Statement, newer: Statement, asked: frozenset[str]) -> bool:
@@ -334,7 +339,8 @@ def currency(
     if not leading:
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     rows = _rows(sheet, question)
-    places, statements = _read(seen, _compared(sheet, rows, leading, states))
+    compared = seen.derive("statement", _statement_of, _compared(sheet, rows, leading, states))
+    places, statements = list(compared), list(compared.values())
     if len(places) < 2:
         return Currency(seen.zeros, seen.zeros, seen.zeros, {})
     at = sheet.at[places]
@@ -369,14 +375,6 @@ def currency(
 
 def _asked(question: Question) -> frozenset[str]:
     return frozenset(stem(word) for term in question.terms for word in _paired(words(term.text)))
-
-
-def _read(seen: Evidence, places: Sequence[int]) -> tuple[list[int], list[Statement]]:
-    found = {
-        place: as_statement(memory.title, memory.text, memory.tags, memory.kind)
-        for place, memory in seen.memories(places).items()
-    }
-    return list(found), list(found.values())
 
 
 def _states(sheet: Sheet) -> "NDArray[np.bool_]":

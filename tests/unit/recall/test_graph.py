@@ -6,7 +6,7 @@ import pytest
 import satchel
 from satchel import Draft
 from satchel.model.filters import Filter
-from satchel.recall.features import shared_names, spread
+from satchel.recall.features import names_of, shared_names, spread
 from satchel.recall.sheet import Sheet
 from satchel.store.contract import Link
 
@@ -25,6 +25,10 @@ class Links:
                 yield Link(source, target, kind, strength, True)
             if target in keys:
                 yield Link(target, source, kind, strength, False)
+
+
+def names_at(bag: satchel.Satchel, sheet: Sheet, places: list[int]) -> dict:
+    return {place: names_of(memory) for place, memory in sheet.memories(bag._store, places).items()}
 
 
 WHERE = Filter(kinds=("fact",))
@@ -76,7 +80,7 @@ def named(*lines: str, seeds: list[int]) -> list[float]:
     with satchel.open(":memory:", embedder="none") as bag:
         bag.add_many(Draft(line, at=f"2024-01-0{place + 1}") for place, line in enumerate(lines))
         sheet = Sheet.of(bag._store.traces(Filter()))
-        return shared_names(sheet, sheet.memories(bag._store, seeds), np.ones(sheet.size)).tolist()
+        return shared_names(sheet, names_at(bag, sheet, seeds), np.ones(sheet.size)).tolist()
 
 
 def test_what_a_seed_names_counts_for_others_and_not_for_itself():
@@ -104,4 +108,4 @@ def test_a_tag_of_a_seed_connects_it_with_others_that_have_it():
         bag.add("the sun is out", tags=["weather"], at="2024-01-02")
         bag.add("we had soup", tags=["food"], at="2024-01-03")
         sheet = Sheet.of(bag._store.traces(Filter()))
-        assert shared_names(sheet, sheet.memories(bag._store, [0]), np.ones(3)).tolist() == [0.0, 1.0, 0.0]
+        assert shared_names(sheet, names_at(bag, sheet, [0]), np.ones(3)).tolist() == [0.0, 1.0, 0.0]
