@@ -33,6 +33,7 @@ __all__ = [
     "Neighbourhood",
     "Selection",
     "Vocabulary",
+    "distinct",
     "in_order_of_time",
     "in_thread",
 ]
@@ -249,7 +250,7 @@ def _ranges(starts: "Ints", counts: "Ints") -> "Ints":
     return found
 
 
-def _distinct(numbers: "Ints") -> "Ints":
+def distinct(numbers: "Ints") -> "Ints":
     """Return the different numbers, sorted. `np.unique` would import `numpy.ma`."""
     numbers = np.sort(numbers)
     found: Ints = numbers[np.diff(numbers, prepend=-1) != 0]
@@ -441,10 +442,10 @@ class Selection:
         at = place[np.searchsorted(self.rows, leading)]
         first, counts = np.maximum(low[at], at - reach), np.minimum(high[at], at + reach + 1)
         counts -= first
-        near = _distinct(_ranges(first, counts))
-        joined = _distinct(_ranges(first, counts - 1))
+        near = distinct(_ranges(first, counts))
+        joined = distinct(_ranges(first, counts - 1))
         key = self.columns.key
-        rows = _distinct(np.concatenate([seeds, ordered[near]]))
+        rows = distinct(np.concatenate([seeds, ordered[near]]))
         return Neighbourhood(self.columns, rows, key[ordered[joined]], key[ordered[joined + 1]])
 
     @cached_property

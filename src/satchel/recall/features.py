@@ -120,7 +120,7 @@ def shared_names(sheet: Sheet, seeds: Mapping[int, Iterable[tuple[int, ...]]], s
     # Most names occur only once, which one look at the index tells for all of them.
     often = sheet.counts(np.array([codes[0] for codes in weights], np.uint32)) > 1
     for codes in itertools.compress(weights, often.tolist()):
-        places = np.flatnonzero(sheet.total(sheet.frequencies(codes[:3])))
+        places = sheet.holders(codes[:3])
         if 1 < len(places) <= max(8, sheet.size // 10):
             added = weights[codes] * np.log1p(sheet.size / len(places))
             own = holders[codes]
@@ -305,14 +305,13 @@ class Evidence:
 
     def phrase(self) -> "Floats":
         """The share of the question's pairs of neighbouring words that are neighbours in a memory."""
-        pairs, present = 0, self.zeros
+        pairs, present = 0, np.zeros(self.sheet.size)
         counted = zip(self.question.terms[:MOST_PAIRED], self.words.counts.tolist(), strict=False)
         for (one, ones), (other, others) in itertools.pairwise(counted):
             if len(one.codes) == len(other.codes) == 1 and one.meant is None and other.meant is None:
                 pairs += 1
                 if ones and others:
-                    both = self.sheet.frequencies((*one.codes, *other.codes))
-                    present = present + (self.sheet.total(both) > 0)
+                    present[self.sheet.holders((*one.codes, *other.codes))] += 1
         return present / (pairs or 1)
 
     # Vectors. A memory without a vector counts as average.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from satchel.model.memory import Memory
-from satchel.recall.columns import NONE, Columns, in_order_of_time
+from satchel.recall.columns import NONE, Columns, distinct, in_order_of_time
 from satchel.store.contract import SearchStore, Trace
 from satchel.text.passages import ASKS, NUMBERS, TIMES
 
@@ -187,15 +187,28 @@ class Sheet:
 
     def frequencies(self, codes: Sequence[int]) -> "Floats":
         """Return how often a term, or a phrase of several codes, occurs in each passage."""
+        return np.bincount(self._occurrences(codes), minlength=len(self.starts)).astype(np.float64)
+
+    def holders(self, codes: Sequence[int]) -> "NDArray[np.int64]":
+        """Return the places of the memories that have a term, or a phrase of several codes."""
+        return distinct(self._memory_of[self._occurrences(codes)])
+
+    def _occurrences(self, codes: Sequence[int]) -> "NDArray[np.int64]":
+        """Return the passage of each occurrence of a term or phrase."""
         hits = self._positions(codes[0])
         for further, other in enumerate(codes[1:], start=1):
             hits = hits[hits + further < len(self.codes)]
             hits = hits[self.codes[hits + further] == other]
-        places = self._passage_of[hits]
+        passages = self._passage_of[hits]
         if len(codes) > 1:
             # A phrase must not cross the end of a passage.
-            places = places[hits + len(codes) <= self._ends[places]]
-        return np.bincount(places, minlength=len(self.starts)).astype(np.float64)
+            passages = passages[hits + len(codes) <= self._ends[passages]]
+        return passages
+
+    @cached_property
+    def _memory_of(self) -> "NDArray[np.int64]":
+        """The place of the memory of each passage."""
+        return np.repeat(np.arange(self.size), np.diff(self.columns.first))
 
     def counts(self, codes: "NDArray[np.uint32]") -> "NDArray[np.int64]":
         """Return how often each of these terms occurs in all passages together."""

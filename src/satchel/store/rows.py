@@ -84,18 +84,15 @@ def _of_type(*types: Any) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(Memory) if field.type in types)
 
 
-# Stored in another form than the field's: times in microseconds, names and objects as JSON, booleans as 0 or 1.
-_TIMES = _of_type(datetime, datetime | None)
-_NAMES = _of_type(tuple[str, ...])
-_OBJECTS = _of_type(dict[str, Any])
-_TRUTHS = _of_type(bool)
 _READ = (*_PLAIN, *_USES)
 _BEGIN = len(COLUMNS) - len(_PLAIN)
 _END = _BEGIN + len(_READ)
+# Stored in another form than the field's: times in microseconds, names and objects as JSON, booleans as 0 or 1.
 _TIMES_AT, _NAMES_AT, _OBJECTS_AT, _TRUTHS_AT = (
-    tuple(place for place, name in enumerate(_READ) if name in names)
-    for names in (_TIMES, _NAMES, _OBJECTS, _TRUTHS)
+    tuple(place for place, name in enumerate(_READ) if name in _of_type(*types))
+    for types in ((datetime, datetime | None), (tuple[str, ...],), (dict[str, Any],), (bool,))
 )
+_COUNT_AT = _READ.index("access_count")
 _plain_values = operator.attrgetter(*_READ)
 
 
@@ -116,18 +113,18 @@ def memory_row(memory: Memory) -> tuple[Any, ...]:
 
 def memory_from_row(row: tuple[Any, ...]) -> Memory:
     """Return the memory of a row of READ_COLUMNS and uses. Further columns are ignored."""
-    fields = dict(zip(_READ, row[_BEGIN:_END], strict=True))
-    for name in _TIMES:
-        if (value := fields[name]) is not None:
-            fields[name] = _EPOCH + timedelta(0, 0, value)
-    for name in _NAMES:
-        fields[name] = json_list(fields[name])
-    for name in _OBJECTS:
-        fields[name] = _decode_object(value) if (value := fields[name]) != "{}" else {}
-    for name in _TRUTHS:
-        fields[name] = bool(fields[name])
-    fields["access_count"] = fields["access_count"] or 0
-    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **fields)
+    values = list(row[_BEGIN:_END])
+    for place in _TIMES_AT:
+        if (value := values[place]) is not None:
+            values[place] = _EPOCH + timedelta(0, 0, value)
+    for place in _NAMES_AT:
+        values[place] = json_list(values[place])
+    for place in _OBJECTS_AT:
+        values[place] = _decode_object(value) if (value := values[place]) != "{}" else {}
+    for place in _TRUTHS_AT:
+        values[place] = bool(values[place])
+    values[_COUNT_AT] = values[_COUNT_AT] or 0
+    return Memory(id=row[0], scope=_scope(*row[1:_BEGIN]), **dict(zip(_READ, values, strict=True)))
 
 
 @lru_cache(maxsize=1024)

@@ -301,3 +301,35 @@ def test_a_repair_is_seen_by_who_keeps_columns(filled: Satchel):
     second = cache.select(filled._store, Filter())
     assert second is not first
     assert second.size == first.size
+
+
+def test_ranking_reads_a_text_once_until_its_memory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    question = "Where is the keel of the yawl painted?"
+    with satchel.open(tmp_path / "notes.db", embedder="static") as bag:
+        keel = bag.add("The keel of the yawl is painted in Trondheim.")
+        bag.add_many([Draft(f"Dock {number} in {town}") for number in range(5) for town in ("Trondheim", "Bergen")])
+        bag.search(question)
+        read: list[int] = []
+        memories = type(bag._store).memories
+        monkeypatch.setattr(
+            type(bag._store), "memories", lambda store, keys: (read.extend(keys), memories(store, keys))[1]
+        )
+        shown = bag.search(question)
+        assert len(shown) == len(read) < 5
+        bag.update(keel.id, text="The keel of the yawl is painted in Bergen.")
+        with satchel.open(tmp_path / "notes.db", cache_mb=0) as bare:
+            expected, found = (
+                {hit.id: hit.parts["graph"] for hit in each.search(question, min_relevance=0, explain=True)}
+                for each in (bare, bag)
+            )
+        assert found == expected
+
+
+def test_what_is_derived_from_texts_has_a_limit():
+    derived = columns_module.Derived()
+    for key in range(columns_module.MOST_DERIVED + 10):
+        derived.add("names", key, ())
+    assert derived.get("names", 0) is None
+    assert derived.get("names", columns_module.MOST_DERIVED + 9) == ()
+    assert 0 < derived.nbytes <= columns_module.MOST_DERIVED * columns_module.DERIVED_BYTES
+    assert derived.without([columns_module.MOST_DERIVED]).get("names", columns_module.MOST_DERIVED) is None
