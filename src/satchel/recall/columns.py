@@ -509,6 +509,7 @@ class _Kept:
         self.derived = Derived() if derived is None else derived
         self.stale = np.zeros(columns.size, bool) if stale is None else stale
         """Rows of memories that have changed since; a later row has their new state, if they are still there."""
+        self.asked = 0
         self._selections: dict[tuple[Filter, bool], _Passing] = {}
         self._own_bytes = columns.nbytes + self.stale.nbytes
 
@@ -572,6 +573,8 @@ MOST_CHANGED = 2_000
 ASKED_OFTEN = 10
 # Stale rows are removed when they are more than this share.
 MOST_STALE = 0.2
+# How often the bytes of columns are counted again: questions compute more, which is kept with them.
+COUNTED_EVERY = 8
 # Fewer bytes than any memory takes, to tell without reading it that a scope is too large.
 LEAST_BYTES = 300
 
@@ -618,7 +621,12 @@ class ColumnCache:
         if kept is None:
             return None
         selection = kept.select(store, where)
-        self._keep(scope, kept)
+        kept.asked += 1
+        # The first question computes most of what is kept, so it counts from the second on.
+        if kept.asked <= 2 or kept.asked % COUNTED_EVERY == 0:
+            self._keep(scope, kept)
+        else:
+            self._move_to_end(scope)
         return selection
 
     def _updated(self, store: SearchStore, scope: Scope, kept: _Kept | None, version: Version) -> _Kept | None:
@@ -655,6 +663,12 @@ class ColumnCache:
             if store.count(everything, most=most + 1) > most:
                 return None
         return _Kept(Columns.from_traces(store.traces(everything)), version)
+
+    def _move_to_end(self, scope: Scope) -> None:
+        """Mark columns as the last used ones."""
+        kept, size = self._kept.pop(scope, None), self._sizes.pop(scope, None)
+        if kept is not None and size is not None:
+            self._kept[scope], self._sizes[scope] = kept, size
 
     def _keep(self, scope: Scope, kept: _Kept) -> None:
         """Keep columns as the last used ones, and drop the least recently used ones that are over the limit."""

@@ -58,6 +58,7 @@ _TOKEN = lazy_pattern(r"[^\s\"“”„«»`<>\[\]{}()|,;=—]++")
 _PLAIN_WORDS = lazy_pattern(r"(?:[a-z]++ )++")
 _QUOTED = lazy_pattern(r"`([^`\n]{1,200})`|\"([^\"\n]{2,120})\"|“([^“”\n]{2,120})”|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _OPENING = frozenset('\n"“”„«»[{|>—')
+_SENTENCE_ENDS = frozenset(".!?:…")
 _BEFORE = "'’‘*_~-–:.!?…¿¡"
 _AFTER = "'’‘*~-–:.!?…/\\"
 
@@ -190,7 +191,7 @@ def _scanned(text: str, lowered: set[str], capitals: dict[str, int]) -> Iterator
         opens = ended or not _OPENING.isdisjoint(gap)
         tail = token[len(word) :]
         abbreviated = tail == "." and (word.casefold() in _TITLES or (len(word) == 1 and word.isupper()))
-        ended = not abbreviated and any(mark in ".!?:…" for mark in tail)
+        ended = not abbreviated and not _SENTENCE_ENDS.isdisjoint(tail)
         is_owner = word.endswith(("'s", "’s"))
         plain = word[:-2] if is_owner else word
         if run and (gap != " " or opens):
@@ -253,7 +254,8 @@ def _is_adverb(word: _Word) -> bool:
 
 def _is_marked(word: str) -> bool:
     """Return whether a word has capitals or digits inside, as in PostgreSQL, LGBTQ and H264."""
-    return any(char.isupper() or char.isdigit() for char in word[1:])
+    rest = word[1:]
+    return not (rest.isalpha() and rest.islower()) and any(char.isupper() or char.isdigit() for char in rest)
 
 
 def _folded(word: _Word) -> str:

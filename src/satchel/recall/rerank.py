@@ -432,7 +432,7 @@ def _pairs(
     question or share two tags.
     """
     # Terms of one memory only are not shared, and numbers and single letters do not indicate a subject.
-    counts = Counter(term for each in statements for term in each.terms)
+    counts = Counter(itertools.chain.from_iterable(each.terms for each in statements))
     names = sorted(term for term, count in counts.items() if count > 1 and len(term) > 1 and not term.isdigit())
     rare = _rarity(seen.sheet, names)
     holds = _table([each.terms for each in statements], names)

@@ -15,6 +15,7 @@ import math
 import operator
 from collections.abc import Mapping
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,8 +136,10 @@ def log_odds(columns: Mapping[str, "Floats"], chosen: Family) -> "Floats":
     alone = columns["alone"] > 0
     table = np.array(list(columns.values()))
     # Unlike a matrix product, `einsum` gives equal values for equal columns.
+    by_hand = [HAND_SET.get(name, 0.0) for name in columns]
     notes, turns = (
-        each.intercept + np.einsum("i,ij->j", [_weight(each, name) for name in columns], table)
+        each.intercept
+        + np.einsum("i,ij->j", [*map(operator.add, by_hand, map(each.columns.get, columns, repeat(0.0)))], table)
         for each in (chosen.notes, chosen.turns)
     )
     found: Floats = np.where(alone, notes, turns)
