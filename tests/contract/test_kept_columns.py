@@ -8,15 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import other_process
 import pytest
 
+import other_process
 import satchel
 from satchel import Satchel
 from satchel.recall import columns, ranking
+from satchel.store.migrate import migrate
 
 FUZZ = int(os.environ.get("SATCHEL_FUZZ", "1"))
 STEPS = 20
@@ -30,8 +32,8 @@ QUESTIONS = ("Where is the pump?", "winch and mast", "bilge keel deck")
 class OtherProcess:
     """The writer in its process, told through a pipe."""
 
-    def __init__(self, path: Path) -> None:
-        command = [sys.executable, other_process.__file__, str(path)]
+    def __init__(self, location: Path | str) -> None:
+        command = [sys.executable, other_process.__file__, str(location)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def perform(self, name: str, given: dict[str, Any]) -> Any:
@@ -50,8 +52,8 @@ class OtherProcess:
 
 
 @contextmanager
-def running(path: Path) -> Iterator[OtherProcess]:
-    other = OtherProcess(path)
+def running(location: Path | str) -> Iterator[OtherProcess]:
+    other = OtherProcess(location)
     try:
         yield other
     finally:
@@ -135,16 +137,17 @@ def answers(bag: Satchel) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("small", [1000, 0], ids=["whole", "by index"])
 @pytest.mark.parametrize("seed", range(2 * FUZZ))
-def test_every_write_of_two_processes_is_seen_by_the_next_call(tmp_path: Path, monkeypatch, seed: int, small: int):
+def test_every_write_of_two_processes_is_seen_by_the_next_call(
+    location: Path | str, monkeypatch: pytest.MonkeyPatch, seed: int, small: int
+):
     monkeypatch.setattr(ranking, "SMALL", small)
     # Often more changes than are applied one by one.
     monkeypatch.setattr(columns, "MOST_CHANGED", 12)
-    path = tmp_path / "notes.db"
     story = Story(seed)
     with (
-        satchel.open(path, embedder="static") as keeping,
-        satchel.open(path, cache_mb=0) as fresh,
-        running(path) as other,
+        satchel.open(location, embedder="static") as keeping,
+        satchel.open(location, cache_mb=0) as fresh,
+        running(location) as other,
     ):
         # Counting uses would make the answers of one reader depend on those of the other.
         fresh._store._readonly = keeping._store._readonly = True
@@ -157,15 +160,14 @@ def test_every_write_of_two_processes_is_seen_by_the_next_call(tmp_path: Path, m
         assert keeping.stats().cache_bytes > 0
 
 
-def test_a_writer_killed_in_a_transaction_leaves_nothing_behind_in_memory(tmp_path: Path):
-    path = tmp_path / "notes.db"
+def test_a_writer_killed_in_a_transaction_leaves_nothing_behind_in_memory(location: Path | str):
     story = Story(7)
-    with satchel.open(path, embedder="static") as keeping, satchel.open(path, cache_mb=0) as fresh:
+    with satchel.open(location, embedder="static") as keeping, satchel.open(location, cache_mb=0) as fresh:
         fresh._store._readonly = keeping._store._readonly = True
         keeping.add_many([satchel.Draft(**story.draft()) for _ in range(20)])
         for _ in range(3):
             before = answers(keeping)
-            with running(path) as other:
+            with running(location) as other:
                 other.perform("begin", {"drafts": [story.draft() for _ in range(5)]})
                 assert answers(keeping) == before
                 other.kill()
@@ -194,9 +196,8 @@ def test_restoring_an_older_backup_is_seen(tmp_path: Path):
         assert not [hit for hit in keeping.search("capstan", min_relevance=0) if "capstan" in hit.text]
 
 
-def test_an_erased_org_is_gone_from_memory_too(tmp_path: Path):
-    path = tmp_path / "notes.db"
-    with satchel.open(path, embedder="static") as bag, satchel.open(path) as other:
+def test_an_erased_org_is_gone_from_memory_too(location: Path | str):
+    with satchel.open(location, embedder="static") as bag, satchel.open(location) as other:
         mine, theirs = bag.scoped(org="acme"), other.scoped(org="acme")
         mine.add("The acme pump is loud.")
         assert len(mine.search("pump", min_relevance=0)) == 1
@@ -206,14 +207,37 @@ def test_an_erased_org_is_gone_from_memory_too(tmp_path: Path):
         assert [hit.text for hit in mine.search("pump", min_relevance=0)] == ["The other acme pump is quiet."]
 
 
-def test_another_embedder_is_seen(tmp_path: Path):
-    path = tmp_path / "notes.db"
+def test_another_embedder_is_seen(location: Path | str):
     story = Story(3)
-    with satchel.open(path, embedder="static") as keeping:
+    with satchel.open(location, embedder="static") as keeping:
         keeping.add_many([satchel.Draft(**story.draft()) for _ in range(12)])
         answers(keeping)
-        with satchel.open(path) as other:
+        with satchel.open(location) as other:
             other.reembed("minilm")
-        with satchel.open(path, cache_mb=0) as fresh:
+        with satchel.open(location, cache_mb=0) as fresh:
             fresh._store._readonly = keeping._store._readonly = True
             assert answers(keeping) == answers(fresh)
+
+
+def test_an_org_that_is_migrated_into_an_open_store_is_seen(location: Path | str, tmp_path: Path):
+    story = Story(5)
+    with satchel.open(tmp_path / "source.db", embedder="static") as source:
+        source.add_many([satchel.Draft(**story.draft()) for _ in range(12)])
+    with satchel.open(location, embedder="static") as keeping:
+        assert not any(answers(keeping))
+        migrate(tmp_path / "source.db", location)
+        with satchel.open(location, cache_mb=0) as fresh:
+            fresh._store._readonly = keeping._store._readonly = True
+            assert answers(keeping) == answers(fresh)
+            assert len(keeping.search("pump winch sail hull keel mast", min_relevance=0, limit=20)) > 3
+
+
+def test_a_clock_that_jumps_shows_what_is_valid_at_its_time(bag: Satchel, clock: list[datetime]):
+    """Back before a memory was valid, forward after it expired, and to the present again."""
+    bag.add("The pump is red.", valid_from=clock[0] - timedelta(days=9), invalid_at=clock[0] - timedelta(days=3))
+    bag.add("The pump is blue.", valid_from=clock[0] - timedelta(days=3), invalid_at=clock[0] + timedelta(days=3))
+    present = clock[0]
+    for days, expected in ((0, "blue"), (-5, "red"), (5, None), (-30, None), (-4, "red"), (1, "blue")):
+        clock[0] = present + timedelta(days=days)
+        found = [hit.text.split()[-1] for hit in bag.search("What colour is the pump?", min_relevance=0)]
+        assert found == ([f"{expected}."] if expected else []), days
